@@ -1,0 +1,94 @@
+"""What every wire offers: encode a question, decode an answer, classify a refusal.
+
+A codec is pure: bytes to types and back. It must never open a connection, read a clock or an
+environment variable, or hold a key. Anything that differs between two providers of one wire is a
+field of `Quirks`, never an `if` on a provider's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.core.deltas import Delta
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.request import ModelRequest
+
+
+class Encoded(Struct, frozen=True):
+    """A question as it goes to the server: the path below the base URL, headers, the body."""
+
+    path: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """A refusal as it came, for `classify`.
+
+    Args:
+        provider: the preset's name ("openai", "groq", ...), for rows that only it needs.
+        status: the HTTP status; None for an error inside a stream.
+        headers: names in lower case.
+        body: the bytes as they came (may be HTML, cut, empty), or the JSON text of the event.
+        now: seconds since the epoch, for dates in headers; None when unknown.
+    """
+
+    provider: str = ""
+    status: int | None = None
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    now: float | None = None
+
+
+class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one provider's form of a wire differs from the vendor's document; all off by default.
+
+    Args:
+        ends_without_finish: a stream that ends with content and no finish reason is whole.
+        ends_without_marker: a stream with a finish reason and no end marker is whole.
+        max_tokens_field: the name of the output limit in the request body.
+        system_role: the role of instructions ("system" or "developer").
+        stream_usage: ask for usage in the stream by `stream_options`.
+    """
+
+    ends_without_finish: bool = False
+    ends_without_marker: bool = True
+    max_tokens_field: str = "max_tokens"
+    system_role: str = "system"
+    stream_usage: bool = True
+
+
+class Decoder(Protocol):
+    """Bytes of one response body, in any pieces, to deltas. One object per response."""
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """The deltas that these bytes complete; never raises on any bytes."""
+        ...
+
+    def close(self) -> list[Delta]:
+        """The body is over: what was still held back."""
+        ...
+
+
+class Codec(Protocol):
+    """One wire. Stateless, or holding only what is derived from its own constructor."""
+
+    @property
+    def name(self) -> str:
+        """`openai_chat`, `anthropic`, ..."""
+        ...
+
+    def encode(self, request: ModelRequest) -> Encoded:
+        """The request body; raises ConfigurationError for what this wire cannot express."""
+        ...
+
+    def decoder(self, content_type: str, provider: str = "") -> Decoder:
+        """A decoder for a body of this content type: an event stream, or a whole reply."""
+        ...
+
+    def classify(self, failure: Failure) -> ErrorInfo:
+        """What a refusal means."""
+        ...

@@ -1,0 +1,77 @@
+"""Acts on the outside world that a run asks for, as values. The shell performs them.
+
+An effect is named by its key, which is made of numbers that the run itself counts, never of a
+position in time and never of a provider's id: a finished effect is found again after a crash
+whatever order its siblings finished in. This module must never perform anything.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.events import Status
+from holdfast.core.messages import ToolCall
+
+
+class CallModel(Struct, frozen=True, tag="call_model"):
+    """Ask the model to go on from the first `length` messages of the history."""
+
+    key: str
+    iteration: int
+    length: int
+
+
+class RunTool(Struct, frozen=True, tag="run_tool", omit_defaults=True):
+    """Run one tool. `unfinished` says that the reply was cut, so that the call must not be run."""
+
+    key: str
+    call: ToolCall
+    index: int
+    unfinished: bool = False
+
+
+class CloseTurn(Struct, frozen=True, tag="close_turn", omit_defaults=True):
+    """Everything is done: end the turn with this status."""
+
+    key: str
+    status: Status
+    error: ErrorInfo | None = None
+
+
+Effect: TypeAlias = CallModel | RunTool | CloseTurn
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def digest(effect: Effect) -> str:
+    """A short fingerprint of a planned effect; the same key with another digest is a mismatch.
+
+    >>> digest(CallModel("t1.i0.model", 0, 1)) == digest(CallModel("t1.i0.model", 0, 1))
+    True
+    """
+    return blake2b(_encode(effect), digest_size=8).hexdigest()
+
+
+def turn_key(turn: int) -> str:
+    """`t1`"""
+    return f"t{turn}"
+
+
+def model_key(turn: int, iteration: int) -> str:
+    """`t1.i0.model`"""
+    return f"t{turn}.i{iteration}.model"
+
+
+def tool_key(turn: int, iteration: int, index: int) -> str:
+    """`t1.i0.tool.2`: the index of the call in its reply, not the provider's id."""
+    return f"t{turn}.i{iteration}.tool.{index}"
+
+
+def begun_key(turn: int, iteration: int) -> str:
+    """`t1.i0.begun`"""
+    return f"t{turn}.i{iteration}.begun"

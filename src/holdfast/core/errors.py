@@ -1,0 +1,406 @@
+"""The one error tree, what is known about an error, and the only text of it that others may see.
+
+    HoldfastError                     everything that Holdfast raises; `.info` says what is known
+    ├── ConfigurationError            you: an argument is wrong; `.argument`, `.fix`; a ValueError too
+    ├── ProviderError                 them: the endpoint refused, failed, or could not be reached
+    │   └── TransportError            no whole answer came: DNS, TLS, connection, timeout
+    ├── ResponseError                 what came back is no usable reply
+    │   ├── EmptyResponseError        .reason
+    │   │   ├── NoCandidatesError
+    │   │   ├── NoTextError
+    │   │   └── NoToolActivityError
+    │   ├── ResponseValidationError   .expected, .got
+    │   │   ├── MissingAttributeError
+    │   │   ├── InvalidStructureError
+    │   │   └── UnexpectedTypeError
+    │   ├── ToolExecutionError        .tool_name, .error
+    │   │   ├── ToolNotFoundError
+    │   │   └── ToolFailedError
+    │   ├── TruncatedError            cut at the output limit
+    │   ├── FilteredError             withheld by a content filter
+    │   ├── RefusedError              the model declined
+    │   └── UnterminatedError         the stream ended without its end marker
+    ├── OutputError                   the answer does not fit the wanted type; `.raw`, `.problems`
+    ├── LimitError                    the run reached a limit of its own; `.limit`
+    └── HoldfastBug                   us, or a journal that is not this run's
+        ├── IllegalEventError         an event that the state does not allow
+        └── ReplayMismatchError       the same key was planned with another content
+
+Rules for editing. An exception becomes an `ErrorInfo` in one place per effect (`runtime.perform`,
+`codecs.<wire>.errors`, `transport`), and an `ErrorInfo` becomes text only by the functions at the
+end of this file. `private` must never enter a message, an event, a notice or a `repr`.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import NewType
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.messages import Reply
+from holdfast.core.redaction import redact
+
+SafeText = NewType("SafeText", str)
+"""Text about a failure that a model may read. Made only by the functions of this module."""
+
+
+class ErrorCategory(str, Enum):
+    """Why something failed; retrying is decided by this and nothing else (seed 000, extended)."""
+
+    UNKNOWN = "unknown"
+    TRANSIENT = "transient"
+    TIMEOUT = "timeout"
+    RATE_LIMIT_RETRYABLE = "rate_limit_retryable"
+    RATE_LIMIT_TERMINAL = "rate_limit_terminal"
+    CLIENT_ERROR = "client_error"
+    AUTH_ERROR = "auth_error"
+    CONTEXT_WINDOW = "context_window"
+    SERVER_ERROR = "server_error"
+    MODEL_NOT_FOUND = "model_not_found"
+    EMPTY_RESPONSE = "empty_response"
+    INVALID_RESPONSE = "invalid_response"
+    CONTENT_FILTERED = "content_filtered"
+    TRUNCATED = "truncated"
+    PROGRAMMING = "programming"
+    LIMIT = "limit"
+    CANCELLED = "cancelled"
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed later.
+
+        UNKNOWN counts as retryable for a tool (seed 000, generic handler), and it is what an
+        unclassified exception of a tool gets; the wires never answer UNKNOWN for a refusal.
+        """
+        return self in _RETRYABLE
+
+
+_RETRYABLE = frozenset(
+    {
+        ErrorCategory.UNKNOWN,
+        ErrorCategory.TRANSIENT,
+        ErrorCategory.TIMEOUT,
+        ErrorCategory.RATE_LIMIT_RETRYABLE,
+        ErrorCategory.SERVER_ERROR,
+        ErrorCategory.EMPTY_RESPONSE,
+        ErrorCategory.INVALID_RESPONSE,
+    }
+)
+
+
+class Landed(str, Enum):
+    """Whether the act can have happened on the other side. NO means that it provably did not."""
+
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known about one failure, as a value.
+
+    `safe` may be shown to a user; `private` is the redacted detail for logs only. `retry_after`
+    is in seconds, as the provider said it, or None.
+    """
+
+    category: ErrorCategory
+    safe: str
+    landed: Landed = Landed.UNKNOWN
+    retry_after: float | None = None
+    private: str = ""
+    status: int | None = None
+    code: str | None = None
+    request_id: str | None = None
+    provider: str | None = None
+
+    def __post_init__(self) -> None:
+        wait = self.retry_after
+        if wait is not None and (not math.isfinite(wait) or wait < 0):
+            raise ValueError("retry_after must be a finite number of seconds, at least 0")
+
+    def public(self) -> ErrorInfo:
+        """The same without the private half: the only form that events and notices may carry."""
+        return msgspec.structs.replace(self, private="") if self.private else self
+
+    def __repr__(self) -> str:
+        known = [f"category={self.category.value}", f"landed={self.landed.value}"]
+        for name in ("status", "code", "retry_after", "request_id", "provider"):
+            if (value := getattr(self, name)) is not None:
+                known.append(f"{name}={value!r}")
+        return f"ErrorInfo({', '.join(known)}, safe={self.safe!r})"
+
+
+class HoldfastError(Exception):
+    """The root: `except HoldfastError` catches everything that Holdfast raises on purpose.
+
+    Args:
+        message: what happened and what to do next, safe to show.
+        info: what is known; derived from the message when absent.
+        partial: the reply as far as it came, when one had begun.
+    """
+
+    default_category = ErrorCategory.UNKNOWN
+
+    def __init__(
+        self, message: str, *, info: ErrorInfo | None = None, partial: Reply | None = None
+    ) -> None:
+        super().__init__(message)
+        self.info = info or ErrorInfo(
+            category=self.default_category, safe=message, landed=Landed.UNKNOWN
+        )
+        self.partial = partial
+
+
+class ConfigurationError(HoldfastError, ValueError):
+    """An argument, a setting or an environment variable is wrong; nothing was sent.
+
+    >>> print(ConfigurationError("limits.iterations", "must be at least 1, got 0"))
+    limits.iterations: must be at least 1, got 0
+    """
+
+    default_category = ErrorCategory.CLIENT_ERROR
+
+    def __init__(self, argument: str, problem: str, *, fix: str = "") -> None:
+        message = f"{argument}: {problem}" + (f". {fix}" if fix else "")
+        info = ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe=message, landed=Landed.NO)
+        super().__init__(message, info=info)
+        self.argument = argument
+        self.problem = problem
+        self.fix = fix
+
+
+class ProviderError(HoldfastError):
+    """The endpoint refused the request, failed, or could not be reached."""
+
+
+class TransportError(ProviderError):
+    """No whole answer came back; `info.landed` says whether the request can have been processed."""
+
+    default_category = ErrorCategory.TRANSIENT
+
+
+class ResponseError(HoldfastError):
+    """Something came back that cannot be used as a reply (seed 004)."""
+
+    default_category = ErrorCategory.INVALID_RESPONSE
+
+
+class EmptyResponseError(ResponseError):
+    """The reply holds nothing to show and nothing to do.
+
+    >>> str(EmptyResponseError("no text in response"))
+    'Empty response: no text in response'
+    """
+
+    default_category = ErrorCategory.EMPTY_RESPONSE
+
+    def __init__(
+        self, reason: str, *, info: ErrorInfo | None = None, partial: Reply | None = None
+    ) -> None:
+        super().__init__(f"Empty response: {reason}", info=info, partial=partial)
+        self.reason = reason
+
+
+class NoCandidatesError(EmptyResponseError):
+    """The list of choices or candidates is empty or absent."""
+
+
+class NoTextError(EmptyResponseError):
+    """There is a choice, and it has no text and no tool call."""
+
+
+class NoToolActivityError(EmptyResponseError):
+    """A tool call was announced and none came."""
+
+
+class ResponseValidationError(ResponseError):
+    """The reply is not of the shape that its wire promises.
+
+    >>> str(ResponseValidationError("content attribute", "missing"))
+    'Invalid response structure: expected content attribute, got missing'
+    """
+
+    def __init__(
+        self,
+        expected: str,
+        got: str,
+        *,
+        info: ErrorInfo | None = None,
+        partial: Reply | None = None,
+    ) -> None:
+        message = f"Invalid response structure: expected {expected}, got {got}"
+        super().__init__(message, info=info, partial=partial)
+        self.expected = expected
+        self.got = got
+
+
+class MissingAttributeError(ResponseValidationError):
+    """A required field is absent."""
+
+
+class InvalidStructureError(ResponseValidationError):
+    """A field is there and has the wrong inner shape."""
+
+
+class UnexpectedTypeError(ResponseValidationError):
+    """The whole answer is of another kind: HTML, text, a list."""
+
+
+class ToolExecutionError(ResponseError):
+    """A tool did not give a result.
+
+    >>> str(ToolExecutionError("search", "timed out"))
+    "Tool 'search' failed: timed out"
+    """
+
+    default_category = ErrorCategory.UNKNOWN
+
+    def __init__(self, tool_name: str, error: str, *, info: ErrorInfo | None = None) -> None:
+        super().__init__(f"Tool '{tool_name}' failed: {error}", info=info)
+        self.tool_name = tool_name
+        self.error = error
+
+
+class ToolNotFoundError(ToolExecutionError):
+    """The model asked for a tool that this agent does not have."""
+
+    default_category = ErrorCategory.CLIENT_ERROR
+
+
+class ToolFailedError(ToolExecutionError):
+    """The tool ran and raised."""
+
+
+class TruncatedError(ResponseError):
+    """The reply was cut at the output limit; `.partial` holds what came."""
+
+    default_category = ErrorCategory.TRUNCATED
+
+
+class FilteredError(ResponseError):
+    """A content filter withheld the prompt or the reply."""
+
+    default_category = ErrorCategory.CONTENT_FILTERED
+
+
+class RefusedError(ResponseError):
+    """The model declined; `.partial` holds its words."""
+
+    default_category = ErrorCategory.CONTENT_FILTERED
+
+
+class UnterminatedError(ResponseError):
+    """The stream ended before its end marker; `.partial` holds what came."""
+
+    default_category = ErrorCategory.TRANSIENT
+
+
+class OutputError(HoldfastError):
+    """The answer does not fit the wanted type, after all the tries that were allowed."""
+
+    default_category = ErrorCategory.INVALID_RESPONSE
+
+    def __init__(self, message: str, *, raw: str = "", problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.raw = raw
+        self.problems = problems
+
+
+class LimitError(HoldfastError):
+    """The run reached one of its own limits; `.limit` names it."""
+
+    default_category = ErrorCategory.LIMIT
+
+    def __init__(self, message: str, *, limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class HoldfastBug(HoldfastError):
+    """A rule of Holdfast itself was broken: please report it, with the journal if you can."""
+
+
+class IllegalEventError(HoldfastBug):
+    """An event that the state of the run does not allow; the state is unchanged."""
+
+
+class ReplayMismatchError(HoldfastBug):
+    """A journal holds another content for a key than this agent plans: it is another agent's."""
+
+
+def tool_failure_text(name: str, message: str, *, detailed: bool = False) -> SafeText:
+    """What the model reads when a tool raised (seed 001: one text, whoever formats it).
+
+    Args:
+        name: the tool's name; empty becomes "Unknown".
+        message: the text of the exception.
+        detailed: `include_detailed_errors_in_chat`; the message is then shown, redacted.
+
+    >>> tool_failure_text("pay", "password=hunter2")
+    "Error: Function 'pay' failed."
+    >>> tool_failure_text("pay", "password=hunter2", detailed=True)
+    "Error invoking function 'pay': password=[redacted]"
+    """
+    name = name or "Unknown"
+    if not detailed:
+        return SafeText(f"Error: Function '{name}' failed.")
+    return SafeText(f"Error invoking function '{name}': {redact(message)}")
+
+
+_ADVICE: dict[ErrorCategory, str] = {
+    ErrorCategory.TRANSIENT: "This usually passes: try again in a moment.",
+    ErrorCategory.TIMEOUT: "Try again, or allow more time.",
+    ErrorCategory.RATE_LIMIT_RETRYABLE: "Wait, send less at once, or ask the provider for more.",
+    ErrorCategory.RATE_LIMIT_TERMINAL: "Waiting does not help: check the plan and the billing.",
+    ErrorCategory.AUTH_ERROR: "Check the key and what it is allowed to use.",
+    ErrorCategory.CONTEXT_WINDOW: "Shorten the conversation, or use a model with more room.",
+    ErrorCategory.SERVER_ERROR: "The provider has a fault: try again in a moment.",
+    ErrorCategory.MODEL_NOT_FOUND: "Check the model's name and that your account can use it.",
+    ErrorCategory.EMPTY_RESPONSE: "Try again, or put the request in other words.",
+    ErrorCategory.INVALID_RESPONSE: "Try again; if it stays, check the base URL.",
+    ErrorCategory.CONTENT_FILTERED: "Trying again does not help: change the request.",
+    ErrorCategory.TRUNCATED: "Raise the output limit, or ask for less at once.",
+    ErrorCategory.CLIENT_ERROR: "The request itself must change before it can succeed.",
+    ErrorCategory.LIMIT: "Raise the limit if the work needs it.",
+}
+
+
+def explain(info: ErrorInfo) -> SafeText:
+    """What a user reads: what happened, whose fault it is, and what to do next.
+
+    >>> print(explain(ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="openai: 401 bad key")))
+    openai: 401 bad key. Check the key and what it is allowed to use.
+    """
+    advice = _ADVICE.get(info.category, "")
+    said = info.safe.rstrip()
+    if not advice:
+        return SafeText(said)
+    return SafeText(f"{said}{'' if said.endswith(('.', '!', '?')) else '.'} {advice}")
+
+
+_BY_CODE: dict[str, type[HoldfastError]] = {
+    "truncated": TruncatedError,
+    "filtered": FilteredError,
+    "refused": RefusedError,
+    "unterminated": UnterminatedError,
+}
+
+
+def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastError:
+    """The exception for a journaled failure, so that a resumed run raises what a fresh one raises.
+
+    >>> type(exception_for(ErrorInfo(category=ErrorCategory.TRUNCATED, safe="cut", code="truncated")))
+    <class 'holdfast.core.errors.TruncatedError'>
+    """
+    kind = _BY_CODE.get(info.code or "")
+    if kind is not None:
+        return kind(info.safe, info=info, partial=partial)
+    if info.category is ErrorCategory.EMPTY_RESPONSE:
+        return EmptyResponseError(info.safe, info=info, partial=partial)
+    if info.category is ErrorCategory.INVALID_RESPONSE:
+        return ResponseError(info.safe, info=info, partial=partial)
+    if info.category in (ErrorCategory.TRANSIENT, ErrorCategory.TIMEOUT):
+        return TransportError(info.safe, info=info, partial=partial)
+    return ProviderError(info.safe, info=info, partial=partial)

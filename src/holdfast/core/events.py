@@ -1,0 +1,123 @@
+"""Facts about a run, as they are journaled. The state of a run is a fold over these.
+
+An event names the effect that it ends (`key`) and when it happened (`at`, seconds since the
+epoch, passed in). It must never carry a secret or the private half of an error: the constructor
+refuses that. Names and tags are for ever, since old journals are read by newer versions.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message, Reply, ToolResult
+
+
+class Status(str, Enum):
+    """How a turn ended, or that it has not."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    LIMIT = "limit"
+    CANCELLED = "cancelled"
+
+
+def _refuse_private(error: ErrorInfo | None) -> None:
+    if error is not None and error.private:
+        raise ValueError("an event takes error.public(): the private half stays in the log")
+
+
+class TurnOpened(Struct, frozen=True, tag="turn_opened"):
+    """Somebody asked something. Key: `t{turn}`. `flags` numbers the behaviour to replay with."""
+
+    key: str
+    at: float
+    message: Message
+    limits: Limits = Limits()
+    flags: int = 0
+
+
+class ModelReplied(Struct, frozen=True, tag="model_replied"):
+    """One accepted reply. Key: `t{turn}.i{iteration}.model`."""
+
+    key: str
+    at: float
+    reply: Reply
+    attempts: int = 1
+
+
+class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
+    """No attempt gave a reply that can be used; `partial` is what the last one got."""
+
+    key: str
+    at: float
+    error: ErrorInfo
+    partial: Reply | None = None
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        _refuse_private(self.error)
+
+
+class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
+    """The tools of one iteration are about to run. Key: `t{turn}.i{iteration}.begun`.
+
+    Written before the batch, so that after a crash an unfinished tool is known to be in doubt.
+    """
+
+    key: str
+    at: float
+
+
+class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
+    """One call has its result, good or bad. Key: `t{turn}.i{iteration}.tool.{index}`."""
+
+    key: str
+    at: float
+    result: ToolResult
+    error: ErrorInfo | None = None
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        _refuse_private(self.error)
+
+
+class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults=True):
+    """The turn was stopped from outside while something was under way. Key: `t{turn}.interrupted`.
+
+    `started` are the keys of tools that had begun and have no result: their outcome is unknown.
+    """
+
+    key: str
+    at: float
+    reason: Literal["cancelled", "deadline"]
+    started: tuple[str, ...] = ()
+    partial: Reply | None = None
+
+
+class TurnClosed(Struct, frozen=True, tag="turn_closed", omit_defaults=True):
+    """The turn is over. Key: `t{turn}.closed`."""
+
+    key: str
+    at: float
+    status: Status
+    error: ErrorInfo | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_private(self.error)
+
+
+Event: TypeAlias = (
+    TurnOpened
+    | ModelReplied
+    | ModelFailed
+    | ToolsBegun
+    | ToolFinished
+    | TurnInterrupted
+    | TurnClosed
+)

@@ -1,0 +1,223 @@
+"""Messages, their parts, and the validated reply: the types that every room shares.
+
+This module must never know a wire format, and no part may hold a mutable value that a caller can
+change after construction. Parts are a closed union, told apart by a tag in their JSON form, so
+that a journal line is readable by a person and decodes to the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Extra: TypeAlias = Mapping[str, object]
+"""Vendor state that must go back untouched on the next iteration (ids, signatures, item types)."""
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
+    """Plain text."""
+
+    text: str
+    extra: Extra | None = None
+
+
+class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
+    """What the model thought. `signature` and `extra` go back to the wire they came from, unread.
+
+    `wire` names the codec whose state `signature` and `extra` are; another wire drops them.
+    """
+
+    text: str = ""
+    signature: str | None = None
+    wire: str | None = None
+    extra: Extra | None = None
+
+
+class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
+    """A request of the model to run a tool, with the argument text exactly as the model wrote it.
+
+    The text is not parsed here: it may be cut or malformed, and only `tools.invoke` decides
+    whether it can run.
+    """
+
+    id: str
+    name: str
+    arguments: str = "{}"
+    wire: str | None = None
+    extra: Extra | None = None
+
+
+class Media(Struct, frozen=True, tag="media", omit_defaults=True):
+    """An image, a sound or a file: inline `data` (bytes) or a `url`, never both."""
+
+    media_type: str
+    data: bytes | None = None
+    url: str | None = None
+    name: str | None = None
+    extra: Extra | None = None
+
+    def __post_init__(self) -> None:
+        if (self.data is None) == (self.url is None):
+            raise ValueError("Media takes exactly one of data= and url=")
+
+
+class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
+    """What the model is told about one of its calls."""
+
+    call_id: str
+    name: str
+    content: tuple[Text | Media, ...]
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """The textual content, joined."""
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+
+class Refusal(Struct, frozen=True, tag="refusal", omit_defaults=True):
+    """The model's own words for declining."""
+
+    text: str
+
+
+class Opaque(Struct, frozen=True, tag="opaque"):
+    """A block of one wire that has no neutral form, kept verbatim and sent back to that wire only."""
+
+    wire: str
+    data: Extra
+
+
+Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media | Refusal | Opaque
+
+
+class Message(Struct, frozen=True):
+    """One entry of a history. A tool message holds the results of one iteration, in call order."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined; reasoning is not text."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls, in the order of the model."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+
+def system(text: str) -> Message:
+    """A system message.
+
+    >>> system("Be brief.").text
+    'Be brief.'
+    """
+    return Message("system", (Text(text),))
+
+
+def user(*content: str | Text | Media) -> Message:
+    """A user message of texts and media.
+
+    >>> user("What is this?").role
+    'user'
+    """
+    return Message("user", tuple(Text(part) if isinstance(part, str) else part for part in content))
+
+
+def assistant(*content: str | Part) -> Message:
+    """An assistant message, for histories that are written by hand."""
+    return Message(
+        "assistant", tuple(Text(part) if isinstance(part, str) else part for part in content)
+    )
+
+
+def tool_results(results: Iterable[ToolResult]) -> Message:
+    """The tool message that answers one assistant message."""
+    return Message("tool", tuple(results))
+
+
+class FinishReason(str, Enum):
+    """Why a reply ended, in one vocabulary for all wires; the wire's own word is kept beside it."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+    REFUSAL = "refusal"
+    PAUSE = "pause"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Tokens of one or more replies. `input` counts everything that was sent, cached or not."""
+
+    input: int = 0
+    output: int = 0
+    cached_input: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        """Input and output together; cached input and reasoning are parts of these."""
+        return self.input + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached_input + other.cached_input,
+            self.cache_write + other.cache_write,
+            self.reasoning + other.reasoning,
+        )
+
+
+class ReplyKind(str, Enum):
+    """What came back, judged by `codecs.assemble`: the same for the same content, streamed or not."""
+
+    COMPLETE = "complete"
+    PAUSED = "paused"
+    TRUNCATED = "truncated"
+    FILTERED = "filtered"
+    REFUSED = "refused"
+    EMPTY = "empty"
+    ONLY_REASONING = "only_reasoning"
+    UNTERMINATED = "unterminated"
+    ERROR_REPLY = "error_reply"
+    MALFORMED_CALL = "malformed_call"
+    NOT_A_REPLY = "not_a_reply"
+
+
+class Reply(Struct, frozen=True, omit_defaults=True):
+    """One model response, whole or partial; `kind` says which, and only `assemble` sets it."""
+
+    parts: tuple[Part, ...]
+    kind: ReplyKind = ReplyKind.COMPLETE
+    finish: FinishReason = FinishReason.STOP
+    usage: Usage = Usage()
+    model: str = ""
+    id: str = ""
+    raw_finish: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined; reasoning is not text."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls, in the order of the model."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def message(self) -> Message:
+        """This reply as an entry of the history."""
+        return Message("assistant", self.parts)

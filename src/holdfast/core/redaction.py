@@ -1,0 +1,67 @@
+"""Takes secrets out of text: the one place that every text made from an exception goes through.
+
+Redaction is the second line of defence. The first is that the text of an exception is not shown at
+all unless somebody asked for it. This module must never be relied on to find *every* secret, and
+must never make text longer than its input by more than the marks.
+"""
+
+from __future__ import annotations
+
+import re
+
+MARK = "[redacted]"
+
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    # A private key, whole or cut.
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S
+        ),
+        MARK,
+    ),
+    # user:password@ in an address.
+    (re.compile(r"(?<=://)[^/\s:@]{1,256}:[^/\s@]{1,256}@"), MARK + "@"),
+    # Authorization: Bearer xyz, Basic xyz.
+    (re.compile(r"(?i)\b(bearer|basic|digest)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + MARK),
+    # name=value, name: value, "name": "value", for names that say that the value is secret.
+    (
+        re.compile(
+            r"(?i)([\"']?[\w.-]{0,40}(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|"
+            r"apikey|access[_-]?key|private[_-]?key|credential|authorization|cookie|session[_-]?id)"
+            r"[\w-]{0,40}[\"']?\s*(?:=|:|=>|\bis\b)\s*)"
+            r"(\"[^\"]*\"?|'[^']*'?|[^\s,;&})\]]+)"
+        ),
+        r"\1" + MARK,
+    ),
+    # Keys that are known by their shape.
+    (
+        re.compile(
+            r"\b(?:sk|pk|rk|gsk|xai|key|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf|r8|pplx)"
+            r"[-_][A-Za-z0-9_-]{8,}"
+        ),
+        MARK,
+    ),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), MARK),
+    (re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"), MARK),
+    (re.compile(r"\bya29\.[A-Za-z0-9._-]{10,}"), MARK),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"), MARK),
+)
+
+_LONGEST_TEXT = 20_000
+
+
+def redact(text: str) -> str:
+    """Return `text` with secrets replaced by a mark.
+
+    Text past 20,000 characters is cut first, so that a hostile text costs bounded time.
+
+    >>> redact("login failed: password=hunter2, retry")
+    'login failed: password=[redacted], retry'
+    >>> redact("GET https://bob:pw@example.org/ with Bearer abcdef123456")
+    'GET https://[redacted]@example.org/ with Bearer [redacted]'
+    """
+    if len(text) > _LONGEST_TEXT:
+        text = text[:_LONGEST_TEXT] + " [cut]"
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
