@@ -1,0 +1,57 @@
+"""Executes the examples of the documents: `python` blocks of Markdown and `>>>` lines of docstrings."""
+
+import ast
+import asyncio
+import inspect
+import sys
+from types import CodeType
+
+from sybil import Document, Example, Sybil
+from sybil.document import PythonDocStringDocument
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+from sybil.parsers.rest import DocTestParser
+
+RUNNER = "__runner__"
+
+
+def run_block(example: Example) -> None:
+    """Runs one block, in which `await` may stand at the top as in a notebook."""
+    source = "\n" * (example.line + example.parsed.line_offset) + example.parsed
+    code = compile(
+        source, example.path, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+    )
+    if not code.co_flags & inspect.CO_COROUTINE:
+        exec(code, example.namespace)
+        return
+    runner = example.namespace.setdefault(RUNNER, asyncio.Runner())
+    runner.run(await_block(code, example))
+
+
+async def await_block(code: CodeType, example: Example) -> None:
+    await eval(code, example.namespace)
+
+
+def open_namespace(namespace: dict[str, object]) -> None:
+    """Makes the document a module of its own, so that annotations of its classes resolve."""
+    namespace["__name__"] = "__main__"
+
+
+def close_namespace(namespace: dict[str, object]) -> None:
+    runner = namespace.pop(RUNNER, None)
+    if isinstance(runner, asyncio.Runner):
+        runner.close()
+
+
+pytest_collect_file = (
+    Sybil(
+        parsers=[CodeBlockParser("python", run_block), SkipParser()],
+        patterns=["README.md", "docs/*.md", "docs/**/*.md"],
+        setup=open_namespace,
+        teardown=close_namespace,
+    )
+    + Sybil(
+        parsers=[DocTestParser()],
+        patterns=["src/**/*.py"],
+        document_types={".py": PythonDocStringDocument},
+    )
+).pytest()
