@@ -75,3 +75,13 @@ def tool_key(turn: int, iteration: int, index: int) -> str:
 def begun_key(turn: int, iteration: int) -> str:
     """`t1.i0.begun`"""
     return f"t{turn}.i{iteration}.begun"
+
+
+def interrupted_key(turn: int) -> str:
+    """`t1.interrupted`"""
+    return f"t{turn}.interrupted"
+
+
+def closed_key(turn: int) -> str:
+    """`t1.closed`"""
+    return f"t{turn}.closed"

@@ -1,5 +1,5 @@
-"""What makes one effect safe: retry, timeout, breaker, limiter, cache, fallback, one strategy a file.
+"""Strategies that make one effect safe: declared as data, decided purely, waiting injected.
 
-A strategy must never turn an exception into text, and must not read the time or throw dice by itself:
-clock and dice are passed in. It knows core, and neither a wire nor a tool.
+A strategy must never read the real clock, draw a real number, or know a provider or a tool. Each
+file has the same shape: the options, the pure decision, the thin wrapper.
 """

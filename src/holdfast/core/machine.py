@@ -1,0 +1,376 @@
+"""The run as a pure state machine: `apply` takes a fact, `pending` says what to do next.
+
+Rules for editing this file. Everything that changes the state of a run is in `apply` and the
+functions that it calls. Nothing here may read a clock, draw a number, or perform anything: times
+stand on events. An event that the table does not allow raises and changes nothing. The result must
+not depend on the order in which the tools of one iteration finish. The diagram in the docs is made
+from `TRANSITIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from msgspec import Struct
+
+from holdfast.core import events as ev
+from holdfast.core.effects import (
+    CallModel,
+    CloseTurn,
+    Effect,
+    RunTool,
+    begun_key,
+    closed_key,
+    interrupted_key,
+    model_key,
+    tool_key,
+    turn_key,
+)
+from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
+from holdfast.core.limits import ITERATION_LIMIT_TEXT, Limits
+from holdfast.core.messages import (
+    Message,
+    Reply,
+    ReplyKind,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    assistant,
+    tool_results,
+    user,
+)
+from holdfast.core.output import Invalid, OutputType, Valid, parse, repair_message
+from holdfast.core.transcript import Transcript
+
+
+class Phase(str, Enum):
+    """What a run waits for."""
+
+    IDLE = "idle"
+    MODEL = "model"
+    TOOLS = "tools"
+    CLOSING = "closing"
+
+
+TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
+    (Phase.IDLE, ev.TurnOpened): (Phase.MODEL,),
+    (Phase.MODEL, ev.ModelReplied): (Phase.TOOLS, Phase.MODEL, Phase.CLOSING),
+    (Phase.MODEL, ev.ModelFailed): (Phase.CLOSING,),
+    (Phase.MODEL, ev.TurnInterrupted): (Phase.CLOSING,),
+    (Phase.TOOLS, ev.ToolsBegun): (Phase.TOOLS,),
+    (Phase.TOOLS, ev.ToolFinished): (Phase.TOOLS, Phase.MODEL, Phase.CLOSING),
+    (Phase.TOOLS, ev.TurnInterrupted): (Phase.CLOSING,),
+    (Phase.CLOSING, ev.TurnClosed): (Phase.IDLE,),
+}
+"""What may happen in which phase, and which phases can follow. All else is an IllegalEventError."""
+
+NOT_RUN_TEXT = "Error: Function '{name}' was not run: the turn was stopped before it began."
+IN_DOUBT_TEXT = (
+    "Error: Function '{name}' was stopped before it finished. "
+    "Whether it took effect is unknown: check before calling it again."
+)
+OVER_LIMIT_TEXT = "Error: Function '{name}' was not run: the limit of tool calls is reached."
+
+
+class RunState(Struct, frozen=True):
+    """Everything that a machine knows, as one value: for comparing, inspecting and testing."""
+
+    phase: Phase
+    turn: int
+    iteration: int
+    messages: tuple[Message, ...]
+    results: tuple[tuple[int, ToolResult], ...]
+    usage: Usage
+    tools_run: int
+    status: ev.Status
+    error: ErrorInfo | None
+    output: object
+
+
+class RunMachine:
+    """One conversation as a fold over events; it may hold many turns, one after another.
+
+    Args:
+        history: what was said before the first turn.
+        output: the wanted type of the answers; None for plain text.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_calls",
+        "_opened_at",
+        "_pending",
+        "_repairs",
+        "_results",
+        "_start",
+        "_unfinished",
+        "_wanted",
+        "error",
+        "iteration",
+        "limits",
+        "output",
+        "partial",
+        "phase",
+        "reply",
+        "rung",
+        "status",
+        "tools_run",
+        "transcript",
+        "turn",
+        "usage",
+    )
+
+    def __init__(self, history: Iterable[Message] = (), output: OutputType | None = None) -> None:
+        self.transcript = history.fork() if isinstance(history, Transcript) else Transcript(history)
+        self._wanted = output
+        self.phase = Phase.IDLE
+        self.turn = 0
+        self.limits = Limits()
+        self._reset(0.0)
+
+    def _reset(self, at: float) -> None:
+        self.iteration = 0
+        self.usage = Usage()
+        self.tools_run = 0
+        self.status = ev.Status.RUNNING
+        self.error: ErrorInfo | None = None
+        self.reply: Reply | None = None
+        self.partial: Reply | None = None
+        self.output: object = None
+        self.rung = ""
+        self._opened_at = at
+        self._start = len(self.transcript)
+        self._calls: tuple[ToolCall, ...] = ()
+        self._results: dict[int, ToolResult] = {}
+        self._begun = False
+        self._unfinished = False
+        self._repairs = 0
+        self._pending: tuple[Effect, ...] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the tools of this iteration may have started in this process or an earlier one."""
+        return self._begun
+
+    def state(self) -> RunState:
+        """A copy of the state as a value."""
+        return RunState(
+            self.phase,
+            self.turn,
+            self.iteration,
+            tuple(self.transcript),
+            tuple(sorted(self._results.items())),
+            self.usage,
+            self.tools_run,
+            self.status,
+            self.error,
+            self.output,
+        )
+
+    def pending(self) -> tuple[Effect, ...]:
+        """The effects that are asked for now and have no outcome yet, in plan order."""
+        if self._pending is None:
+            self._pending = tuple(self._plan())
+        return self._pending
+
+    def _plan(self) -> Iterable[Effect]:
+        if self.phase is Phase.MODEL:
+            key = model_key(self.turn, self.iteration)
+            yield CallModel(key, self.iteration, len(self.transcript))
+        elif self.phase is Phase.TOOLS:
+            for index, call in enumerate(self._calls):
+                if index not in self._results:
+                    key = tool_key(self.turn, self.iteration, index)
+                    yield RunTool(key, call, index, self._unfinished)
+        elif self.phase is Phase.CLOSING:
+            yield CloseTurn(closed_key(self.turn), self.status, self.error)
+
+    def check(self, event: ev.Event) -> None:
+        """Raise IllegalEventError unless `event` may happen now; never changes anything."""
+        if (self.phase, type(event)) not in TRANSITIONS:
+            raise IllegalEventError(
+                f"{type(event).__name__} {event.key} cannot happen while the run waits for "
+                f"{self.phase.value}"
+            )
+        if event.key not in self._expected(event):
+            raise IllegalEventError(
+                f"{type(event).__name__} has the key {event.key!r}, which is not outstanding"
+            )
+
+    def _expected(self, event: ev.Event) -> tuple[str, ...]:
+        if isinstance(event, ev.ModelReplied | ev.ModelFailed):
+            return (model_key(self.turn, self.iteration),)
+        if isinstance(event, ev.ToolFinished):
+            return tuple(effect.key for effect in self.pending())
+        if isinstance(event, ev.ToolsBegun):
+            return () if self._begun else (begun_key(self.turn, self.iteration),)
+        if isinstance(event, ev.TurnOpened):
+            return (turn_key(self.turn + 1),)
+        if isinstance(event, ev.TurnInterrupted):
+            return (interrupted_key(self.turn),)
+        return (closed_key(self.turn),)
+
+    def apply(self, event: ev.Event) -> None:
+        """Take one fact. Raises IllegalEventError, the state unchanged, if it cannot be true."""
+        self.check(event)
+        self._pending = None
+        _HANDLERS[type(event)](self, event)
+
+    def _opened(self, event: ev.TurnOpened) -> None:
+        self._reset(event.at)
+        self.turn += 1
+        self.limits = event.limits
+        self.transcript.append(event.message)
+        self.phase = Phase.MODEL
+
+    def _replied(self, event: ev.ModelReplied) -> None:
+        reply = event.reply
+        self.reply = reply
+        self.usage = self.usage + reply.usage
+        self.transcript.append(reply.message)
+        calls = reply.calls
+        if calls:
+            self._calls = calls
+            self._results = {}
+            self._begun = False
+            self._unfinished = reply.kind is ReplyKind.TRUNCATED
+            self.phase = Phase.TOOLS
+            self._refuse_over_limit()
+        elif reply.kind is ReplyKind.PAUSED:
+            self._next_iteration(event.at)
+        else:
+            self._answered(reply, event.at)
+
+    def _refuse_over_limit(self) -> None:
+        most = self.limits.tool_calls
+        if most is None or self.tools_run + len(self._calls) <= most:
+            return
+        self._fill(OVER_LIMIT_TEXT, ())
+        self._reach("tool_calls", f"The limit of {most} tool calls is reached.")
+
+    def _answered(self, reply: Reply, at: float) -> None:
+        text = reply.text
+        if self._wanted is None:
+            self.output = text
+            self._end(ev.Status.COMPLETED)
+            return
+        parsed = parse(text, self._wanted)
+        if isinstance(parsed, Valid):
+            self.output, self.rung = parsed.value, parsed.rung
+            self._end(ev.Status.COMPLETED)
+        else:
+            self._repair(parsed, at)
+
+    def _repair(self, invalid: Invalid, at: float) -> None:
+        if self._repairs >= self.limits.output_repairs:
+            safe = (
+                f"The answer does not fit the wanted type after {self._repairs + 1} tries: "
+                + "; ".join(invalid.problems[:3])
+            )
+            info = ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code="output")
+            self._end(ev.Status.FAILED, info)
+            return
+        self._repairs += 1
+        self.transcript.append(user(repair_message(invalid.problems)))
+        self._next_iteration(at)
+
+    def _failed(self, event: ev.ModelFailed) -> None:
+        self.partial = event.partial
+        if event.partial is not None:
+            self.usage = self.usage + event.partial.usage
+        self._end(ev.Status.FAILED, event.error)
+
+    def _tools_begun(self, _event: ev.ToolsBegun) -> None:
+        self._begun = True
+
+    def _tool_finished(self, event: ev.ToolFinished) -> None:
+        self._results[int(event.key.rpartition(".")[2])] = event.result
+        self.tools_run += 1
+        if len(self._results) == len(self._calls):
+            self._append_results()
+            self._next_iteration(event.at)
+
+    def _append_results(self) -> None:
+        self.transcript.append(tool_results(self._results[i] for i in range(len(self._calls))))
+        self._calls, self._results = (), {}
+
+    def _next_iteration(self, at: float) -> None:
+        self.iteration += 1
+        self.phase = Phase.MODEL
+        limits = self.limits
+        if limits.iterations is not None and self.iteration >= limits.iterations:
+            self._reach(
+                "iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations)
+            )
+        elif limits.seconds is not None and at - self._opened_at >= limits.seconds:
+            self._reach("seconds", f"The time limit of {limits.seconds:g} seconds is reached.")
+        elif limits.tokens is not None and self.usage.total >= limits.tokens:
+            self._reach("tokens", f"The limit of {limits.tokens} tokens is reached.")
+
+    def _reach(self, limit: str, safe: str) -> None:
+        info = ErrorInfo(
+            category=ErrorCategory.LIMIT, safe=safe, code=limit, landed=Landed.NO
+        )
+        self._end(ev.Status.LIMIT, info)
+
+    def _interrupted(self, event: ev.TurnInterrupted) -> None:
+        self.partial = event.partial
+        if self.phase is Phase.TOOLS:
+            self._fill(NOT_RUN_TEXT, event.started)
+        if event.reason == "cancelled":
+            info = ErrorInfo(
+                category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
+            )
+            self._end(ev.Status.CANCELLED, info)
+        else:
+            self._reach(
+                "seconds", f"The time limit of {self.limits.seconds or 0:g} seconds is reached."
+            )
+
+    def _fill(self, text: str, started: tuple[str, ...]) -> None:
+        """Give every call without a result one that tells the truth, so that none is an orphan."""
+        for index, call in enumerate(self._calls):
+            if index in self._results:
+                continue
+            in_doubt = tool_key(self.turn, self.iteration, index) in started
+            said = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)
+            self._results[index] = ToolResult(call.id, call.name, (Text(said),), is_error=True)
+        self._append_results()
+
+    def _end(self, status: ev.Status, error: ErrorInfo | None = None) -> None:
+        self.status = status
+        self.error = error
+        self.phase = Phase.CLOSING
+
+    def _closed(self, event: ev.TurnClosed) -> None:
+        self.status = event.status
+        self.error = event.error
+        if event.status is not ev.Status.COMPLETED:
+            self._leave_valid_history()
+        self.phase = Phase.IDLE
+
+    def _leave_valid_history(self) -> None:
+        """A failed turn without effects never happened; any other ends with a word about its end."""
+        if self.status is ev.Status.FAILED and not self.tools_run:
+            self.transcript.truncate(self._start)
+            return
+        last = self.transcript[-1]
+        if last.role == "assistant" and not last.calls:
+            return
+        begun = self.partial.text if self.partial is not None else ""
+        reason = self.error.safe if self.error is not None else "The turn was stopped."
+        note = f"[No final answer was given. {reason}]"
+        self.transcript.append(assistant(f"{begun}\n{note}" if begun else note))
+
+
+_HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {
+    ev.TurnOpened: RunMachine._opened,  # type: ignore[dict-item]
+    ev.ModelReplied: RunMachine._replied,  # type: ignore[dict-item]
+    ev.ModelFailed: RunMachine._failed,  # type: ignore[dict-item]
+    ev.ToolsBegun: RunMachine._tools_begun,  # type: ignore[dict-item]
+    ev.ToolFinished: RunMachine._tool_finished,  # type: ignore[dict-item]
+    ev.TurnInterrupted: RunMachine._interrupted,  # type: ignore[dict-item]
+    ev.TurnClosed: RunMachine._closed,  # type: ignore[dict-item]
+}

@@ -1,0 +1,56 @@
+"""How long to wait between attempts, as pure functions of the attempt number and a dice.
+
+Attempts are counted from 0 here, as in seed 000: the wait after the first attempt is that of 0.
+No function may return a negative, infinite or undefined number, whatever it is given.
+"""
+
+from __future__ import annotations
+
+import math
+
+from holdfast.resilience.clock import Dice
+
+_LONGEST = 86_400.0
+
+
+def exponential(
+    attempt: int, *, base: float, multiplier: float, cap: float, dice: Dice
+) -> float:
+    """Seed 000: `min(base * multiplier^attempt, cap)`, then plus or minus 10 percent.
+
+    >>> exponential(1, base=1.0, multiplier=2.0, cap=30.0, dice=lambda: 0.5)
+    2.0
+    """
+    return _bounded(min(_power(base, multiplier, attempt), cap) * (0.9 + 0.2 * dice()))
+
+
+def full_jitter(attempt: int, *, base: float, cap: float, dice: Dice) -> float:
+    """Seed 000, executor: a random part of `base * 2^attempt`, at most `cap`."""
+    return _bounded(min(_power(base, 2.0, attempt) * dice(), cap))
+
+
+def pure(attempt: int, *, base: float) -> float:
+    """Seed 003: `base * 2^attempt`: 1, 2, 4 seconds for a base of 1; no jitter, no cap.
+
+    >>> [pure(n, base=1.0) for n in range(3)]
+    [1.0, 2.0, 4.0]
+    """
+    return _bounded(_power(base, 2.0, attempt))
+
+
+def decorrelated(previous: float, *, base: float, cap: float, dice: Dice) -> float:
+    """A random wait between `base` and three times the previous one, at most `cap`."""
+    return _bounded(min(cap, base + (max(base, previous * 3.0) - base) * dice()))
+
+
+def _power(base: float, multiplier: float, attempt: int) -> float:
+    try:
+        return base * multiplier ** max(0, attempt)
+    except OverflowError:
+        return math.inf
+
+
+def _bounded(seconds: float) -> float:
+    if math.isnan(seconds) or seconds < 0:
+        return 0.0
+    return min(seconds, _LONGEST)

@@ -1,0 +1,29 @@
+"""Time and chance as parameters: what a strategy may ask of the world.
+
+Nothing in this room reads the real clock or draws a real number; both come in through these
+types, so that every wait can be tested without waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+Dice: TypeAlias = Callable[[], float]
+"""A number from 0 up to, and without, 1."""
+
+
+class Clock(Protocol):
+    """The clock of one run."""
+
+    def now(self) -> float:
+        """Seconds since the epoch; may jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; cancellation ends it."""
+        ...
