@@ -3,10 +3,9 @@
 import ast
 import asyncio
 import inspect
-import sys
 from types import CodeType
 
-from sybil import Document, Example, Sybil
+from sybil import Example, Sybil
 from sybil.document import PythonDocStringDocument
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
@@ -17,9 +16,7 @@ RUNNER = "__runner__"
 def run_block(example: Example) -> None:
     """Runs one block, in which `await` may stand at the top as in a notebook."""
     source = "\n" * (example.line + example.parsed.line_offset) + example.parsed
-    code = compile(
-        source, example.path, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
-    )
+    code = compile(source, example.path, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     if not code.co_flags & inspect.CO_COROUTINE:
         exec(code, example.namespace)
         return

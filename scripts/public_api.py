@@ -1,0 +1,102 @@
+"""Writes the public face of the package, one line a name with its signature; the diff of that file is the review.
+
+Public is what `holdfast`, or a room directly below it, lists in `__all__`.
+
+usage: python scripts/public_api.py --write | --check
+"""
+
+import enum
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from difflib import unified_diff
+from pathlib import Path
+from types import ModuleType
+
+import holdfast
+
+ROOT = Path(__file__).resolve().parent.parent
+SNAPSHOT = ROOT / "tests" / "api" / "public_api.txt"
+
+
+def public_modules() -> Iterator[ModuleType]:
+    """The package and each of its rooms that has public names."""
+    yield holdfast
+    for room in pkgutil.iter_modules(holdfast.__path__, "holdfast."):
+        if room.ispkg:
+            module = importlib.import_module(room.name)
+            if hasattr(module, "__all__"):
+                yield module
+
+
+def steady(text: str) -> str:
+    """The text without what changes from one process to the next."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
+
+
+def signature(value: object) -> str:
+    """The parameters of something that can be called, or `(...)` when it does not tell."""
+    try:
+        return steady(str(inspect.signature(value)))  # type: ignore[arg-type]  # REASON: that is the question
+    except (TypeError, ValueError):
+        return "(...)"
+
+
+def class_lines(path: str, cls: type) -> Iterator[str]:
+    """A class with its bases and parameters, then each public member that it defines itself."""
+    bases = ", ".join(base.__name__ for base in cls.__bases__ if base is not object)
+    if issubclass(cls, enum.Enum):
+        yield f"{path}: enum {bases} = {', '.join(member.name for member in cls)}"
+    else:
+        yield f"{path}: class {bases}".rstrip() + f" {signature(cls)}"
+    for name, member in sorted(vars(cls).items()):
+        if name.startswith("_") or isinstance(member, cls):
+            continue
+        inner = f"{path}.{name}"
+        if isinstance(member, property):
+            yield f"{inner}: property"
+        elif isinstance(member, staticmethod | classmethod):
+            yield f"{inner}: {type(member).__name__} {signature(member.__func__)}"
+        elif inspect.isfunction(member):
+            yield f"{inner}{signature(member)}"
+
+
+def lines(module: ModuleType) -> Iterator[str]:
+    """Every public name of a module, in the order of its `__all__`."""
+    for name in module.__all__:
+        value = getattr(module, name)
+        path = f"{module.__name__}.{name}"
+        if inspect.isclass(value):
+            yield from class_lines(path, value)
+        elif inspect.isroutine(value):
+            yield f"{path}{signature(value)}"
+        else:
+            yield f"{path}: {type(value).__name__} = {steady(repr(value))}"
+
+
+def render() -> str:
+    """The whole snapshot."""
+    return "".join(f"{line}\n" for module in public_modules() for line in lines(module))
+
+
+def main(arguments: list[str]) -> int:
+    """Returns 1 when the snapshot differs from the code."""
+    if arguments not in (["--write"], ["--check"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    new = render()
+    if arguments == ["--write"]:
+        SNAPSHOT.write_text(new, "utf-8")
+        return 0
+    old = SNAPSHOT.read_text("utf-8")
+    sys.stdout.writelines(
+        unified_diff(old.splitlines(True), new.splitlines(True), SNAPSHOT.name, "the code")
+    )
+    return int(old != new)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

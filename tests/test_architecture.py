@@ -1,0 +1,152 @@
+"""What keeps the code in its shape: layers, budgets, docstrings, and documents that match the code."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import tree
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "holdfast"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+FUNCTION_LINES = 60
+FILE_LINES = 500
+PARAMETERS = 6
+ROOMS_WITHOUT_PURPOSE = {"utils", "util", "helpers", "common", "base", "manager", "misc"}
+GENERATED_OR_BUILT = {".git", ".venv", ".tools", "node_modules", "dist", "build", "__pycache__"}
+TEXT = {
+    "",
+    ".cfg",
+    ".in",
+    ".ini",
+    ".json",
+    ".jsonl",
+    ".lock",
+    ".md",
+    ".py",
+    ".sh",
+    ".toml",
+    ".txt",
+    ".yml",
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    for module in MODULES:
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            if isinstance(node, Function):
+                yield f"{module.relative_to(ROOT)}:{node.lineno} {node.name}", node
+
+
+def lines_of(node: Function) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def parameters_of(node: Function) -> int:
+    found = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+    return len([parameter for parameter in found if parameter.arg not in {"self", "cls"}])
+
+
+def percentile_95(sizes: list[int]) -> int:
+    return sorted(sizes)[int(len(sizes) * 0.95)] if sizes else 0
+
+
+def files_of_the_project() -> Iterator[Path]:
+    for file in ROOT.rglob("*"):
+        inside = file.relative_to(ROOT)
+        hidden = any(part.endswith("_cache") or part in GENERATED_OR_BUILT for part in inside.parts)
+        if not hidden and file.is_file() and file.suffix in TEXT:
+            yield file
+
+
+def test_imports_keep_the_layers() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [linter, "--no-cache"], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_function_is_too_long(record_property: Any) -> None:
+    sizes = {name: lines_of(node) for name, node in functions()}
+    record_property("function_lines_p95", percentile_95(list(sizes.values())))
+    print(f"functions: {len(sizes)}, lines at p95: {percentile_95(list(sizes.values()))}")
+    assert {name: size for name, size in sizes.items() if size > FUNCTION_LINES} == {}
+
+
+def test_no_file_is_too_long(record_property: Any) -> None:
+    sizes = {str(file.relative_to(ROOT)): file.read_text("utf-8").count("\n") for file in MODULES}
+    record_property("file_lines_p95", percentile_95(list(sizes.values())))
+    print(f"files: {len(sizes)}, lines at p95: {percentile_95(list(sizes.values()))}")
+    assert {name: size for name, size in sizes.items() if size > FILE_LINES} == {}
+
+
+def test_no_function_takes_too_many_parameters() -> None:
+    counts = {name: parameters_of(node) for name, node in functions() if node.name != "__init__"}
+    assert {name: count for name, count in counts.items() if count > PARAMETERS} == {}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_module_says_what_it_is(module: Path) -> None:
+    text = ast.get_docstring(ast.parse(module.read_text("utf-8")))
+    assert text, "no module docstring"
+    assert text.partition("\n")[0].endswith((".", ":")), "its first line is not a sentence"
+
+
+def test_every_room_says_what_it_must_never_do() -> None:
+    rooms = [path for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))]
+    for room in rooms:
+        text = ast.get_docstring(ast.parse((room / "__init__.py").read_text("utf-8"))) or ""
+        assert re.search(r"\bmust (not|never)\b", " ".join(text.split())), room.name
+
+
+def test_every_folder_of_code_is_a_package() -> None:
+    folders = {module.parent for module in MODULES}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_every_room_has_a_purpose() -> None:
+    names = {module.stem for module in MODULES} | {module.parent.name for module in MODULES}
+    assert names & ROOMS_WITHOUT_PURPOSE == set()
+
+
+def test_the_architecture_document_shows_this_tree_and_these_layers() -> None:
+    written = tree.DOCUMENT.read_text("utf-8")
+    assert written == tree.filled(written), "ARCHITECTURE.md has drifted; run: ./run generate"
+
+
+def test_the_tree_has_a_line_for_every_file() -> None:
+    shown = tree.tree().splitlines()[1:]
+    rooms = {module.parent for module in MODULES} - {PACKAGE}
+    files = [module for module in MODULES if module.name != "__init__.py"]
+    assert len(shown) == len(rooms) + len(files) + 1
+    assert [line for line in shown if len(line.split()) < 2] == []
+
+
+def test_the_lock_names_hashes_and_no_addresses() -> None:
+    for name in ("requirements.lock", "tools.lock"):
+        text = (ROOT / name).read_text("utf-8")
+        assert "://" not in text, name
+        assert (
+            re.search(r"^\s*-", re.sub(r"--hash=sha256:[0-9a-f]{64}", "", text), re.MULTILINE)
+            is None
+        )
+        assert text.count("==") <= text.count("--hash=sha256:"), name
+
+
+def test_no_file_holds_a_path_of_a_machine() -> None:
+    path = re.compile(r"(?<![\w.:/~$}-])/(?:home|root|Users|work|mnt)/[\w.]")
+    found = [
+        f"{file.relative_to(ROOT)}: {hit.group()}"
+        for file in files_of_the_project()
+        for hit in path.finditer(file.read_text("utf-8", "replace"))
+    ]
+    assert found == []
