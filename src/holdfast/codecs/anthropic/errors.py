@@ -1,0 +1,35 @@
+"""What errors mean on Anthropic's messages wire, at Anthropic and in the clouds that resell it.
+
+Source: Anthropic's reference of errors and its published client. Billing and disabled accounts come as
+`400 invalid_request_error`, so their words decide, in the shared rows. This module must hold rows
+and nothing that decides by itself.
+"""
+
+from __future__ import annotations
+
+from holdfast.codecs.classify import Rule, classify_by, rule
+from holdfast.codecs.rules import SHARED
+from holdfast.codecs.wire import Failure
+from holdfast.core.errors import ErrorCategory as Category
+from holdfast.core.errors import ErrorInfo
+
+RULES: tuple[Rule, ...] = (
+    # The whole sentence of a 404 is "model: <name>".
+    rule(Category.MODEL_NOT_FOUND, codes="not_found_error", text=r"^model: "),
+    rule(
+        Category.AUTH_ERROR,
+        statuses=(0, 400, 403),
+        text=r"credential is only authorized|oauth authentication is|not allowed for this organization",
+    ),
+    *SHARED,
+)
+
+
+def classify(failure: Failure) -> ErrorInfo:
+    """What a refusal on this wire means; also of the JSON of an `error` event.
+
+    >>> event = b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}'
+    >>> classify(Failure(provider="anthropic", body=event)).category.value
+    'transient'
+    """
+    return classify_by(RULES, failure)

@@ -1,0 +1,1 @@
+"""Google's Gemini wire, of AI Studio and of Vertex AI."""

@@ -1,0 +1,1 @@
+"""OpenAI's chat completions wire, which most other providers speak too."""

@@ -1,0 +1,59 @@
+"""What errors mean on OpenAI's chat completions wire, at OpenAI and at those who speak its wire.
+
+Sources: OpenAI's guide to error codes and its published client, and the same of the providers named in
+the rows. This module must hold rows and nothing that decides by itself.
+"""
+
+from __future__ import annotations
+
+from holdfast.codecs.classify import Rule, classify_by, rule
+from holdfast.codecs.rules import SHARED
+from holdfast.codecs.wire import Failure
+from holdfast.core.errors import ErrorCategory as Category
+from holdfast.core.errors import ErrorInfo
+
+OPENAI: tuple[Rule, ...] = (
+    # One code for every bad image; one of them is a matter of policy and stands in the shared rows.
+    rule(
+        Category.CLIENT_ERROR,
+        codes="invalid_image invalid_image_format invalid_image_url invalid_base64_image "
+        "image_too_large image_too_small image_parse_error image_file_too_large empty_image_file "
+        "unsupported_image_media_type failed_to_download_image image_file_not_found "
+        "previous_response_not_found invalid_encrypted_content string_above_max_length",
+    ),
+    rule(Category.AUTH_ERROR, statuses=(400,), text=r"organization must be verified"),
+)
+
+RULES: tuple[Rule, ...] = (
+    *OPENAI,
+    # Groq checks the model's tool call and its JSON: another sample may pass.
+    rule(
+        Category.INVALID_RESPONSE, codes="tool_use_failed json_validate_failed output_parse_failed"
+    ),
+    # Elsewhere these words are about the prompt.
+    rule(
+        Category.RATE_LIMIT_RETRYABLE,
+        statuses=(0, 400, 429),
+        text=r"too many tokens(?! per day)",
+        providers="xai bedrock bedrock-openai",
+    ),
+    # llama.cpp and what is built on it say 500 for a request that can never work.
+    rule(
+        Category.CLIENT_ERROR,
+        statuses=(500,),
+        text=r"is not supported|unsupported|failed to parse|invalid (?:json|grammar|schema)",
+        providers="llamacpp llama.cpp llama-cpp lmstudio ollama",
+    ),
+    *SHARED,
+)
+
+
+def classify(failure: Failure) -> ErrorInfo:
+    """What a refusal on this wire means.
+
+    >>> info = classify(Failure(provider="openai", status=429, body=b'{"error": {'
+    ...     b'"code": "rate_limit_exceeded", "message": "Please try again in 644ms."}}'))
+    >>> info.category.value, info.retry_after, info.landed.value
+    ('rate_limit_retryable', 0.644, 'no')
+    """
+    return classify_by(RULES, failure)

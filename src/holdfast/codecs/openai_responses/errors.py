@@ -1,0 +1,32 @@
+"""What errors mean on OpenAI's responses wire: refusals, `error` events and failed responses.
+
+The codes are OpenAI's (`response.error.code` in its reference). This module must hold rows and
+nothing that decides by itself.
+"""
+
+from __future__ import annotations
+
+from holdfast.codecs.classify import Rule, classify_by, rule
+from holdfast.codecs.openai_chat.errors import RULES as CHAT
+from holdfast.codecs.wire import Failure
+from holdfast.core.errors import ErrorCategory as Category
+from holdfast.core.errors import ErrorInfo
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        Category.CONTENT_FILTERED,
+        codes="image_content_policy_violation bio_policy cyber_policy cyber_policy_violation",
+    ),
+    rule(Category.TIMEOUT, codes="vector_store_timeout"),
+    *CHAT,
+)
+
+
+def classify(failure: Failure) -> ErrorInfo:
+    """What a refusal on this wire means; also of the JSON of `error` and `response.failed` events.
+
+    >>> event = b'{"type": "response.failed", "response": {"error": {"code": "server_error"}}}'
+    >>> classify(Failure(provider="openai", body=event)).category.value
+    'server_error'
+    """
+    return classify_by(RULES, failure)

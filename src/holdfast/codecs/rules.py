@@ -1,0 +1,243 @@
+"""The rows that every wire shares, because gateways and clouds wrap anybody's errors in anybody's wire.
+
+Order is meaning. What is said in words about content, money and size comes before the codes and
+statuses that providers reuse for several things; a bare status comes last. Each text was written for
+a documented message, and stays within one sentence. This module must hold data only.
+"""
+
+from __future__ import annotations
+
+from holdfast.codecs.classify import Rule, rule
+from holdfast.core.errors import ErrorCategory as Category
+
+# Words about the request prove nothing when the server itself has failed.
+_REFUSED = (
+    0,
+    400,
+    401,
+    402,
+    403,
+    404,
+    405,
+    406,
+    409,
+    410,
+    412,
+    413,
+    415,
+    418,
+    421,
+    422,
+    424,
+    429,
+    451,
+)
+_SIZE = (0, 400, 413, 414, 422, 500)
+
+CONTENT: tuple[Rule, ...] = (
+    rule(
+        Category.CONTENT_FILTERED,
+        codes="content_filter content_filtered content_policy_violation responsibleaipolicyviolation "
+        "content_policy moderation moderation_blocked safety prohibited_content blocklist "
+        "sensitive_words_detected data_inspection_failed datainspectionfailed",
+    ),
+    rule(
+        Category.CONTENT_FILTERED,
+        statuses=(*_REFUSED, 500),
+        text=r"content filter|content[ _]management policy|content[ _]policy|usage polic|safety system|"
+        r"usage guidelines|requires moderation|flagged (?:as|by|for)|was flagged|"
+        r"inappropriate content|prohibited_content|blocked by (?:the )?(?:safety|guardrail)",
+    ),
+    # The provider's check of the model's own output failed: another sample may pass.
+    rule(
+        Category.INVALID_RESPONSE,
+        codes="tool_use_failed json_validate_failed output_parse_failed",
+    ),
+    rule(Category.INVALID_RESPONSE, text=r"model (?:produced|generated) (?:invalid|malformed)"),
+)
+
+MONEY: tuple[Rule, ...] = (
+    # google.rpc says RESOURCE_EXHAUSTED for every limit: the window is in the quota's name.
+    rule(Category.RATE_LIMIT_TERMINAL, codes="resource_exhausted", text=r"per_?day|per day|daily"),
+    rule(
+        Category.RATE_LIMIT_TERMINAL,
+        codes="resource_exhausted",
+        text=r"prepayment|billing (?:account|is)|spending|spend cap|upgrade your quota tier",
+        promised=False,
+    ),
+    rule(Category.RATE_LIMIT_RETRYABLE, codes="resource_exhausted"),
+    rule(
+        Category.RATE_LIMIT_TERMINAL,
+        codes="insufficient_quota insufficient_credit insufficient_credits no_credit "
+        "insufficient_balance billing_error billing_hard_limit_reached billing_not_active "
+        "exceeded_current_quota_error quota_exceeded usage_limit_reached payment_required "
+        "servicequotaexceededexception arrearage",
+    ),
+    rule(Category.RATE_LIMIT_TERMINAL, statuses=(402,)),
+    rule(
+        Category.RATE_LIMIT_TERMINAL,
+        statuses=_REFUSED,
+        text=r"(?:exceeded|reached) your (?:current |monthly )?quota|quota has been exceeded|"
+        r"credit balance|(?:account|current|credit|insufficient) balance|insufficient (?:funds|credit|quota)|"
+        r"(?:out of|no(?: more)?|all available|used all|more|purchase|add|not enough) credits|"
+        r"credits? (?:are|is|has|have been) (?:depleted|exhausted)|spend(?:ing)?[ _-](?:limit|cap)|"
+        r"(?:hard|usage|billing) limit|payment required|billing (?:issue|is not active)|"
+        r"reached your specified .{0,20}usage limits|extra usage is required",
+    ),
+    # A single request over the whole allowance: no wait mends it.
+    rule(
+        Category.RATE_LIMIT_TERMINAL,
+        statuses=(0, 413, 429),
+        text=r"request too large .{0,200}\bper (?:min|hour|day)|tokens must be reduced in order to run",
+    ),
+    rule(
+        Category.RATE_LIMIT_TERMINAL,
+        statuses=(0, 429),
+        text=r"\b(?:per|a)[ _-]?day\b|\bdaily\b|per_?month|monthly",
+        promised=False,
+    ),
+)
+
+# Codes of their own, whatever the status.
+NAMED: tuple[Rule, ...] = (
+    rule(
+        Category.RATE_LIMIT_RETRYABLE,
+        codes="rate_limit_exceeded rate_limit_error rate_limit rate_limited ratelimitreached "
+        "too_many_requests toomanyrequestsexception throttlingexception throttling "
+        "throttlingerror throttled requestlimitexceeded token_quota_reached "
+        "request_quota_exceeded",
+    ),
+    rule(
+        Category.MODEL_NOT_FOUND,
+        codes="model_not_found modelnotfound model_not_available model_not_supported invalid_model "
+        "model_decommissioned model_deprecated deploymentnotfound unknown_model "
+        "unavailable_model modelerror_notfound",
+    ),
+    rule(
+        Category.CONTEXT_WINDOW,
+        codes="context_length_exceeded exceed_context_size_error context_window_exceeded "
+        "model_context_window_exceeded input_too_long prompt_too_long tokens_limit_reached",
+    ),
+    rule(Category.RATE_LIMIT_RETRYABLE, statuses=(429,)),
+    rule(
+        Category.AUTH_ERROR,
+        codes="invalid_api_key api_key_invalid incorrect_api_key authentication_error "
+        "invalid_authentication_error invalid_authentication unauthenticated unauthorized "
+        "credentials_missing access_token_expired permission_error permission_denied "
+        "permission-denied access_denied forbidden service_disabled account_deactivated "
+        "api_key_service_blocked consumer_invalid consumer_suspended validation_required "
+        "unsupported_country_region_territory ip_not_authorized accessdeniedexception "
+        "expiredtokenexception unrecognizedclientexception invalidsignatureexception "
+        "missingauthenticationtokenexception incompletesignatureexception token_expired",
+    ),
+)
+
+SIZE: tuple[Rule, ...] = (
+    rule(
+        Category.CONTEXT_WINDOW,
+        statuses=_SIZE,
+        text=r"context[ _](?:length|window|size|limit)|(?:prompt|input) (?:is )?too long|"
+        r"too long for (?:the )?(?:requested )?model|exceeds? (?:the )?available context|"
+        r"maximum (?:prompt|input) (?:length|tokens)|prompt has too many tokens|too many (?:input |prompt )?tokens|"
+        r"input token count|(?:prompt|input) tokens? (?:count )?.{0,60}(?:exceed|limit)|"
+        r"exceeds? the (?:maximum )?(?:number of tokens|token limit)|exceed(?:s|ed)? (?:the )?model(?:'s)? "
+        r"(?:token limit|maximum)|reduce the length of (?:the|your) (?:messages|prompt|input)|"
+        r"expected maxlength: \d+, actual|`inputs` tokens|input (?:length|sequence).{0,80}exceed|"
+        r"token limit exceeded|tokens? exceeds? (?:the )?(?:max|limit|context)|max_model_len|maximum model length",
+    ),
+)
+
+ACCESS: tuple[Rule, ...] = (
+    rule(
+        Category.AUTH_ERROR,
+        statuses=_REFUSED,
+        text=r"api[ _-]?key (?:not (?:valid|found)|is (?:invalid|missing|not valid)|(?:has )?expired)|"
+        r"(?:invalid|incorrect|missing|no|wrong) (?:x-)?api[ _-]?key|authentication (?:fails|failed|error)|"
+        r"no auth credentials|user location is not supported|must be verified|"
+        r"organization has been (?:disabled|restricted)|account (?:has been|is) (?:disabled|suspended|deactivated)|"
+        r"has not been used in project|(?:invalid|expired) (?:access |auth\w{0,12} )?token|reported as leaked",
+    ),
+)
+
+_NAME = r"[`'\"\[(]{0,2}[\w.:/@ -]{0,120}[`'\"\])]{0,2}"
+_ABSENT = (
+    r"(?:(?:was|were|is|are|could|can|does|do|has|have|been|be|already) ){0,3}(?:not (?:been )?(?:be )?(?:found|exist|available|supported\b|"
+    r"deployed|a valid)|cannot be found|no longer (?:available|supported|exists)|unavailable\b|removed|deprecated|decommissioned|"
+    r"retired|discontinued|shut down|sunset|reached (?:the|its) end)"
+)
+MODEL: tuple[Rule, ...] = (
+    rule(
+        Category.MODEL_NOT_FOUND,
+        statuses=(0, 400, 403, 404, 410, 422),
+        text=r"(?:invalid|unknown|no such|unsupported|unrecognized) model\b|not a valid model|model not found|"
+        r"models? identifier .{0,20}invalid|try pulling it first|is not found for api version|"
+        r"supported (?:api )?model(?: name)?s are|valid model names?|end of its life",
+    ),
+    rule(
+        Category.MODEL_NOT_FOUND,
+        statuses=(0, 400, 403, 404, 410, 422),
+        text=rf"\b(?:model|deployment)s?[ :/]{{1,2}}{_NAME}\s{{0,2}}{_ABSENT}",
+    ),
+    rule(
+        Category.MODEL_NOT_FOUND,
+        statuses=(0, 400, 403, 404),
+        text=r"not have access to (?:the )?(?:requested )?model|access to the model",
+    ),
+    rule(Category.MODEL_NOT_FOUND, statuses=(404, 410), text=r"\bmodels?\b"),
+)
+
+STATUS: tuple[Rule, ...] = (
+    # A request that was whole when it left and is cut JSON there was cut on the way.
+    rule(Category.SERVER_ERROR, statuses=(400,), text=r"not valid json: (?:unexpected end|eof)"),
+    rule(Category.AUTH_ERROR, statuses=(401, 403, 407)),
+    rule(Category.TIMEOUT, statuses=(408, 504, 522, 524, 598, 599)),
+    # The vendors' own clients repeat 409 (a lock) and 425; 499 is a call that the server saw cancelled.
+    rule(Category.TRANSIENT, statuses=(409, 425, 499, 503, 529)),
+    rule(Category.SERVER_ERROR, statuses=(424,)),
+    rule(Category.CLIENT_ERROR, statuses=(501, 505, *range(300, 500))),
+    rule(
+        Category.TRANSIENT,
+        statuses=tuple(range(500, 600)),
+        codes="overloaded_error unavailable service_unavailable",
+    ),
+    rule(Category.SERVER_ERROR, statuses=tuple(range(500, 600))),
+)
+
+# Errors inside a stream: no status, so the type decides, and then the words.
+IN_STREAM: tuple[Rule, ...] = (
+    rule(
+        Category.TRANSIENT,
+        codes="overloaded_error overloaded engine_overloaded unavailable service_unavailable "
+        "service_unavailable_error serviceunavailableexception modelnotreadyexception",
+    ),
+    rule(
+        Category.TIMEOUT,
+        codes="timeout timeout_error request_timeout deadline_exceeded modeltimeoutexception",
+    ),
+    rule(
+        Category.SERVER_ERROR,
+        codes="api_error server_error internal internal_error internal_server_error "
+        "internalserverexception modelstreamerrorexception modelerrorexception unknown-error",
+    ),
+    rule(
+        Category.CLIENT_ERROR,
+        codes="invalid_request_error invalid_argument invalid_request failed_precondition "
+        "validationexception validation_error not_found_error not_found request_too_large "
+        "bad_request out_of_range unimplemented not_supported_error resourcenotfoundexception",
+    ),
+    rule(Category.RATE_LIMIT_RETRYABLE, text=r"rate[ -]?limit|too many requests|throttl|quota"),
+    rule(Category.TIMEOUT, text=r"time[d ]?-?out|deadline"),
+    rule(Category.TRANSIENT, text=r"overload|unavailable|capacity|try again|connection|network"),
+    rule(Category.SERVER_ERROR),
+)
+
+SHARED: tuple[Rule, ...] = (
+    *CONTENT,
+    *MONEY,
+    *NAMED,
+    *SIZE,
+    *ACCESS,
+    *MODEL,
+    *STATUS,
+    *IN_STREAM,
+)
