@@ -22,6 +22,7 @@
     │   └── UnterminatedError         the stream ended without its end marker
     ├── OutputError                   the answer does not fit the wanted type; `.raw`, `.problems`
     ├── LimitError                    the run reached a limit of its own; `.limit`
+    ├── ConflictError                 another driver of the same run was faster; this one stops
     └── HoldfastBug                   us, or a journal that is not this run's
         ├── IllegalEventError         an event that the state does not allow
         └── ReplayMismatchError       the same key was planned with another content
@@ -151,6 +152,8 @@ class HoldfastError(Exception):
             category=self.default_category, safe=message, landed=Landed.UNKNOWN
         )
         self.partial = partial
+        self.result: object = None
+        """The `Result` of the run that raised this: its messages, usage and status."""
 
 
 class ConfigurationError(HoldfastError, ValueError):
@@ -318,6 +321,10 @@ class LimitError(HoldfastError):
         self.limit = limit
 
 
+class ConflictError(HoldfastError):
+    """The journal holds an outcome for this key already: somebody else drives the same run."""
+
+
 class HoldfastBug(HoldfastError):
     """A rule of Holdfast itself was broken: please report it, with the journal if you can."""
 
@@ -397,6 +404,10 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
     kind = _BY_CODE.get(info.code or "")
     if kind is not None:
         return kind(info.safe, info=info, partial=partial)
+    if info.category is ErrorCategory.LIMIT:
+        return LimitError(info.safe, limit=info.code or "")
+    if info.code == "output":
+        return OutputError(info.safe)
     if info.category is ErrorCategory.EMPTY_RESPONSE:
         return EmptyResponseError(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.INVALID_RESPONSE:

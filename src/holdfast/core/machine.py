@@ -107,6 +107,7 @@ class RunMachine:
         "_start",
         "_unfinished",
         "_wanted",
+        "applied",
         "error",
         "iteration",
         "limits",
@@ -127,6 +128,7 @@ class RunMachine:
         self._wanted = output
         self.phase = Phase.IDLE
         self.turn = 0
+        self.applied = 0
         self.limits = Limits()
         self._reset(0.0)
 
@@ -216,6 +218,7 @@ class RunMachine:
         """Take one fact. Raises IllegalEventError, the state unchanged, if it cannot be true."""
         self.check(event)
         self._pending = None
+        self.applied += 1
         _HANDLERS[type(event)](self, event)
 
     def _opened(self, event: ev.TurnOpened) -> None:

@@ -1,5 +1,4 @@
-"""One outcome per key, append-only: the port and its stores in memory, SQLite and PostgreSQL.
+"""Journals: one outcome per key, append-only, behind one port.
 
-A journal must never change or drop a fact that it has accepted, and must not interpret it:
-it keeps bytes under a key and refuses a second outcome for the same key.
+A journal must never know what an event means, and must never acknowledge what it may still lose.
 """

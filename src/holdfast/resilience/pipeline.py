@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from holdfast.core.errors import ErrorInfo, HoldfastError
+from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice
 from holdfast.resilience.clock import Clock, Dice
 
@@ -48,11 +49,23 @@ Outcome: TypeAlias = Done[T] | Failed
 
 
 class Env(Struct, frozen=True):
-    """What the acts of one run share: time, chance, and where notices go."""
+    """What the acts of one run share: time, chance, and where notices go.
+
+    `publish` and `ready` are None when nobody listens; `ready` waits until the listener has caught
+    up, so that a slow reader slows the socket and not the memory. `keep_partial` is given what a
+    reply had when its attempt was cancelled.
+    """
 
     clock: Clock
     dice: Dice
-    publish: Callable[[Notice], None]
+    publish: Callable[[Notice], None] | None = None
+    ready: Callable[[], Awaitable[None]] | None = None
+    keep_partial: Callable[[Reply], None] | None = None
+
+    def tell(self, notice: Notice) -> None:
+        """Publish, if somebody listens."""
+        if self.publish is not None:
+            self.publish(notice)
 
 
 class Call(Struct, Generic[P], frozen=True):

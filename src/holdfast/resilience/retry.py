@@ -174,7 +174,7 @@ class Retry(Struct, frozen=True):
                 decision = await _decision(handling, outcome, call, attempt)
                 if isinstance(decision, Stop):
                     return _stopped(outcome, decision, attempt + 1)
-                call.env.publish(
+                call.env.tell(
                     RetryScheduled(
                         call.key,
                         attempt + 1,

@@ -1,0 +1,33 @@
+"""The journal port: one outcome per key of a run, append-only.
+
+A journal must never change, reorder or drop a record, and must never accept a second record with
+the same run and key: that is what keeps two drivers of one run from both going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.core.events import Event
+
+
+class Record(Struct, frozen=True):
+    """One line: the event, and the fingerprint of the effect that it ends ("" for none)."""
+
+    event: Event
+    digest: str = ""
+
+
+class Journal(Protocol):
+    """Where the facts of runs are kept."""
+
+    async def append(self, run: str, event: Event, digest: str = "") -> None:
+        """Keep one event; returns when it is safe. Raises ConflictError if the key is taken."""
+        ...
+
+    async def read(self, run: str, after: int = 0) -> Sequence[Record]:
+        """The records of one run in order, without the first `after`; empty for an unknown run."""
+        ...

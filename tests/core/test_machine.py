@@ -1,0 +1,261 @@
+"""The machine, event by event, without any shell."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.effects import CallModel, CloseTurn, RunTool, digest
+from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
+from holdfast.core.limits import Limits
+from holdfast.core.machine import TRANSITIONS, Phase, RunMachine
+from holdfast.core.messages import (
+    Reply,
+    ReplyKind,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    assistant,
+    user,
+)
+from holdfast.core.output import Invalid, OutputType, Parsed, Valid
+from holdfast.core.request import OutputSchema
+
+FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="the provider is down")
+
+
+def opened(limits: Limits | None = None, output: OutputType | None = None) -> RunMachine:
+    machine = RunMachine(output=output)
+    machine.apply(ev.TurnOpened("t1", 0.0, user("Hello"), limits or Limits()))
+    return machine
+
+
+def says(machine: RunMachine, *parts: Text | ToolCall, kind: ReplyKind = ReplyKind.COMPLETE) -> None:
+    (effect,) = machine.pending()
+    machine.apply(ev.ModelReplied(effect.key, 1.0, Reply(parts, kind=kind, usage=Usage(5, 2))))
+
+
+def finish(machine: RunMachine, key: str, text: str = "ok", at: float = 2.0) -> None:
+    effect = next(e for e in machine.pending() if e.key == key)
+    assert isinstance(effect, RunTool)
+    result = ToolResult(effect.call.id, effect.call.name, (Text(text),))
+    machine.apply(ev.ToolFinished(key, at, result))
+
+
+def close(machine: RunMachine) -> CloseTurn:
+    (effect,) = machine.pending()
+    assert isinstance(effect, CloseTurn)
+    machine.apply(ev.TurnClosed(effect.key, 3.0, effect.status, effect.error))
+    return effect
+
+
+def test_a_turn_without_tools() -> None:
+    machine = opened()
+    assert machine.pending() == (CallModel("t1.i0.model", 0, 1),)
+    says(machine, Text("Hi"))
+    assert close(machine).status is ev.Status.COMPLETED
+    assert machine.output == "Hi"
+    assert [m.role for m in machine.transcript] == ["user", "assistant"]
+    assert machine.pending() == ()
+
+
+def test_tools_are_planned_by_index_and_not_by_the_provider_id() -> None:
+    machine = opened()
+    says(machine, ToolCall("same", "a"), ToolCall("same", "b"))
+    assert [effect.key for effect in machine.pending()] == ["t1.i0.tool.0", "t1.i0.tool.1"]
+
+
+def test_results_stand_in_call_order_whatever_finished_first() -> None:
+    machine = opened()
+    says(machine, ToolCall("1", "a"), ToolCall("2", "b"))
+    finish(machine, "t1.i0.tool.1", "second")
+    assert [effect.key for effect in machine.pending()] == ["t1.i0.tool.0"]
+    finish(machine, "t1.i0.tool.0", "first")
+    texts = [part.text for part in machine.transcript[-1].parts if isinstance(part, ToolResult)]
+    assert texts == ["first", "second"]
+    assert machine.pending() == (CallModel("t1.i1.model", 1, 3),)
+
+
+def test_calls_of_a_truncated_reply_are_planned_as_unfinished() -> None:
+    machine = opened()
+    says(machine, ToolCall("1", "pay", '{"amount": 5'), kind=ReplyKind.TRUNCATED)
+    (effect,) = machine.pending()
+    assert isinstance(effect, RunTool)
+    assert effect.unfinished
+
+
+def test_a_paused_reply_goes_on_with_another_iteration() -> None:
+    machine = opened()
+    says(machine, Text("searching"), kind=ReplyKind.PAUSED)
+    assert machine.pending() == (CallModel("t1.i1.model", 1, 2),)
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"),
+    [(Limits(iterations=1), "iterations"), (Limits(seconds=2), "seconds"), (Limits(tokens=7), "tokens")],
+)
+def test_a_limit_ends_the_turn_with_a_valid_history(limits: Limits, limit: str) -> None:
+    machine = opened(limits)
+    says(machine, ToolCall("1", "a"))
+    finish(machine, "t1.i0.tool.0")
+    effect = close(machine)
+    assert effect.status is ev.Status.LIMIT
+    assert effect.error is not None
+    assert effect.error.code == limit
+    assert machine.transcript[-1].role == "assistant"
+
+
+def test_the_iteration_limit_uses_the_words_of_the_seed() -> None:
+    machine = opened(Limits(iterations=1))
+    says(machine, ToolCall("1", "a"))
+    finish(machine, "t1.i0.tool.0")
+    assert machine.error is not None
+    assert machine.error.safe == (
+        "Maximum iteration limit reached (1 iterations). The agent was unable to complete the "
+        "task within the allowed number of turns."
+    )
+
+
+def test_calls_over_the_tool_limit_are_answered_and_not_run() -> None:
+    machine = opened(Limits(tool_calls=1))
+    says(machine, ToolCall("1", "a"), ToolCall("2", "b"))
+    assert close(machine).status is ev.Status.LIMIT
+    answered = [part for message in machine.transcript for part in message.parts if isinstance(part, ToolResult)]
+    assert [part.is_error for part in answered] == [True, True]
+
+
+def test_a_failed_turn_without_effects_never_happened() -> None:
+    machine = opened()
+    machine.apply(ev.ModelFailed("t1.i0.model", 1.0, FAILURE))
+    assert close(machine).status is ev.Status.FAILED
+    assert len(machine.transcript) == 0
+
+
+def test_a_failed_turn_whose_tools_ran_stays_and_says_how_it_ended() -> None:
+    machine = opened()
+    says(machine, ToolCall("1", "pay"))
+    finish(machine, "t1.i0.tool.0")
+    machine.apply(ev.ModelFailed("t1.i1.model", 3.0, FAILURE))
+    close(machine)
+    assert [m.role for m in machine.transcript] == ["user", "assistant", "tool", "assistant"]
+    assert "the provider is down" in machine.transcript[-1].text
+
+
+def test_an_interruption_answers_every_call_truthfully() -> None:
+    machine = opened()
+    says(machine, ToolCall("1", "pay"), ToolCall("2", "mail"), ToolCall("3", "look"))
+    machine.apply(ev.ToolsBegun("t1.i0.begun", 1.0))
+    finish(machine, "t1.i0.tool.2")
+    machine.apply(ev.TurnInterrupted("t1.interrupted", 2.0, "cancelled", ("t1.i0.tool.0",)))
+    assert close(machine).status is ev.Status.CANCELLED
+    results = [part for part in machine.transcript[-2].parts if isinstance(part, ToolResult)]
+    assert "Whether it took effect is unknown" in results[0].text
+    assert "was not run" in results[1].text
+    assert results[2].text == "ok"
+
+
+def test_an_interrupted_reply_keeps_the_text_that_was_shown() -> None:
+    machine = opened()
+    partial = Reply((Text("Half an ans"),), kind=ReplyKind.UNTERMINATED)
+    machine.apply(ev.TurnInterrupted("t1.interrupted", 2.0, "cancelled", (), partial))
+    close(machine)
+    assert machine.transcript[-1].text.startswith("Half an ans\n[")
+
+
+def test_turns_follow_each_other_on_one_machine() -> None:
+    machine = opened()
+    says(machine, Text("Hi"))
+    close(machine)
+    machine.apply(ev.TurnOpened("t2", 9.0, user("More")))
+    assert machine.pending() == (CallModel("t2.i0.model", 0, 3),)
+
+
+ILLEGAL = [
+    ev.TurnOpened("t1", 0.0, user("again")),
+    ev.ModelReplied("t1.i1.model", 0.0, Reply((Text("x"),))),
+    ev.ToolFinished("t1.i0.tool.0", 0.0, ToolResult("1", "a", ())),
+    ev.TurnClosed("t1.closed", 0.0, ev.Status.COMPLETED),
+    ev.ToolsBegun("t1.i0.begun", 0.0),
+    ev.TurnInterrupted("t2.interrupted", 0.0, "cancelled"),
+]
+
+
+@pytest.mark.parametrize("event", ILLEGAL, ids=lambda event: type(event).__name__)
+def test_an_illegal_event_is_an_error_and_changes_nothing(event: ev.Event) -> None:
+    machine = opened()
+    before = machine.state()
+    with pytest.raises(IllegalEventError):
+        machine.apply(event)
+    assert machine.state() == before
+
+
+def test_a_tool_cannot_finish_twice_nor_begin_twice() -> None:
+    machine = opened()
+    says(machine, ToolCall("1", "a"), ToolCall("2", "b"))
+    machine.apply(ev.ToolsBegun("t1.i0.begun", 1.0))
+    finish(machine, "t1.i0.tool.0")
+    for event in (
+        ev.ToolFinished("t1.i0.tool.0", 2.0, ToolResult("1", "a", ())),
+        ev.ToolsBegun("t1.i0.begun", 1.0),
+    ):
+        with pytest.raises(IllegalEventError):
+            machine.apply(event)
+
+
+def test_every_phase_can_be_left_and_every_event_is_in_the_table() -> None:
+    assert {phase for phase, _ in TRANSITIONS} == set(Phase)
+    assert {kind for _, kind in TRANSITIONS} == set(ev.Event.__args__)
+
+
+class Digit:
+    """An output type that wants one digit."""
+
+    schema = OutputSchema("digit", {"type": "integer"})
+
+    def check(self, json_text: str) -> Parsed:
+        if json_text.isdigit():
+            return Valid(int(json_text))
+        return Invalid((f"the answer: must be a digit, not {json_text!r}",))
+
+
+def test_an_answer_of_the_wrong_shape_is_asked_for_again_with_every_problem() -> None:
+    machine = opened(output=Digit())
+    says(machine, Text("seven"))
+    assert "must be a digit, not 'seven'" in machine.transcript[-1].text
+    says(machine, Text("7"))
+    assert close(machine).status is ev.Status.COMPLETED
+    assert machine.output == 7
+
+
+def test_repairs_are_bounded() -> None:
+    machine = opened(Limits(output_repairs=1), output=Digit())
+    says(machine, Text("seven"))
+    says(machine, Text("eight"))
+    effect = close(machine)
+    assert effect.status is ev.Status.FAILED
+    assert effect.error is not None
+    assert effect.error.code == "output"
+    assert len(machine.transcript) == 0
+
+
+def test_a_digest_tells_another_content_under_the_same_key() -> None:
+    one = RunTool("t1.i0.tool.0", ToolCall("1", "pay", '{"amount": 5}'), 0)
+    other = RunTool("t1.i0.tool.0", ToolCall("1", "pay", '{"amount": 6}'), 0)
+    assert digest(one) == digest(one)
+    assert digest(one) != digest(other)
+
+
+def test_an_event_refuses_the_private_half_of_an_error() -> None:
+    private = ErrorInfo(category=ErrorCategory.UNKNOWN, safe="x", private="password=hunter2")
+    with pytest.raises(ValueError, match="public"):
+        ev.ModelFailed("t1.i0.model", 0.0, private)
+    assert "hunter2" not in repr(private)
+
+
+def test_history_before_the_first_turn_is_kept_and_not_shared() -> None:
+    past = [user("a"), assistant("b")]
+    machine = RunMachine(past)
+    machine.apply(ev.TurnOpened("t1", 0.0, user("c")))
+    assert len(past) == 2
+    assert len(machine.transcript) == 3

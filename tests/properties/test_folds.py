@@ -1,0 +1,172 @@
+"""What holds for every run that can happen, found by drawing runs at random."""
+
+from __future__ import annotations
+
+import string
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import events as ev
+from holdfast.core.effects import CallModel, CloseTurn, RunTool, interrupted_key
+from holdfast.core.errors import ErrorCategory, ErrorInfo, tool_failure_text
+from holdfast.core.limits import Limits
+from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall, ToolResult, Usage, user
+from holdfast.core.redaction import redact
+
+LIMITS = st.builds(
+    Limits,
+    iterations=st.integers(1, 5),
+    tool_calls=st.none() | st.integers(1, 6),
+    tokens=st.none() | st.integers(1, 60),
+    seconds=st.none() | st.integers(1, 30),
+)
+CALLS = st.lists(
+    st.builds(ToolCall, id=st.sampled_from(["", "a", "b"]), name=st.sampled_from(["x", "y"])),
+    max_size=4,
+)
+REPLIES = st.builds(
+    lambda text, calls, kind, tokens: Reply(
+        (Text(text), *calls), kind=kind, usage=Usage(tokens, tokens)
+    ),
+    st.text(max_size=5),
+    CALLS,
+    st.sampled_from([ReplyKind.COMPLETE, ReplyKind.TRUNCATED, ReplyKind.PAUSED]),
+    st.integers(0, 10),
+)
+FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[ev.Event]:
+    """The events of one to three turns, drawn so that each is legal when it comes."""
+    machine, log, at = RunMachine(), [], 0.0
+    for turn in range(1, draw(st.integers(1, 3)) + 1):
+        _record(machine, log, ev.TurnOpened(f"t{turn}", at, user("go"), draw(LIMITS)))
+        while machine.pending():
+            at += draw(st.integers(0, 5))
+            _record(machine, log, draw(_next_event(machine, at)))
+    return log
+
+
+def _record(machine: RunMachine, log: list[ev.Event], event: ev.Event) -> None:
+    machine.apply(event)
+    log.append(event)
+
+
+def _next_event(machine: RunMachine, at: float) -> st.SearchStrategy[ev.Event]:
+    effects = machine.pending()
+    first = effects[0]
+    if isinstance(first, CloseTurn):
+        return st.just(ev.TurnClosed(first.key, at, first.status, first.error))
+    interrupted = st.builds(
+        ev.TurnInterrupted,
+        st.just(interrupted_key(machine.turn)),
+        st.just(at),
+        st.sampled_from(["cancelled", "deadline"]),
+        st.lists(st.sampled_from([e.key for e in effects]), unique=True).map(tuple),
+    )
+    if isinstance(first, CallModel):
+        replied = st.builds(ev.ModelReplied, st.just(first.key), st.just(at), REPLIES)
+        failed = st.just(ev.ModelFailed(first.key, at, FAILURE))
+        return st.one_of(replied, replied, replied, failed, interrupted)
+    finished = st.sampled_from(effects).map(
+        lambda effect: ev.ToolFinished(effect.key, at, _result(effect))
+    )
+    return st.one_of(finished, finished, finished, interrupted)
+
+
+def _result(effect: RunTool) -> ToolResult:
+    return ToolResult(effect.call.id, effect.call.name, (Text(effect.key),))
+
+
+def _fold(events: list[ev.Event]) -> RunMachine:
+    machine = RunMachine()
+    for event in events:
+        machine.apply(event)
+    return machine
+
+
+@given(runs(), st.data())
+def test_the_fold_of_any_prefix_and_the_rest_is_the_fold_of_all(
+    log: list[ev.Event], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(log)))
+    machine = _fold(log[:cut])
+    for event in log[cut:]:
+        machine.apply(event)
+    assert machine.state() == _fold(log).state()
+
+
+@given(runs())
+def test_planned_keys_are_never_journaled_keys(log: list[ev.Event]) -> None:
+    machine, journaled = RunMachine(), set()
+    for event in log:
+        machine.apply(event)
+        assert event.key not in journaled
+        journaled.add(event.key)
+        assert journaled.isdisjoint(effect.key for effect in machine.pending())
+
+
+@given(runs())
+def test_a_run_ends_within_its_limits(log: list[ev.Event]) -> None:
+    limits = Limits()
+    calls = tools = 0
+    for event in log:
+        if isinstance(event, ev.TurnOpened):
+            limits, calls, tools = event.limits, 0, 0
+        calls += isinstance(event, ev.ModelReplied | ev.ModelFailed)
+        tools += isinstance(event, ev.ToolFinished)
+        assert limits.iterations is None or calls <= limits.iterations
+        assert limits.tool_calls is None or tools <= limits.tool_calls
+    assert _fold(log).phase is Phase.IDLE
+
+
+@given(runs())
+def test_after_every_turn_each_call_has_exactly_one_result_and_nobody_speaks_twice(
+    log: list[ev.Event],
+) -> None:
+    messages = list(_fold(log).transcript)
+    for at, message in enumerate(messages):
+        if message.calls:
+            answers = [p.call_id for p in messages[at + 1].parts if isinstance(p, ToolResult)]
+            assert answers == [call.id for call in message.calls]
+        if message.role == "tool":
+            assert messages[at - 1].calls
+    assert not messages or messages[-1].role == "assistant"
+
+
+@given(st.permutations(range(4)))
+def test_any_completion_order_of_parallel_tools_gives_the_same_messages(order: list[int]) -> None:
+    def run(indexes: list[int]) -> RunMachine:
+        machine = RunMachine()
+        machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
+        calls = tuple(ToolCall(str(n), "x") for n in range(4))
+        machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply(calls)))
+        planned = machine.pending()
+        for index in indexes:
+            effect = planned[index]
+            assert isinstance(effect, RunTool)
+            machine.apply(ev.ToolFinished(effect.key, 2.0, _result(effect)))
+        return machine
+
+    assert run(order).state() == run([0, 1, 2, 3]).state()
+
+
+SECRETS = st.text(string.ascii_letters + string.digits, min_size=8, max_size=40)
+
+
+@given(SECRETS, st.sampled_from(["password", "api_key", "client-secret", "Authorization", "token"]))
+def test_a_secret_in_an_exception_never_reaches_the_model(secret: str, name: str) -> None:
+    text = f"cannot log in with {name}={secret}"
+    assert secret not in tool_failure_text("login", text).replace("login", "")
+    assert secret not in tool_failure_text("f", text, detailed=True).removeprefix(
+        "Error invoking function 'f': cannot log in with"
+    )
+
+
+@given(st.text(max_size=300))
+def test_redaction_is_total_and_settles(text: str) -> None:
+    once = redact(text)
+    assert redact(once) == once or "redacted" in once
