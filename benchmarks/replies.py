@@ -1,0 +1,167 @@
+"""What the server answers: OpenAI Chat Completions bodies, rendered once per distinct answer.
+
+The model's name selects the scenario, `<kind>-<number>`:
+
+    text          one short answer
+    tools-N       N iterations of one call each, then a short answer
+    parallel-N    one iteration of N calls, then a short answer
+    stream-N      an answer of N text deltas, sent as fast as the socket takes them
+    paced-N       the same in ten portions, 20 ms apart
+
+A streamed body is framed as common servers do it: one event per delta and one HTTP chunk per event,
+`BATCH` of them in each write. Events carry all the fields that the vendor sends, because
+skipping what is not read is part of the work. This module must never keep state about a client.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import msgspec
+
+BATCH = 16
+"""Events in one write to the socket."""
+
+PORTIONS = 10
+"""Portions of a paced stream."""
+
+ANSWER = "It will be sunny in Porto, with a light wind from the north and 24 degrees at noon."
+ARGUMENTS = '{"city": "Porto", "days": 3}'
+TOOL = "weather"
+
+_WORDS = ANSWER.split(" ")
+_FINGERPRINT = "fp_9b1f0c7d2e"
+_CREATED = 1_760_000_000
+_NAME = re.compile(rb'"model"\s*:\s*"([^"]+)"')
+_STREAM = re.compile(rb'"stream"\s*:\s*true')
+_encode = msgspec.json.encode
+
+Pieces = tuple[bytes, ...]
+"""A whole HTTP response, cut where the server writes."""
+
+
+def answer(body: bytes) -> tuple[Pieces, bool]:
+    """The response to a request body, and whether its pieces are sent slowly."""
+    found = _NAME.search(body)
+    model = found[1].decode() if found else "text"
+    # A call id stands in every tool message and nowhere else, whatever the spacing of the JSON.
+    done = body.count(b'"tool_call_id"') if model.startswith(("tools", "parallel")) else 0
+    return render(model, done, _STREAM.search(body) is not None), model.startswith("paced")
+
+
+@cache
+def render(model: str, done: int, streamed: bool) -> Pieces:
+    """The response of the scenario `model` after `done` tool results."""
+    kind, _, number = model.partition("-")
+    count = int(number or 0)
+    if kind == "tools" and done < count:
+        return _calls(model, done, 1, streamed)
+    if kind == "parallel" and done < count:
+        return _calls(model, done, count, streamed)
+    texts = _texts(count) if kind in {"stream", "paced"} else _texts(len(_WORDS))
+    if not streamed:
+        return _whole(model, {"role": "assistant", "content": "".join(texts)}, "stop")
+    deltas: list[dict[str, object]] = [{"role": "assistant", "content": "", "refusal": None}]
+    deltas += [{"content": text} for text in texts]
+    return _events(model, deltas, "stop", PORTIONS if kind == "paced" else 0)
+
+
+def _texts(count: int) -> list[str]:
+    return [(" " if index else "") + _WORDS[index % len(_WORDS)] for index in range(count)]
+
+
+def _calls(model: str, done: int, count: int, streamed: bool) -> Pieces:
+    calls: list[dict[str, object]] = [
+        {
+            "id": f"call_{done + index:024d}",
+            "type": "function",
+            "function": {"name": TOOL, "arguments": ARGUMENTS},
+        }
+        for index in range(count)
+    ]
+    if not streamed:
+        said: dict[str, object] = {"role": "assistant", "content": None, "refusal": None}
+        return _whole(model, {**said, "tool_calls": calls}, "tool_calls")
+    deltas: list[dict[str, object]] = [{"role": "assistant", "content": None, "refusal": None}]
+    for index, call in enumerate(calls):
+        opening = {**call, "index": index, "function": {"name": TOOL, "arguments": ""}}
+        deltas.append({"tool_calls": [opening]})
+        deltas += [
+            {"tool_calls": [{"index": index, "function": {"arguments": ARGUMENTS[at : at + 7]}}]}
+            for at in range(0, len(ARGUMENTS), 7)
+        ]
+    return _events(model, deltas, "tool_calls", 0)
+
+
+def _usage() -> dict[str, object]:
+    return {
+        "prompt_tokens": 120,
+        "completion_tokens": 24,
+        "total_tokens": 144,
+        "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+    }
+
+
+def _whole(model: str, message: dict[str, object], finish: str) -> Pieces:
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
+    body = _encode(
+        {
+            "id": "chatcmpl-D8xKq2mVbN0pTzYc4RwLfHsJu1Ga",
+            "object": "chat.completion",
+            "created": _CREATED,
+            "model": model,
+            "choices": [choice],
+            "usage": _usage(),
+            "service_tier": "default",
+            "system_fingerprint": _FINGERPRINT,
+        }
+    )
+    head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+    return (_head(head) + body,)
+
+
+def _events(model: str, deltas: list[dict[str, object]], finish: str, portions: int) -> Pieces:
+    chunks = [_chunk(_event(model, delta)) for delta in deltas]
+    chunks.append(_chunk(_event(model, {}, finish)))
+    chunks.append(_chunk(_event(model, None)))
+    chunks.append(_chunk(b"data: [DONE]\n\n"))
+    chunks.append(b"0\r\n\r\n")
+    size = -(-len(chunks) // portions) if portions else BATCH
+    pieces = [b"".join(chunks[at : at + size]) for at in range(0, len(chunks), size)]
+    head = _head("content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n")
+    return (head + pieces[0], *pieces[1:])
+
+
+def _event(model: str, delta: dict[str, object] | None, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    event = {
+        "id": "chatcmpl-D8xKq2mVbN0pTzYc4RwLfHsJu1Ga",
+        "object": "chat.completion.chunk",
+        "created": _CREATED,
+        "model": model,
+        "service_tier": "default",
+        "system_fingerprint": _FINGERPRINT,
+        "choices": [] if delta is None else [choice],
+        "usage": _usage() if delta is None else None,
+        "obfuscation": "x4Kq9TbWm",
+    }
+    return b"data: " + _encode(event) + b"\n\n"
+
+
+def _chunk(event: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(event), event)
+
+
+def _head(fields: str) -> bytes:
+    # What a vendor's edge adds to every answer: a client has to parse these too.
+    usual = (
+        "date: Thu, 09 Oct 2025 08:53:20 GMT\r\n"
+        "x-request-id: req_3f6f0a6e5b0d4a0c9d2b7a8e1c4f5d60\r\n"
+        "openai-processing-ms: 412\r\n"
+        "x-ratelimit-limit-requests: 10000\r\n"
+        "x-ratelimit-remaining-requests: 9999\r\n"
+        "x-ratelimit-remaining-tokens: 1999880\r\n"
+    )
+    return f"HTTP/1.1 200 OK\r\n{fields}{usual}\r\n".encode()
