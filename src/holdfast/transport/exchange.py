@@ -1,0 +1,278 @@
+"""One request and its response over the client library, and what requests share.
+
+This module must never let an exception of the library out: `failures` turns each into a
+TransportError. Per piece of a body it does two reads of the clock and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Mapping
+from contextvars import ContextVar
+from functools import partial
+from ssl import SSLContext
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from aiohttp import ClientResponse, ClientSession, ClientTimeout
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp.connector import Connection
+from msgspec import Struct
+from yarl import URL
+
+from holdfast import __version__
+from holdfast.core.errors import TransportError
+from holdfast.transport.failures import Place, bad_request, failure, timed_out
+from holdfast.transport.port import HttpRequest, Timeouts
+from holdfast.transport.proxies import proxy_for
+from holdfast.transport.sessions import Sessions
+from holdfast.transport.watchdog import Watchdog
+
+_KEPT_TARGETS = 256
+# The library warns when a larger body is given as bytes and not as a file.
+_LARGEST_PLAIN_BODY = 2**20
+_KEEP_ALIVE_COMMENTS = "text/event-stream"
+
+_watching: ContextVar[Watchdog] = ContextVar("holdfast_watchdog")
+
+
+class Target(Struct, frozen=True):
+    """A parsed address: where to connect, and what may be shown of it."""
+
+    url: URL
+    host: str
+    proxy: URL | None
+
+    def place(self, *, sent: bool) -> Place:
+        """What an error may say about it."""
+        return Place(self.host, sent, _shown(self.proxy) if self.proxy else "")
+
+
+class Client:
+    """What the requests of one transport share: sessions, and addresses parsed before.
+
+    Args:
+        connections: the most connections of one loop; 0 means no limit.
+        idle: seconds that an unused connection is kept.
+        tls: what to trust; None for the system's authorities.
+    """
+
+    def __init__(self, connections: int, idle: float, tls: SSLContext | None) -> None:
+        self._connections = connections
+        self._idle = idle
+        self._tls = tls
+        self._targets: dict[str, Target] = {}
+        self.sessions = Sessions(self._session)
+
+    def exchange(self, request: HttpRequest, timeouts: Timeouts) -> Exchange:
+        """One request, not yet sent."""
+        return Exchange(self, request, timeouts)
+
+    def target(self, address: str) -> Target:
+        """Parse an address; the environment's proxy is looked up once for each."""
+        found = self._targets.get(address)
+        if found is None:
+            found = _parse(address)
+            if len(self._targets) >= _KEPT_TARGETS:
+                self._targets.clear()
+            self._targets[address] = found
+        return found
+
+    def _session(self) -> ClientSession:
+        session = ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=self._connections,
+                keepalive_timeout=self._idle,
+                ssl=True if self._tls is None else self._tls,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": f"holdfast/{__version__}"},
+            skip_auto_headers=("Content-Type",),
+            request_class=_WatchedRequest,
+        )
+        # The library repeats a GET whose connection broke, and has no public switch for it.
+        session._retry_connection = False  # noqa: SLF001
+        return session
+
+
+class _WatchedRequest(ClientRequest):
+    """Tells the watchdog of this task when the request has its connection."""
+
+    async def send(self, conn: Connection) -> ClientResponse:
+        _watching.get().start(partial(_cut, conn))
+        return await super().send(conn)
+
+
+class Exchange:
+    """The context manager of one request, and its `Response`."""
+
+    __slots__ = (
+        "_all_is_content",
+        "_began",
+        "_client",
+        "_ended",
+        "_headers",
+        "_request",
+        "_response",
+        "_target",
+        "_timeouts",
+        "_watch",
+        "status",
+    )
+
+    _response: ClientResponse
+    _target: Target
+    _watch: Watchdog
+
+    def __init__(self, client: Client, request: HttpRequest, timeouts: Timeouts) -> None:
+        self._client = client
+        self._request = request
+        self._timeouts = timeouts
+        self._began = False
+        self._ended = False
+        self._headers: dict[str, str] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._target = self._client.target(self._request.url)
+        session = await self._client.sessions.get()
+        watch = self._watch = Watchdog(asyncio.get_running_loop(), self._timeouts)
+        token = _watching.set(watch)
+        try:
+            self._response = await self._send(session)
+        except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
+            raise self._failed(error) from error
+        except BaseException:
+            watch.cut()
+            watch.stop()
+            raise
+        finally:
+            _watching.reset(token)
+        self.status = self._response.status
+        self._all_is_content = self._response.content_type != _KEEP_ALIVE_COMMENTS
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._watch.stop()
+        if not self._ended:
+            self._watch.cut()
+            self._response.close()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, with names in lower case."""
+        if self._headers is None:
+            found: dict[str, str] = {}
+            for name, value in self._response.headers.items():
+                key = name.lower()
+                found[key] = f"{found[key]}, {value}" if key in found else value
+            self._headers = found
+        return self._headers
+
+    async def read(self) -> bytes:
+        """The next piece of the body; b"" at its end."""
+        if self._ended:
+            return b""
+        watch = self._watch
+        watch.enter()
+        try:
+            data = await self._response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._failed(error) from error
+        watch.leave()
+        if not data:
+            return self._end()
+        if not self._began:
+            self._began = True
+            watch.body_began()
+        elif self._all_is_content and not data.isspace():
+            watch.content_seen()
+        return data
+
+    def content_seen(self) -> None:
+        """The last piece held content."""
+        self._watch.content_seen()
+
+    async def _send(self, session: ClientSession) -> ClientResponse:
+        request, target, timeouts = self._request, self._target, self._timeouts
+        body = request.body
+        return await session.request(
+            request.method,
+            target.url,
+            headers=request.headers,
+            data=io.BytesIO(body) if len(body) > _LARGEST_PLAIN_BODY else body or None,
+            proxy=target.proxy,
+            allow_redirects=False,
+            timeout=_connect_limit(timeouts.connect, timeouts.total),
+        )
+
+    def _end(self) -> bytes:
+        # A body without a length ends like this too when the watchdog has cut it.
+        if self._watch.expired:
+            raise self._failed(None)
+        self._ended = True
+        self._watch.stop()
+        return b""
+
+    def _failed(self, error: Exception | None) -> TransportError:
+        watch = self._watch
+        watch.cut()
+        watch.stop()
+        place = self._target.place(sent=watch.started)
+        if watch.expired or error is None:
+            return timed_out(watch.expired, place, watch.timeouts)
+        if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
+            return _unsendable(self._request, place)
+        return failure(error, place, watch.timeouts)
+
+
+def _connect_limit(connect: float | None, total: float | None) -> ClientTimeout:
+    limits = [limit for limit in (connect, total) if limit is not None]
+    return ClientTimeout(connect=min(limits, default=None))
+
+
+def _cut(connection: Connection) -> bool:
+    """Drop the connection unless it was given back to the pool, where it may serve another."""
+    transport = connection.transport
+    if transport is None:
+        return False
+    transport.abort()
+    return True
+
+
+def _parse(address: str) -> Target:
+    try:
+        url = URL(address)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise bad_request(
+            "bad_url", "the address of the model is no http or https URL. Check the base URL"
+        )
+    return Target(url, _shown(url), proxy_for(url.scheme, url.host))
+
+
+def _shown(url: URL) -> str:
+    host = f"[{url.host}]" if ":" in (url.host or "") else url.host
+    return f"{host}:{url.explicit_port}" if url.explicit_port else f"{host}"
+
+
+def _unsendable(request: HttpRequest, place: Place) -> TransportError:
+    for name, value in request.headers:
+        if any(mark in value for mark in "\r\n\0"):
+            return bad_request(
+                "bad_header",
+                f"{place.host}: the value of the header {name!r} holds a line break. "
+                "A key that was read from a file often ends in one: strip it",
+            )
+    return bad_request(
+        "bad_url",
+        f"{place.host}: the address cannot be used with these headers. "
+        "Give the key as a header or in the address, not both",
+    )

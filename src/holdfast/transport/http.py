@@ -1,0 +1,76 @@
+"""The transport over HTTP/1.1: TLS, proxies, a connection pool, four timeouts, faithful errors.
+
+This is the door; `exchange` does the work, and it is imported with the first request and not
+before, because the client library is slow to import. Nothing here may retry, follow a redirect,
+keep a cookie, or read the body as anything but bytes.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from holdfast.core.limits import check_count, check_seconds
+from holdfast.transport.port import HttpRequest, Response, Timeouts
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from holdfast.transport.exchange import Client
+
+
+class HttpTransport:
+    """Sends requests, and keeps connections for the next one.
+
+    One object serves any number of tasks, event loops and threads.
+
+    Args:
+        connections: the most connections of one event loop at a time; 0 means no limit.
+        idle: seconds that an unused connection is kept. A server that closes earlier makes a
+            request fail that had just begun, so keep it below the server's own limit.
+        tls: what to trust for https; the system's authorities by default (SSL_CERT_FILE counts).
+
+    >>> HttpTransport(connections=-1)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: connections: must be at least 0, got -1
+    """
+
+    __slots__ = ("__weakref__", "_client", "_connections", "_idle", "_tls")
+
+    def __init__(
+        self, *, connections: int = 0, idle: float = 15.0, tls: SSLContext | None = None
+    ) -> None:
+        check_count("connections", connections, at_least=0)
+        check_seconds("idle", idle)
+        self._connections = connections
+        self._idle = idle
+        self._tls = tls
+        self._client: Client | None = None
+
+    def send(
+        self, request: HttpRequest, timeouts: Timeouts
+    ) -> AbstractAsyncContextManager[Response]:
+        """Send one request when the context is entered.
+
+        Args:
+            request: what to send; header values go out as they are.
+            timeouts: the limits of this request.
+
+        Raises:
+            TransportError: on entering or reading; see `info.code` and `info.landed`.
+            ConfigurationError: the environment names a proxy that cannot be used.
+        """
+        client = self._client or self._load()
+        return client.exchange(request, timeouts)
+
+    async def aclose(self) -> None:
+        """Drop every connection; requests that run fail. A later request opens new ones."""
+        if self._client is not None:
+            await self._client.sessions.aclose()
+
+    def _load(self) -> Client:
+        from holdfast.transport.exchange import Client
+
+        self._client = Client(self._connections, self._idle, self._tls)
+        return self._client

@@ -1,0 +1,98 @@
+"""One client session per event loop, opened when it is first needed and closed with its loop.
+
+A suspended asynchronous generator holds the session: a loop that ends closes its generators, so
+the user need not close anything. This module must never share a connection between two loops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from weakref import WeakSet
+
+from aiohttp import ClientSession
+
+Keeper = AsyncGenerator[ClientSession, None]
+
+
+class Sessions:
+    """The open sessions, by loop.
+
+    Args:
+        opener: makes a session for the running loop.
+    """
+
+    def __init__(self, opener: Callable[[], ClientSession]) -> None:
+        self._opener = opener
+        self._open: dict[AbstractEventLoop, tuple[ClientSession, Keeper]] = {}
+        _ALL.add(self)
+
+    async def get(self) -> ClientSession:
+        """The session of the running loop."""
+        loop = asyncio.get_running_loop()
+        held = self._open.get(loop)
+        if held is not None and not held[0].closed:
+            return held[0]
+        self._forget_closed_loops()
+        keeper = self._keep(loop)
+        # Runs to its yield without suspending: no other task of this loop comes between.
+        session = await anext(keeper)
+        self._open[loop] = session, keeper
+        return session
+
+    async def aclose(self) -> None:
+        """Close the session of this loop, and ask the loops of other threads to close theirs."""
+        here = asyncio.get_running_loop()
+        for loop, (_, keeper) in list(self._open.items()):
+            if loop is here:
+                await keeper.aclose()
+            elif loop.is_running():
+                asyncio.run_coroutine_threadsafe(_finish(keeper), loop)
+
+    async def _keep(self, loop: AbstractEventLoop) -> Keeper:
+        session = self._opener()
+        try:
+            yield session
+        finally:
+            held = self._open.get(loop)
+            if held is not None and held[0] is session:
+                del self._open[loop]
+            await session.close()
+
+    def _forget_closed_loops(self) -> None:
+        for loop, (session, _) in list(self._open.items()):
+            if loop.is_closed():
+                self._open.pop(loop, None)
+                _abandon(session)
+
+    def abandon(self) -> None:
+        """The program ends while loops are open (a notebook): nothing can be awaited any more."""
+        for session, _ in self._open.values():
+            _abandon(session)
+
+
+async def _finish(keeper: Keeper) -> None:
+    await keeper.aclose()
+
+
+def _abandon(session: ClientSession) -> None:
+    """Close a session whose loop does not run; its `__del__` would complain about the user."""
+    connector = session.connector
+    session.detach()
+    if connector is not None:
+        closing = connector.close().__await__()
+        with suppress(StopIteration, RuntimeError):
+            next(closing)
+        closing.close()
+
+
+_ALL: WeakSet[Sessions] = WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    for sessions in list(_ALL):
+        sessions.abandon()
