@@ -93,5 +93,5 @@ def _amount(value: float, unit: str) -> str:
                 return f"{value / scale:.3g} {name}"
         return f"{value * 1e6:.3g} us"
     if unit == "B":
-        return f"{value / 1e6:.1f} MB"
+        return f"{value / 1e6:.1f} MB" if value >= 1e6 else f"{value / 1e3:.1f} KB"
     return f"{value:.2f}" if value < 1e6 else f"{value / 1e6:.0f} M"

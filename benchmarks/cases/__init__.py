@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.case import Case, Commands
 from benchmarks.cases import (
+    idle_session,
     imports,
     long_history,
     long_loop,
@@ -23,6 +24,7 @@ CASES: tuple[Case | Commands, ...] = (
     long_loop.CASE,
     long_history.CASE,
     many_streams.CASE,
+    idle_session.CASE,
     imports.PACKAGE,
     imports.AGENT,
 )

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from benchmarks.case import Budget, Case, Seen, Turn, each
 from benchmarks.floor import KEY, Client, encode
+from benchmarks.replies import ANSWER
 
 QUESTION = "What will the weather be in Porto tomorrow?"
 SAID = "It will be sunny in Porto, with a light wind from the north and 24 degrees at noon. " * 2
@@ -17,7 +18,8 @@ COUNT = 5000
 async def floor(url: str) -> AsyncIterator[Turn]:
     """The encoded history is kept; a turn joins it with its question."""
     roles = ("user", "assistant")
-    messages = [{"role": roles[index % 2], "content": SAID} for index in range(COUNT)]
+    messages = [{"role": roles[index % 2], "content": SAID} for index in range(COUNT - 2)]
+    messages += [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}]
     history = encode(messages)[1:-1]
     async with Client(url) as client:
 
@@ -38,7 +40,9 @@ async def ours(url: str) -> AsyncIterator[Turn]:
     from holdfast.core.messages import assistant, user  # noqa: PLC0415 - not in the floor's process
 
     agent = Agent("openai:text", base_url=url, api_key=KEY)
-    history = [(assistant if index % 2 else user)(SAID) for index in range(COUNT)]
+    said = [(assistant if index % 2 else user)(SAID) for index in range(COUNT - 2)]
+    first = await agent.run(QUESTION, history=said)
+    history = first.history
 
     async def turn(_: str) -> Seen:
         result = await agent.run(QUESTION, history=history)
