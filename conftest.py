@@ -48,7 +48,8 @@ pytest_collect_file = (
     )
     + Sybil(
         parsers=[DocTestParser()],
-        patterns=["src/**/*.py"],
+        # Before Python 3.13 a pattern's ** stands for one folder only.
+        patterns=["src/holdfast/" + "*/" * depth + "*.py" for depth in range(4)],
         document_types={".py": PythonDocStringDocument},
     )
 ).pytest()

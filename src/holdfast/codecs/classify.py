@@ -161,13 +161,21 @@ _WHAT: dict[ErrorCategory, str] = {
 def _safe(provider: str, category: ErrorCategory, refusal: Refusal) -> str:
     what = _WHAT.get(category, "refused the request")
     status = f" (HTTP {refusal.status})" if (refusal.status or 0) >= 300 else ""
-    said = redact(refusal.message)
-    if len(said) > LONGEST_SAFE:
-        said = said[:LONGEST_SAFE].rstrip() + " [cut]"
+    said = _shown(refusal.message, LONGEST_SAFE)
     return f"{provider or 'The provider'} {what}{status}{': ' if said else ''}{said}"
 
 
 def _private(failure: Failure) -> str:
-    # Cut after redaction: a secret cut in two is not recognised.
-    body = failure.body[: 2 * LONGEST_PRIVATE].decode("utf-8", "replace")
-    return redact(one_line(body))[:LONGEST_PRIVATE]
+    body = failure.body[: 4 * LONGEST_PRIVATE].decode("utf-8", "replace")
+    return _shown(one_line(body), LONGEST_PRIVATE)
+
+
+def _shown(text: str, longest: int) -> str:
+    """`text` without secrets, and not longer than this.
+
+    Redaction sees a little more than is shown and no half word: half a key is not recognised.
+    """
+    if len(text) > 2 * longest:
+        text = text[: 2 * longest].rpartition(" ")[0] or "[cut]"
+    said = redact(text)
+    return said if len(said) <= longest else said[:longest].rstrip() + " [cut]"

@@ -4,7 +4,7 @@ Order of belief, most exact first:
 
 1. `retry-after-ms`, `x-ms-retry-after-ms`: milliseconds;
 2. `retry-after`: seconds, a fraction of them, or an HTTP date;
-3. `google.rpc.RetryInfo.retryDelay` in the body;
+3. a field of the body: `google.rpc.RetryInfo.retryDelay`, `retry_after`, `estimated_time`;
 4. words in the message: "try again in 4.2s", "retry after 20 seconds";
 5. the rate limit headers, and of them the bucket that is empty. They say when a bucket will be full
    again, which is longer than needed, and they come on answers that no limit refused: the caller
@@ -101,7 +101,7 @@ def told_wait(
 
     Args:
         headers: of the response, names in lower case.
-        delays: `retryDelay` values of the body, as they came.
+        delays: such fields of the body, as they came.
         text: the provider's message.
         now: seconds since the epoch, used when the response has no `date`.
 

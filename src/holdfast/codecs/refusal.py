@@ -22,10 +22,29 @@ _MOST_NODES = 400
 _DEEPEST = 8
 
 _NESTS = frozenset(
-    ["error", "errors", "detail", "details", "innererror", "inner_error", "metadata", "response"]
-    + ["raw", "body", "violations", "cause", "data"]
+    (
+        *("error", "errors", "detail", "details", "innererror", "inner_error", "violations"),
+        *("metadata", "response", "raw", "body", "data", "cause", "base_resp"),
+    )
 )
-_WORDS = ("message", "msg", "detail", "error", "error_description", "description", "title", "raw")
+_WORDS = (
+    "message",
+    "msg",
+    "status_msg",
+    "detail",
+    "error",
+    "error_description",
+    "description",
+    "title",
+    "raw",
+)
+_DELAYS = (
+    "retryDelay",
+    "retry_after",
+    "retry_after_seconds",
+    "resets_in_seconds",
+    "estimated_time",
+)
 _CODES = {
     "code": 0,
     "reason": 0,
@@ -75,7 +94,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
         text: all its words in lower case, for the patterns of the tables.
         codes: every code, type and reason, in lower case.
         code: the most telling of them as the provider spells it.
-        delays: `RetryInfo.retryDelay` values.
+        delays: `RetryInfo.retryDelay` and what others call it, as they came.
         headers: of the response, and those that a gateway hands on in the body.
         request_id: what the provider's support asks for.
     """
@@ -204,13 +223,15 @@ def _read_object(value: dict[str, object], found: _Found, depth: int) -> None:
     for key in _STATUSES:
         _note_status(value.get(key), found)
     _read_facts(value, found)
-    for key, inner in _nested(value):
+    for inner in _nested(value):
         _walk(inner, found, depth + 1)
 
 
 def _read_facts(value: dict[str, object], found: _Found) -> None:
-    if isinstance(delay := value.get("retryDelay"), str):
-        found.delays.append(delay)
+    for key in _DELAYS:
+        delay = value.get(key)
+        if isinstance(delay, (str, int, float)) and not isinstance(delay, bool):
+            found.delays.append(str(delay))
     for key in ("request_id", "requestId"):
         if isinstance(name := value.get(key), str) and not found.request_id:
             found.request_id = name
@@ -218,10 +239,10 @@ def _read_facts(value: dict[str, object], found: _Found) -> None:
         found.headers.update(_header_items(headers))
 
 
-def _nested(value: dict[str, object]) -> Iterator[tuple[str, object]]:
+def _nested(value: dict[str, object]) -> Iterator[object]:
     for key, inner in value.items():
         if key.lower() in _NESTS and isinstance(inner, (dict, list)):
-            yield key, inner
+            yield inner
 
 
 def _header_items(headers: Mapping[object, object]) -> Iterator[tuple[str, str]]:

@@ -78,8 +78,9 @@ MONEY: tuple[Rule, ...] = (
         Category.RATE_LIMIT_TERMINAL,
         statuses=_REFUSED,
         text=r"(?:exceeded|reached) your (?:current |monthly )?quota|quota has been exceeded|"
-        r"credit balance|(?:account|current|credit|insufficient) balance|insufficient (?:funds|credit|quota)|"
-        r"(?:out of|no(?: more)?|all available|used all|more|purchase|add|not enough) credits|"
+        r"out of .{0,40}\bquota|(?:account|current|credit|insufficient) balance|"
+        r"insufficient (?:funds|credit|quota)|"
+        r"(?:out of|no|any|all available|used all|more|included|purchase|add|not enough) credits|"
         r"credits? (?:are|is|has|have been) (?:depleted|exhausted)|spend(?:ing)?[ _-](?:limit|cap)|"
         r"(?:hard|usage|billing) limit|payment required|billing (?:issue|is not active)|"
         r"reached your specified .{0,20}usage limits|extra usage is required",
@@ -93,7 +94,7 @@ MONEY: tuple[Rule, ...] = (
     rule(
         Category.RATE_LIMIT_TERMINAL,
         statuses=(0, 429),
-        text=r"\b(?:per|a)[ _-]?day\b|\bdaily\b|per_?month|monthly",
+        text=r"\b(?:per|a)[ _-]?day\b|/ ?day\b|byday|\bdaily\b|(?:per[ _-]?|/ ?)month|monthly",
         promised=False,
     ),
 )

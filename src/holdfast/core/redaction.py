@@ -15,7 +15,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # A private key, whole or cut.
     (
         re.compile(
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            re.DOTALL,
         ),
         MARK,
     ),
@@ -26,9 +27,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # name=value, name: value, "name": "value", for names that say that the value is secret.
     (
         re.compile(
-            r"(?i)([\"']?[\w.-]{0,40}(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|"
-            r"apikey|access[_-]?key|private[_-]?key|credential|authorization|cookie|session[_-]?id)"
-            r"[\w-]{0,40}[\"']?\s*(?:=|:|=>|\bis\b)\s*)"
+            r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api[ _-]?key|"
+            r"access[_-]?key|private[_-]?key|credential|authorization|cookie|session[_-]?id)"
+            r"(?:[\w-]{0,40}|\s{1,3}provided)[\"']?\s{0,9}(?:=|:|=>|\bis\b)\s{0,9})"
             r"(\"[^\"]*\"?|'[^']*'?|[^\s,;&})\]]+)"
         ),
         r"\1" + MARK,

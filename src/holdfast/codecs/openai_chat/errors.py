@@ -30,6 +30,13 @@ RULES: tuple[Rule, ...] = (
     rule(
         Category.INVALID_RESPONSE, codes="tool_use_failed json_validate_failed output_parse_failed"
     ),
+    rule(Category.TRANSIENT, statuses=(498,), providers="groq"),  # flex capacity exceeded
+    rule(
+        Category.MODEL_NOT_FOUND,
+        statuses=(404,),
+        text=r"no endpoints found for",
+        providers="openrouter",
+    ),
     # Elsewhere these words are about the prompt.
     rule(
         Category.RATE_LIMIT_RETRYABLE,
