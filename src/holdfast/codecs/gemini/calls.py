@@ -1,0 +1,94 @@
+"""Function calls of one reply, which come whole, or on Vertex AI value by value.
+
+A call that was not said to its end gets arguments that are visibly cut, so that nobody can run it.
+This module must never invent an id: the wire matches by name and order where it gives none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.codecs.gemini.partial import PartialArguments
+from holdfast.codecs.json_text import json_text
+from holdfast.core.deltas import Delta, ToolCallDelta
+from holdfast.core.messages import Extra
+
+FUNCTION = "functionCall"
+"""The key in a call's `extra` of fields of the function itself that are not known here."""
+
+_KNOWN = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
+
+
+class CallReader:
+    """Reads the `functionCall` parts of one reply in order.
+
+    Attributes:
+        count: calls that have begun.
+    """
+
+    __slots__ = ("_block", "_id", "_open", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._block = 0
+        self._id = ""
+        self._open: PartialArguments | None = None
+
+    def continues(self, call: Mapping[str, object]) -> bool:
+        """Whether this is more of the call under way."""
+        if self._open is None:
+            return False
+        call_id = _text(call.get("id"))
+        return not _text(call.get("name")) or bool(call_id and call_id == self._id)
+
+    def begin(
+        self, call: Mapping[str, object], block: int, extra: Extra | None, out: list[Delta]
+    ) -> None:
+        """A new call in the block of this number; `extra` is what stood beside it."""
+        self.cut(out)
+        self.count += 1
+        self._block, self._id = block, _text(call.get("id"))
+        if unknown := {name: value for name, value in call.items() if name not in _KNOWN}:
+            extra = {**(extra or {}), FUNCTION: unknown}
+        name = _text(call.get("name"))
+        if call.get("willContinue") is not True and not call.get("partialArgs"):
+            out.append(ToolCallDelta(block, self._id, name, _arguments(call.get("args")), extra))
+            return
+        out.append(ToolCallDelta(block, self._id, name, "", extra))
+        self._open = PartialArguments()
+        self._add(self._open, call, out)
+
+    def go_on(self, call: Mapping[str, object], extra: Extra | None, out: list[Delta]) -> None:
+        """More of the call under way; one that says nothing is its end."""
+        if extra:
+            out.append(ToolCallDelta(self._block, extra=extra))
+        if self._open is not None:
+            self._add(self._open, call, out)
+
+    def cut(self, out: list[Delta]) -> None:
+        """Nothing more of the call under way will come."""
+        if self._open is not None:
+            out.append(ToolCallDelta(self._block, arguments=self._open.text(whole=False)))
+            self._open = None
+
+    def _add(
+        self, arguments: PartialArguments, call: Mapping[str, object], out: list[Delta]
+    ) -> None:
+        if isinstance(whole := call.get("args"), dict):
+            arguments.merge(whole)
+        entries = call.get("partialArgs")
+        for entry in entries if isinstance(entries, list) else ():
+            arguments.add(entry)
+        if call.get("willContinue") is not True:
+            out.append(ToolCallDelta(self._block, arguments=arguments.text(whole=True)))
+            self._open = None
+
+
+def _arguments(args: object) -> str:
+    if isinstance(args, str):
+        return args
+    return "{}" if args is None else json_text(args)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,266 @@
+"""Bytes of a Gemini body, streamed or whole, to deltas; never raises on any bytes.
+
+A stream comes as events (`alt=sse`) or as one JSON array; neither has an end marker of its own
+except the array's bracket, so a finish reason is the proof that a reply is whole. What a body is,
+is judged by its first bytes and only then by its content type. This module must never decide
+whether a reply is acceptable; `codecs.assemble` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.codecs.gemini.documents import DocumentSplitter
+from holdfast.codecs.gemini.pieces import Pieces
+from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
+from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
+from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
+from holdfast.core.deltas import Delta, NotAReply, TextDelta
+from holdfast.core.errors import ErrorInfo
+
+_BLANK = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_OPENINGS = (b"{", b"[", b"<")
+
+
+# The commonest chunk, and nothing else: every field that could mean more must be absent here, so
+# that any other chunk fails to fit and is read with care by `Pieces`.
+class _TextPart(Struct, gc=False, forbid_unknown_fields=True):
+    text: str
+
+
+class _TextContent(Struct, gc=False):
+    parts: tuple[_TextPart]
+
+
+class _OnlyCandidate(Struct, gc=False):
+    content: _TextContent
+    index: Literal[0] = 0
+    finishReason: None = None  # noqa: N815  # the wire's own name
+    groundingMetadata: None = None  # noqa: N815
+    citationMetadata: None = None  # noqa: N815
+    urlContextMetadata: None = None  # noqa: N815
+
+
+class _TextChunk(Struct, gc=False):
+    candidates: tuple[_OnlyCandidate]
+    usageMetadata: msgspec.Raw | None = None  # noqa: N815
+    promptFeedback: None = None  # noqa: N815
+    error: None = None
+
+
+_read_text_chunk = msgspec.json.Decoder(_TextChunk).decode
+
+
+class GeminiDecoder:
+    """One response body in, deltas out.
+
+    Args:
+        content_type: the header's value, or "".
+        classify: what an error inside a 200 means.
+        provider: the preset's name, for `classify`.
+        limit: the largest event, object or whole body, in bytes.
+
+    Attributes:
+        bad_events: events that were no JSON, after the reply had ended.
+    """
+
+    __slots__ = (
+        "_body", "_done", "_limit", "_pieces", "_plain", "_quick", "_splitter", "_sse", "_whole",
+        "bad_events",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        content_type: str,
+        classify: Callable[[Failure], ErrorInfo],
+        provider: str = "",
+        limit: int = LARGEST_EVENT,
+    ) -> None:
+        self._pieces = Pieces(classify, provider)
+        self._limit = limit
+        self._plain = "event-stream" not in content_type.lower()
+        self._body = bytearray()
+        self._sse: SseDecoder | None = None
+        self._splitter: DocumentSplitter | None = None
+        self._whole = False
+        self._done = False
+        self._quick: int | None = None
+        self.bad_events = 0
+
+    @property
+    def other_candidates(self) -> int:
+        """Pieces of candidates other than the first, dropped."""
+        return self._pieces.other_candidates
+
+    @property
+    def unread(self) -> int:
+        """Parts that were no objects, passed over."""
+        return self._pieces.unread
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """The deltas that these bytes complete."""
+        if self._done:
+            return []
+        if self._sse is not None:
+            return self._feed_events(self._sse, data)
+        if self._splitter is not None:
+            return self._feed_array(self._splitter, data)
+        return self._open(data)
+
+    def close(self) -> list[Delta]:
+        """The body is over: what was held back, and what the end of the body proves."""
+        out: list[Delta] = []
+        if self._done:
+            return out
+        if self._sse is None and self._splitter is None and not self._whole:
+            out = self._open(b"", last=True)
+        if self._sse is not None:
+            for _, payload in self._sse.close():
+                self._event(payload, out, cut=True)
+            self._close_stream(self._sse.unknown > 0, out)
+        elif self._splitter is not None:
+            self._pieces.close(out)
+        elif not self._done:
+            self._read_whole(bytes(self._body), out)
+        self._done = True
+        return out
+
+    def _feed_events(self, sse: SseDecoder, data: bytes) -> list[Delta]:
+        out: list[Delta] = []
+        try:
+            events = sse.feed(data)
+        except EventTooLargeError as error:
+            self._events(error.events, out)
+            self._refuse("event", f"more than {self._limit} bytes", out)
+            return out
+        self._events(events, out)
+        return out
+
+    def _events(self, events: list[SseEvent], out: list[Delta]) -> None:
+        for _, payload in events:
+            if self._quick is not None:
+                try:
+                    chunk = _read_text_chunk(payload)
+                except (ValueError, RecursionError):
+                    pass
+                else:
+                    if text := chunk.candidates[0].content.parts[0].text:
+                        out.append(TextDelta(text, self._quick))
+                    if chunk.usageMetadata is not None:
+                        self._pieces.late_usage = chunk.usageMetadata
+                    continue
+            self._event(payload, out)
+
+    def _event(self, payload: bytes, out: list[Delta], *, cut: bool = False) -> None:
+        payload = payload.strip()
+        if self._done or not payload or payload == b"[DONE]":
+            return
+        value = read_json(payload)
+        if isinstance(value, dict):
+            self._take(value, out)
+        elif isinstance(value, list):
+            for inner in value:
+                if isinstance(inner, dict):
+                    self._take(inner, out)
+        elif value is UNREADABLE and b"\n" in payload:
+            # Events that lack the blank line between them: one object a line.
+            for line in payload.split(b"\n"):
+                self._event(line, out, cut=cut)
+        elif self._pieces.finished or cut:
+            self.bad_events += 1
+        elif value is UNREADABLE:
+            self._refuse("JSON in every event", _looks_like(payload), out)
+        else:
+            self._refuse("chunk object", kind_of(value), out)
+
+    def _take(self, value: dict[str, object], out: list[Delta]) -> None:
+        self._pieces.take(value, out)
+        self._quick = self._pieces.open_text
+
+    def _close_stream(self, strange_lines: bool, out: list[Delta]) -> None:
+        if self._done:
+            return
+        if self._pieces.untouched and strange_lines:
+            self._refuse("event stream", "plain text", out)
+        else:
+            self._pieces.close(out)
+
+    def _feed_array(self, splitter: DocumentSplitter, data: bytes) -> list[Delta]:
+        out: list[Delta] = []
+        for document in splitter.feed(data):
+            self._event(document, out)
+        if splitter.ended and not self._done:
+            self._pieces.close(out)
+            self._done = True
+        elif splitter.held > self._limit:
+            self._refuse(RESPONSE_OBJECT, f"more than {self._limit} bytes", out)
+        return out
+
+    def _open(self, data: bytes, *, last: bool = False) -> list[Delta]:
+        """Take bytes of a body that is one object, or of which it is not known yet what it is."""
+        body = self._body
+        # Blanks before anything else are dropped at once, so that they are not searched again.
+        body += data if body else data.lstrip(_BLANK)
+        out: list[Delta] = []
+        if not self._whole:
+            if len(body) < len(_BOM) + 1 and not last:
+                return out
+            if body.startswith(_BOM):
+                del body[: len(_BOM)]
+            head = bytes(body[:1])
+            if head == b"[":
+                self._splitter, self._body = DocumentSplitter(), bytearray()
+                return self.feed(bytes(body[1:]))
+            self._whole = head in _OPENINGS or (self._plain and not _has_field(body))
+            if not self._whole:
+                self._sse, self._body = SseDecoder(self._limit), bytearray()
+                return self.feed(bytes(body))
+        if len(body) > self._limit:
+            self._refuse(RESPONSE_OBJECT, f"more than {self._limit} bytes", out)
+        return out
+
+    def _read_whole(self, body: bytes, out: list[Delta]) -> None:
+        value = read_json(body)
+        if isinstance(value, dict):
+            self._pieces.take(value, out)
+            self._pieces.end(out)
+        elif value is UNREADABLE and b"}" in body and body[:1] == b"{":
+            self._read_lines(body, out)
+        elif value is UNREADABLE:
+            self._refuse(RESPONSE_OBJECT, _looks_like(body), out)
+        else:
+            self._refuse(RESPONSE_OBJECT, kind_of(value), out)
+
+    def _read_lines(self, body: bytes, out: list[Delta]) -> None:
+        """A body of several objects, as gateways send them that stream one object a line."""
+        documents = DocumentSplitter().feed(body)
+        if not documents:
+            self._refuse(RESPONSE_OBJECT, _looks_like(body), out)
+        for document in documents:
+            self._event(document, out)
+        if not self._done:
+            self._pieces.close(out)
+
+    def _refuse(self, expected: str, got: str, out: list[Delta]) -> None:
+        out.append(NotAReply(expected, got))
+        self._done, self._quick = True, None
+        self._body.clear()
+
+
+def _has_field(body: bytearray) -> bool:
+    return body.startswith((b"data", b"even", b"id:", b"retr", b":"))
+
+
+def _looks_like(body: bytes) -> str:
+    """What a text that is no JSON seems to be; never a part of it, since that may hold secrets."""
+    first = body.lstrip(_BLANK)[:1]
+    if not first:
+        return "empty body"
+    if first == b"<":
+        return "HTML page"
+    return "cut or malformed JSON" if first in _OPENINGS else "plain text"

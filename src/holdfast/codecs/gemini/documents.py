@@ -1,0 +1,75 @@
+"""Cuts a run of JSON objects into its objects, as the bytes come in.
+
+Without `alt=sse` a stream is one JSON array, sent piece by piece; some gateways send one object a
+line. Only brackets and quotes are looked at, each byte once, so that a reply is shown as it comes
+and a hostile body costs linear time. This module must never decide whether an object is good JSON.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OUTSIDE = re.compile(rb'["{}\]]')
+_INSIDE = re.compile(rb'["\\]')
+
+
+class DocumentSplitter:
+    r"""Takes bytes and gives whole top-level objects.
+
+    Attributes:
+        ended: the bracket that closes the array has come.
+
+    >>> splitter = DocumentSplitter()
+    >>> splitter.feed(b'[{"a": "}"}\r\n,{"b"')
+    [b'{"a": "}"}']
+    >>> splitter.feed(b': 1}]')
+    [b'{"b": 1}']
+    >>> splitter.ended
+    True
+    """
+
+    __slots__ = ("_at", "_depth", "_held", "_in_text", "_start", "ended")
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._at = 0
+        self._start = 0
+        self._depth = 0
+        self._in_text = False
+        self.ended = False
+
+    @property
+    def held(self) -> int:
+        """How many bytes wait for the end of their object."""
+        return len(self._held)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The objects that these bytes complete."""
+        held = self._held
+        held += data
+        whole: list[bytes] = []
+        while (mark := (_INSIDE if self._in_text else _OUTSIDE).search(held, self._at)) is not None:
+            self._at = mark.end()
+            self._pass(held[mark.start()], whole)
+        self._at = max(self._at, len(held))
+        cut = self._start if self._depth else len(held)
+        del held[:cut]
+        self._at -= cut
+        self._start = 0
+        return whole
+
+    def _pass(self, sign: int, whole: list[bytes]) -> None:
+        if sign == 0x22:  # a quote
+            self._in_text = not self._in_text
+        elif sign == 0x5C:  # a backslash hides the next byte, which may be in the next piece
+            self._at += 1
+        elif sign == 0x7B:
+            if not self._depth:
+                self._start = self._at - 1
+            self._depth += 1
+        elif sign == 0x7D:
+            if self._depth == 1:
+                whole.append(bytes(self._held[self._start : self._at]))
+            self._depth = max(self._depth - 1, 0)
+        elif not self._depth:
+            self.ended = True

@@ -1,0 +1,167 @@
+"""A neutral question as the body of `generateContent`.
+
+Everything but the history is the head; it is the same for each iteration of a run and is kept.
+What this wire cannot say is refused here with a `ConfigurationError` that names the field, before
+anything is sent. This module must never drop a setting in silence.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
+from holdfast.codecs.pairing import check_pairs
+from holdfast.codecs.presets import path_segment
+from holdfast.codecs.request_body import (
+    Head,
+    check_tools,
+    encode_history,
+    leading_system,
+    merge_extra,
+    to_json,
+)
+from holdfast.codecs.wire import Encoded
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+
+_BEFORE_3 = re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)")
+_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+# What Google's own OpenAI-compatible endpoint makes of the same words.
+_BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
+_LEVELS = {
+    "none": "minimal",
+    "minimal": "minimal",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+}
+_JSON_ONLY = "Answer with nothing but JSON that fits this JSON Schema:\n"
+_HEADERS = (("content-type", "application/json"),)
+
+
+def encode_request(request: ModelRequest, kept: Head | None = None) -> tuple[Encoded, Head]:
+    """The request as path and body, and the head to hand in next time.
+
+    Raises:
+        ConfigurationError: this wire cannot express a field, or there is no message to answer.
+    """
+    path = _path(request)
+    system = leading_system(request.messages)
+    if len(system) == len(request.messages):
+        raise ConfigurationError(
+            "messages", "holds nothing to answer", fix="add a user message to the history"
+        )
+    check_pairs(request.messages)
+    if kept is None or not kept.fits(request, system):
+        kept = Head(request, system, _head(request, system))
+    body = b"".join((kept.encoded, b'"contents":[', _contents(request, len(system)), b"]}"))
+    return Encoded(path, body, _HEADERS), kept
+
+
+def before_3(model: str) -> bool:
+    """Whether the model is older than Gemini 3: it counts thoughts in tokens and signs nothing.
+
+    >>> before_3("gemini-2.5-flash"), before_3("gemini-3-pro-preview"), before_3("gemini-flash-latest")
+    (True, False, False)
+    """
+    return _BEFORE_3.search(model) is not None
+
+
+def _path(request: ModelRequest) -> str:
+    model = path_segment(request.model)
+    place = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
+    method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+    return f"/{place}:{method}"
+
+
+def _contents(request: ModelRequest, leading: int) -> bytes:
+    old = before_3(request.model)
+    encode = encode_message if old else encode_message_for_signers
+    messages = request.messages
+    whole = encode_history(messages, "gemini-2" if old else "gemini", encode)
+    # The kept bytes hold each message, also those that went into the instructions.
+    return whole[sum(len(encode(messages[at])) + 1 for at in range(leading)) :]
+
+
+def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
+    settings, output = request.settings, request.output
+    texts = [request.instructions, *system]
+    if output is not None and request.tools and before_3(request.model):
+        # These models refuse a response schema together with functions.
+        texts.append(_JSON_ONLY + to_json("output.schema", output.schema).decode())
+        output = None
+    head: Json = {}
+    if parts := [{"text": text} for text in texts if text]:
+        head["systemInstruction"] = {"parts": parts}
+    if request.tools:
+        head["tools"] = [{"functionDeclarations": _declarations(request.tools)}]
+    if config := _tool_config(settings, request.tools):
+        head["toolConfig"] = config
+    if config := _generation(request.model, settings, output):
+        head["generationConfig"] = config
+    merge_extra(head, settings.extra, ("contents",))
+    encoded = to_json("settings.extra", head)[:-1]
+    return encoded + b"," if head else encoded
+
+
+def _declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:
+    declarations: list[Json] = []
+    for tool in tools:
+        if not _TOOL_NAME.fullmatch(tool.name):
+            raise ConfigurationError(
+                "tools",
+                f"{tool.name[:80]!r} is no function name on the Gemini wire",
+                fix="begin with a letter or _, then letters, digits and _ . : -, 64 in all",
+            )
+        to_json(f"tools.{tool.name}.schema", tool.schema)
+        declaration: Json = {"name": tool.name, "description": tool.description}
+        if tool.schema:
+            declaration["parametersJsonSchema"] = tool.schema
+        declarations.append(declaration)
+    return declarations
+
+
+def _tool_config(settings: ModelSettings, tools: tuple[ToolSpec, ...]) -> Json | None:
+    if settings.parallel_tool_calls is False:
+        raise ConfigurationError(
+            "settings.parallel_tool_calls",
+            "the Gemini wire cannot forbid parallel calls",
+            fix="leave it unset",
+        )
+    choice = settings.tool_choice
+    check_tools(tools, choice)
+    if choice is None or (choice in ("auto", "none") and not tools):
+        return None
+    if not tools:
+        raise ConfigurationError("settings.tool_choice", f"{choice!r} needs tools")
+    if mode := _MODES.get(choice):
+        return {"functionCallingConfig": {"mode": mode}}
+    return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [choice]}}
+
+
+def _generation(model: str, settings: ModelSettings, output: OutputSchema | None) -> Json:
+    config: Json = {
+        "maxOutputTokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "topP": settings.top_p,
+        "stopSequences": list(settings.stop) or None,
+        "seed": settings.seed,
+        "thinkingConfig": _thinking(model, settings),
+    }
+    if output is not None:
+        config["responseMimeType"] = "application/json"
+        config["responseJsonSchema"] = output.schema
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def _thinking(model: str, settings: ModelSettings) -> Json | None:
+    """Gemini 3 takes a word and older models a number; each takes what it has a field for."""
+    effort, tokens = settings.reasoning_effort, settings.reasoning_tokens
+    if effort is None and tokens is None:
+        return None
+    if effort is not None and (tokens is None or not before_3(model)):
+        if not before_3(model):
+            return {"thinkingLevel": _LEVELS[effort], "includeThoughts": effort != "none"}
+        tokens = _BUDGETS[effort]
+    return {"thinkingBudget": tokens, "includeThoughts": tokens != 0}

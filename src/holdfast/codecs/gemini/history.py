@@ -1,0 +1,180 @@
+"""Messages as Gemini's `contents`: one message, one content, whatever the other messages are.
+
+Each message is encoded alone, so that its bytes can be kept. What has no place on this wire is
+translated as follows, and must never be dropped without a line here:
+
+- A system message inside the history becomes a user content: the wire has no such role there.
+- Results of parallel calls are the parts of one user content, in call order, matched by name and
+  by id where there is one. Media of a result follow all the responses of that content, because
+  only newer models take them inside one.
+- A result whose text is a JSON object is sent as that object; other text as `{"output": text}`;
+  a failed one as `{"error": text}`.
+- Arguments that are no JSON object (a model can write such) are sent as `{"unparsed": text}`.
+- Thoughts, signatures and opaque blocks go back only to the wire that they came from.
+- A refusal becomes text. A message of which nothing is left becomes one blank.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.codecs.gemini.calls import FUNCTION
+from holdfast.codecs.gemini.vocabulary import WIRE
+from holdfast.codecs.media import inline_bytes, media_type_of
+from holdfast.codecs.request_body import to_json
+from holdfast.core.messages import (
+    Extra,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+Json: TypeAlias = dict[str, object]
+
+_ROLES: dict[Role, str] = {"assistant": "model", "user": "user", "tool": "user", "system": "user"}
+
+# Fields that may stand beside the data of a part. Other wires keep their state in `extra` too.
+BESIDE = frozenset(
+    [
+        "thoughtSignature",
+        "videoMetadata",
+        "mediaResolution",
+        "mediaProcessing",
+        "partMetadata",
+        "audioTranscription",
+        "speechMetadata",
+        "documentMetadata",
+        "spreadsheetMetadata",
+        "audioMetadata",
+    ]
+)
+JOINED = "joined"
+"""Marks an empty text that only carries the signature of the text before it, which was shown live."""
+
+UNSIGNED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+"""Google's own stand-in for the signature of a call that another model made."""
+
+
+def encode_message(message: Message) -> bytes:
+    """One message as one content."""
+    return to_json("parts", {"role": _ROLES[message.role], "parts": _parts(message)})
+
+
+def encode_message_for_signers(message: Message) -> bytes:
+    """The same, for models that refuse a history whose first call of a content is unsigned."""
+    parts = _parts(message)
+    first = next((part for part in parts if "functionCall" in part), None)
+    if first is not None:
+        first.setdefault("thoughtSignature", UNSIGNED)
+    return to_json("parts", {"role": _ROLES[message.role], "parts": parts})
+
+
+def _parts(message: Message) -> list[Json]:
+    parts: list[Json] = []
+    attached: list[Json] = []
+    from_model = message.role == "assistant"
+    for part in message.parts:
+        if isinstance(part, Text):
+            _add_text(parts, part)
+        elif isinstance(part, ToolResult):
+            parts.append(_response(part))
+            attached.extend(_media(media) for media in part.content if isinstance(media, Media))
+        elif (encoded := _other(part, from_model=from_model)) is not None:
+            parts.append(encoded)
+    return parts + attached or [{"text": " "}]
+
+
+def _add_text(parts: list[Json], part: Text) -> None:
+    beside = _beside(part.extra)
+    if beside and part.extra and part.extra.get(JOINED) and parts and "text" in parts[-1]:
+        parts[-1].update(beside)
+    elif part.text or beside:
+        # An empty text without a signature is refused by the server.
+        parts.append({"text": part.text, **beside})
+
+
+def _other(part: Part, *, from_model: bool) -> Json | None:
+    if isinstance(part, ToolCall):
+        return _call(part)
+    if isinstance(part, Media):
+        return {**_media(part, checked=not from_model), **_beside(part.extra)}
+    if isinstance(part, Reasoning):
+        return _thought(part)
+    if isinstance(part, Opaque):
+        return dict(part.data) if part.wire == WIRE and part.data else None
+    return {"text": part.text} if isinstance(part, Refusal) and part.text else None
+
+
+def _thought(part: Reasoning) -> Json | None:
+    if part.wire != WIRE:
+        return None
+    signed = {"thoughtSignature": part.signature} if part.signature else {}
+    return {"text": part.text, "thought": True, **_beside(part.extra), **signed}
+
+
+def _call(call: ToolCall) -> Json:
+    args = _object(call.arguments)
+    function: Json = {
+        "name": call.name,
+        "args": {"unparsed": call.arguments} if args is None else args,
+    }
+    if call.id:
+        function["id"] = call.id
+    extra = call.extra if call.wire in (None, WIRE) else None
+    if extra and isinstance(unknown := extra.get(FUNCTION), dict):
+        function.update(unknown)
+    return {"functionCall": function, **_beside(extra)}
+
+
+def _response(result: ToolResult) -> Json:
+    text = result.text
+    response: object
+    if result.is_error:
+        response = {"error": text}
+    elif (whole := _object(text)) is not None:
+        response = whole
+    else:
+        response = {"output": text or _empty(result)}
+    function: Json = {"name": result.name, "response": response}
+    if result.call_id:
+        function["id"] = result.call_id
+    return {"functionResponse": function}
+
+
+def _empty(result: ToolResult) -> str:
+    return "The result is attached below." if result.content else ""
+
+
+def _object(text: str) -> msgspec.Raw | None:
+    """The text itself when it is a JSON object: decoded only to prove it, so that no digit changes."""
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        msgspec.json.decode(text)
+        return msgspec.Raw(text.encode())
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+
+
+def _media(media: Media, *, checked: bool = True) -> Json:
+    """Inline bytes, or an address. What the model itself sent is not checked: it was taken once."""
+    data = inline_bytes(media) if checked or media.data is None else media.data
+    if data is not None:
+        return {"inlineData": {"mimeType": media_type_of(media), "data": data}}
+    file: Json = {"fileUri": media.url}
+    if media.media_type:
+        file["mimeType"] = media.media_type
+    return {"fileData": file}
+
+
+def _beside(extra: Extra | None) -> Json:
+    return {name: extra[name] for name in extra if name in BESIDE} if extra else {}
