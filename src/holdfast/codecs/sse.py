@@ -29,7 +29,7 @@ class EventTooLargeError(ValueError):
 
 
 class SseDecoder:
-    """Takes the bytes of one event stream and gives its events.
+    r"""Takes the bytes of one event stream and gives its events.
 
     Lines may end in LF, CR or CRLF. Comments are counted and dropped, as are lines of unknown
     fields; an event without data is not an event.
@@ -44,15 +44,24 @@ class SseDecoder:
         retry: the last `retry` field, in milliseconds.
 
     >>> decoder = SseDecoder()
-    >>> decoder.feed(b"event: ping\\r\\ndata: 1\\r")
+    >>> decoder.feed(b"event: ping\r\ndata: 1\r")
     []
-    >>> decoder.feed(b"\\n\\r\\ndata: 2")
+    >>> decoder.feed(b"\n\r\ndata: 2")
     [(b'ping', b'1')]
     >>> decoder.close()
     [(b'', b'2')]
     """
 
-    __slots__ = ("_after_cr", "_held", "_limit", "_opened", "comments", "last_id", "retry", "unknown")
+    __slots__ = (
+        "_after_cr",
+        "_held",
+        "_limit",
+        "_opened",
+        "comments",
+        "last_id",
+        "retry",
+        "unknown",
+    )
 
     def __init__(self, limit: int = LARGEST_EVENT) -> None:
         self._limit = limit

@@ -17,6 +17,13 @@ from holdfast.core.errors import ErrorInfo
 from holdfast.core.request import ModelRequest
 
 
+RESPONSE_OBJECT = "response object"
+"""`NotAReply.expected` of a body that is of another kind altogether: HTML, text, a list."""
+
+CHOICES = "choices attribute"
+"""`NotAReply.expected` of an object that is no reply of Chat Completions."""
+
+
 class Encoded(Struct, frozen=True):
     """A question as it goes to the server: the path below the base URL, headers, the body."""
 

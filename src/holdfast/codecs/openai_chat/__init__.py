@@ -1,1 +1,4 @@
-"""OpenAI's chat completions wire, which most other providers speak too."""
+"""Chat Completions, the wire that most providers speak, each with an accent of its own.
+
+`codec` is the door. This room must never know a provider by name: an accent is a field of `Quirks`.
+"""

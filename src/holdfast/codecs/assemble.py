@@ -1,0 +1,238 @@
+"""Deltas of one reply to one validated reply: the only response handler, streamed or not.
+
+What was said is put together here; whether it may be accepted is judged in `codecs.verdict`. This
+module must never repair arguments, and must do no work for a delta that grows with the reply.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.codecs.verdict import Evidence, error_for, judge
+from holdfast.codecs.wire import Quirks
+from holdfast.core.deltas import (
+    Delta,
+    PartSeen,
+    ReasoningDelta,
+    RefusalDelta,
+    ReplyStarted,
+    TextDelta,
+    ToolCallDelta,
+    UsageSeen,
+)
+from holdfast.core.errors import HoldfastError
+from holdfast.core.messages import (
+    Extra,
+    FinishReason,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Reply,
+    ReplyKind,
+    Text,
+    ToolCall,
+    Usage,
+)
+
+
+class Assembled(Struct, frozen=True):
+    """A reply and, when it must not be accepted, why."""
+
+    reply: Reply
+    error: HoldfastError | None = None
+
+
+class _Text(Struct):
+    pieces: list[str]
+
+
+class _Thought(Struct):
+    pieces: list[str]
+    signature: str | None = None
+    extra: Extra | None = None
+
+
+class _Call(Struct):
+    pieces: list[str]
+    id: str = ""
+    name: str = ""
+    extra: Extra | None = None
+
+
+class _Declined(Struct):
+    pieces: list[str]
+
+
+class Assembler:
+    """Folds the deltas of one reply; one object per attempt.
+
+    Text (or reasoning) goes on where text of the same index stopped, unless a part of another kind
+    came between: then it is a part of its own, so that the order is the model's.
+
+    Args:
+        quirks: which proof of completeness this provider gives.
+        wire: the codec's name, put on parts that hold state of that wire.
+
+    >>> from holdfast.core.deltas import Ended, Finished
+    >>> assembler = Assembler(Quirks())
+    >>> for delta in (TextDelta("Hel"), TextDelta("lo"), Finished(FinishReason.STOP), Ended()):
+    ...     assembler.feed(delta)
+    >>> assembler.finish().reply.text
+    'Hello'
+    """
+
+    __slots__ = (
+        "_calls", "_evidence", "_open", "_open_kind", "_parts", "_quirks", "_start", "_text",
+        "_text_at", "_usage", "_wire",
+    )  # fmt: skip
+
+    def __init__(self, quirks: Quirks, wire: str = "") -> None:
+        self._quirks = quirks
+        self._wire = wire or None
+        self._parts: list[_Text | _Thought | _Call | _Declined | Part] = []
+        # The parts of the newest kind, by index; emptied when a part of another kind begins.
+        self._open: dict[int, _Text | _Thought] = {}
+        self._open_kind: type[object] | None = None
+        self._text: list[str] = []
+        self._text_at = -1
+        self._calls: dict[int, _Call] = {}
+        self._start = ReplyStarted()
+        self._usage = Usage()
+        self._evidence = Evidence()
+
+    def feed(self, delta: Delta) -> None:
+        """Take the next delta."""
+        if type(delta) is TextDelta and delta.index == self._text_at:
+            self._text.append(delta.text)
+        else:
+            self._take(delta)
+
+    @property
+    def visible(self) -> bool:
+        """Whether anything has come that a user may have been shown."""
+        return any(
+            bool(part.pieces) if isinstance(part, _Thought) else not isinstance(part, Opaque)
+            for part in self._parts
+        )
+
+    def finish(self) -> Assembled:
+        """The reply as far as it came, judged. May be called at any time, and again."""
+        parts = self._built()
+        kind = judge(parts, self._evidence, self._quirks)
+        if kind in _WHOLE:
+            parts = tuple(map(_with_arguments, parts))
+        reply = Reply(
+            parts=parts,
+            kind=kind,
+            finish=self._evidence.finish or FinishReason.UNKNOWN,
+            usage=self._usage,
+            model=self._start.model,
+            id=self._start.id,
+            raw_finish=self._evidence.raw_finish,
+        )
+        return Assembled(reply, error_for(reply, self._evidence))
+
+    def _built(self) -> tuple[Part, ...]:
+        built: list[Part] = []
+        for part in self._parts:
+            match part:
+                case _Text(pieces):
+                    built.append(Text("".join(pieces)))
+                case _Declined(pieces):
+                    built.append(Refusal("".join(pieces)))
+                case _Thought(pieces, signature, extra):
+                    wire = self._wire if signature or extra else None
+                    built.append(Reasoning("".join(pieces), signature, wire, extra))
+                case _Call(pieces, call_id, name, extra):
+                    wire = self._wire if extra else None
+                    built.append(ToolCall(call_id, name, "".join(pieces), wire, extra))
+                case _:
+                    built.append(part)
+        return tuple(built)
+
+    def _begin(self, part: _Text | _Thought | _Call | _Declined | Part) -> None:
+        """Another part begins; what is open of another kind is closed."""
+        kind = type(part)
+        if kind is not self._open_kind:
+            self._open.clear()
+            self._open_kind = kind
+            self._text_at = -1
+        self._parts.append(part)
+
+    def _take(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta():
+                self._take_text(delta)
+            case ToolCallDelta():
+                self._take_call(delta)
+            case ReasoningDelta():
+                self._take_reasoning(delta)
+            case RefusalDelta(text):
+                self._take_refusal(text)
+            case PartSeen(part):
+                self._begin(part)
+            case ReplyStarted(reply_id, model):
+                start = self._start
+                self._start = ReplyStarted(start.id or reply_id, start.model or model)
+            case UsageSeen(usage):
+                self._usage = usage
+            case _:
+                self._evidence.take(delta)
+
+    def _take_text(self, delta: TextDelta) -> None:
+        if not delta.text:
+            return
+        index = delta.index
+        known = self._open.get(index)
+        if not isinstance(known, _Text):
+            known = _Text([])
+            self._begin(known)
+            self._open[index] = known
+        known.pieces.append(delta.text)
+        self._text, self._text_at = known.pieces, index
+
+    def _take_reasoning(self, delta: ReasoningDelta) -> None:
+        if not (delta.text or delta.signature or delta.extra):
+            return
+        known = self._open.get(delta.index)
+        if not isinstance(known, _Thought):
+            known = _Thought([])
+            self._begin(known)
+            self._open[delta.index] = known
+        if delta.text:
+            known.pieces.append(delta.text)
+        if delta.signature:
+            known.signature = delta.signature
+        if delta.extra:
+            known.extra = {**(known.extra or {}), **delta.extra}
+
+    def _take_call(self, delta: ToolCallDelta) -> None:
+        call = self._calls.get(delta.index)
+        if call is None:
+            call = self._calls[delta.index] = _Call([])
+            self._begin(call)
+        call.id = call.id or delta.id
+        call.name = call.name or delta.name
+        if delta.arguments:
+            call.pieces.append(delta.arguments)
+        if delta.extra:
+            call.extra = {**(call.extra or {}), **delta.extra}
+
+    def _take_refusal(self, text: str) -> None:
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _Declined):
+            last.pieces.append(text)
+        elif text:
+            self._begin(_Declined([text]))
+
+
+_WHOLE = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
+
+
+def _with_arguments(part: Part) -> Part:
+    """A call whose argument text the wire left empty has the arguments `{}`."""
+    if isinstance(part, ToolCall) and not part.arguments.strip():
+        return replace(part, arguments="{}")
+    return part

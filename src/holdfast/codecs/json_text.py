@@ -1,0 +1,94 @@
+"""JSON as it should not be, read as far as it can be trusted; and values written back as text.
+
+Servers send characters that are cut in two, half an emoji as an escape, `NaN`. None of that is a
+reason to lose a reply. This module must never guess the end of text that was cut: JSON that is
+not whole stays unreadable.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import msgspec
+
+_ESCAPE = re.compile(
+    r"\\(?:(?P<pair>u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+_decode = msgspec.json.decode
+_encode = msgspec.json.encode
+
+
+class Unreadable:
+    """What `read_json` gives for text that is no JSON; `None` is a JSON value."""
+
+
+UNREADABLE = Unreadable()
+
+
+def read_json(data: bytes) -> object:
+    r"""The value of a JSON text, or UNREADABLE; never raises.
+
+    >>> read_json(b'{"a": 1}')
+    {'a': 1}
+    >>> read_json(b'{"a": "\xff"}') == {"a": "\ufffd"}
+    True
+    >>> read_json(b'{"a": ') is UNREADABLE
+    True
+    """
+    try:
+        return _decode(data)
+    except (ValueError, RecursionError):
+        # UnicodeDecodeError is a ValueError, and so is what msgspec raises.
+        return _read_mended(data)
+
+
+def read_strict(text: str) -> object:
+    """The value of a JSON text that must be right as it stands, or UNREADABLE; never raises."""
+    try:
+        return _decode(text)
+    except (ValueError, RecursionError):
+        return UNREADABLE
+
+
+def _read_mended(data: bytes) -> object:
+    text = _ESCAPE.sub(_mend, data.decode("utf-8", "replace"))
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return UNREADABLE
+
+
+def _mend(match: re.Match[str]) -> str:
+    return "\\ufffd" if match["half"] else match[0]
+
+
+def json_text(value: object) -> str:
+    """A JSON value as text; what JSON has no form for, or nests too deep, becomes null.
+
+    >>> json_text({"city": "Porto"})
+    '{"city":"Porto"}'
+    """
+    try:
+        return _encode(value).decode()
+    except RecursionError:
+        return "null"
+
+
+def kind_of(value: object) -> str:
+    """The JSON word for a value's kind, for an error that must not show the value.
+
+    >>> kind_of([1]), kind_of(None), kind_of("secret")
+    ('array', 'null', 'string')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    for kind, name in ((str, "string"), (list, "array"), (dict, "object")):
+        if isinstance(value, kind):
+            return name
+    return "number"

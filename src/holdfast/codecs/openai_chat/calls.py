@@ -1,0 +1,118 @@
+"""Tells apart the tool calls of one reply, whatever a provider does to index and id.
+
+The documented form gives each call an index, and sends its id once. Providers also leave out the
+index, the id or both, give every call the index 0, or say id and name again in each fragment. This
+module must never look into the arguments: they may be cut, and reading them again for each
+fragment would cost more than linear time.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.codecs.json_text import json_text
+from holdfast.core.deltas import ToolCallDelta
+
+_KNOWN = frozenset({"index", "id", "type", "function"})
+_PLAIN = (None, "", "function")
+
+
+class _Call(Struct):
+    number: int
+    id: str
+    name: str
+
+
+class CallTracker:
+    """Numbers the calls of one reply from 0, in the order in which they began."""
+
+    __slots__ = ("_by_id", "_by_index", "_last", "_touched", "count")
+
+    def __init__(self) -> None:
+        self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._last: _Call | None = None
+        self._touched: set[int] = set()
+        self.count = 0
+
+    def open_list(self) -> None:
+        """A new `tool_calls` list begins: two entries of one list are two calls."""
+        self._touched.clear()
+
+    def take(self, entry: dict[str, object], *, distinct: bool) -> ToolCallDelta:
+        """One entry of `tool_calls` as a delta.
+
+        Args:
+            entry: the entry as the wire sent it.
+            distinct: it is a call of its own, as in a whole body, and never continues another.
+        """
+        function = entry.get("function")
+        body = function if isinstance(function, dict) else _custom(entry)
+        name, call_id = _text(body.get("name")), _text(entry.get("id"))
+        index = entry.get("index")
+        number = index if isinstance(index, int) else None
+        call = None if distinct else self._continued(number, call_id, name)
+        if call is None:
+            call = self._begin(number, call_id)
+        # Said again, an id or a name is no news, and must not be appended.
+        new_id, new_name = "" if call.id else call_id, "" if call.name else name
+        call.id, call.name = call.id or call_id, call.name or name
+        self._touched.add(call.number)
+        return ToolCallDelta(
+            call.number, new_id, new_name, _arguments(body.get("arguments")), _extra(entry)
+        )
+
+    def _continued(self, index: int | None, call_id: str, name: str) -> _Call | None:
+        if index is not None:
+            call = self._by_index.get(index)
+        elif call_id:
+            call = self._by_id.get(call_id)
+        else:
+            call = self._last
+        if call is None or (call_id and call.id and call_id != call.id):
+            return None
+        if (name or call_id) and call.number in self._touched:
+            return None
+        # Without an id to go by, another name (or, with no index either, any name) is another call.
+        if name and call.name and not call_id and (index is None or name != call.name):
+            return None
+        return call
+
+    def _begin(self, index: int | None, call_id: str) -> _Call:
+        call = _Call(self.count, "", "")
+        self.count += 1
+        self._last = call
+        if index is not None:
+            self._by_index[index] = call
+        if call_id:
+            self._by_id[call_id] = call
+        return call
+
+
+def _custom(entry: dict[str, object]) -> dict[str, object]:
+    """A call of a custom tool, whose input is plain text and not JSON."""
+    custom = entry.get("custom")
+    if not isinstance(custom, dict):
+        return {}
+    return {"name": custom.get("name"), "arguments": custom.get("input")}
+
+
+def _extra(entry: dict[str, object]) -> dict[str, object] | None:
+    """What the wire wants back with the call and we do not read, such as a thought signature."""
+    extra = {key: value for key, value in entry.items() if key not in _KNOWN}
+    if entry.get("type") not in _PLAIN:
+        extra["type"] = entry["type"]
+    return extra or None
+
+
+def _arguments(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    # Some servers number their calls.
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""

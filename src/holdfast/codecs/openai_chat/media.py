@@ -1,0 +1,78 @@
+"""Pictures and sound in this wire's replies, as media parts.
+
+Sound comes in fragments of base64, and its transcript beside it. This module must never raise on
+base64 that is cut or strange: such a part is left out.
+"""
+
+from __future__ import annotations
+
+import binascii
+
+from holdfast.core.messages import Media
+
+_SOUNDS = (
+    (b"RIFF", "audio/wav"),
+    (b"ID3", "audio/mpeg"),
+    (b"fLaC", "audio/flac"),
+    (b"OggS", "audio/ogg"),
+)
+
+
+def image(item: dict[str, object]) -> Media | None:
+    """A picture block (`image_url`), or None when it is none.
+
+    >>> image({"image_url": {"url": "data:image/png;base64,iVA="}}).media_type
+    'image/png'
+    """
+    holder = item.get("image_url")
+    url = holder.get("url") if isinstance(holder, dict) else holder
+    if not isinstance(url, str) or not url:
+        return None
+    if not url.startswith("data:"):
+        return Media("image/*", url=url)
+    head, _, payload = url[5:].partition(",")
+    data = _from_base64(payload)
+    return Media(head.partition(";")[0] or "image/*", data=data) if data else None
+
+
+class AudioPieces:
+    """Puts the fragments of one reply's sound together."""
+
+    __slots__ = ("_data", "_fields", "_transcript")
+
+    def __init__(self) -> None:
+        self._data: list[str] = []
+        self._transcript: list[str] = []
+        self._fields: dict[str, object] = {}
+
+    def add(self, audio: dict[str, object]) -> None:
+        """One `audio` object of a message or delta."""
+        for name, pieces in (("data", self._data), ("transcript", self._transcript)):
+            if isinstance(value := audio.get(name), str):
+                pieces.append(value)
+        for name in ("id", "expires_at"):
+            if audio.get(name) is not None:
+                self._fields[name] = audio[name]
+
+    def take(self) -> Media | None:
+        """The whole sound, or None when there is none."""
+        pieces = self._data
+        if all(len(piece) % 4 == 0 for piece in pieces):
+            # Each may end in padding of its own.
+            data = b"".join(_from_base64(piece) or b"" for piece in pieces) or None
+        else:
+            data = _from_base64("".join(pieces))
+        if data is None:
+            return None
+        extra = {**self._fields, "transcript": "".join(self._transcript)}
+        self._data = []
+        kind = next((kind for mark, kind in _SOUNDS if data.startswith(mark)), "audio/pcm")
+        return Media(kind, data=data, extra=extra)
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        return binascii.a2b_base64(text) or None
+    except ValueError:
+        # binascii.Error is a ValueError, and so is text that is not ASCII.
+        return None

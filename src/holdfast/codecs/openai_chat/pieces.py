@@ -1,0 +1,259 @@
+"""The objects of this wire, chunk or whole, as deltas: one reading for both.
+
+A chunk has `delta` where a whole reply has `message`; the rest is the same, and so are the deltas.
+This module must never raise on any JSON, and must pass safely over what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.codecs.json_text import json_text, kind_of
+from holdfast.codecs.openai_chat.calls import CallTracker
+from holdfast.codecs.openai_chat.media import AudioPieces, image
+from holdfast.codecs.openai_chat.reasoning import ReasoningState, thought
+from holdfast.codecs.openai_chat.vocabulary import WIRE, finish_reason, usage_of
+from holdfast.codecs.wire import CHOICES, Failure
+from holdfast.core.deltas import (
+    Delta,
+    Ended,
+    ErrorSeen,
+    Finished,
+    NoChoices,
+    NotAReply,
+    PartSeen,
+    ReasoningDelta,
+    RefusalDelta,
+    ReplyStarted,
+    TextDelta,
+    UsageSeen,
+)
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.messages import Opaque
+
+_Object = dict[str, object]
+
+
+class Pieces:
+    """Reads the objects of one reply in order.
+
+    Attributes:
+        finished: a finish reason has come.
+        other_choices: pieces of choices other than the first, dropped.
+    """
+
+    __slots__ = (
+        "_audio", "_calls", "_choice_seen", "_classify", "_failed", "_message_seen", "_provider",
+        "_reasoning", "_recognised", "_started", "_strange", "finished", "other_choices",
+    )  # fmt: skip
+
+    def __init__(self, classify: Callable[[Failure], ErrorInfo], provider: str) -> None:
+        self._classify = classify
+        self._provider = provider
+        self._calls = CallTracker()
+        self._reasoning = ReasoningState()
+        self._audio = AudioPieces()
+        self._started = False
+        self._choice_seen = False
+        self._message_seen = False
+        self._recognised = False
+        self._strange = False
+        self._failed = False
+        self.finished = False
+        self.other_choices = 0
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no object has come at all."""
+        return not (self._recognised or self._strange or self._failed)
+
+    @property
+    def plain_text_next(self) -> bool:
+        """Whether a chunk of nothing but text needs nothing from here."""
+        return self._started and not self.finished and not self._reasoning.pending
+
+    def take(self, chunk: _Object, out: list[Delta], *, failed: bool = False) -> None:
+        """One object of the body. `failed`: it came under the name of an error."""
+        if failed or _is_error(chunk):
+            self._fail(chunk, out)
+        choices = chunk.get("choices")
+        if "choices" not in chunk:
+            self._strange = True
+        elif choices is None or isinstance(choices, list):
+            self._recognised = True
+            self._start(chunk, bool(choices), out)
+            for choice in choices or ():
+                self._choice(choice, out)
+        else:
+            out.append(NotAReply("choices list", kind_of(choices)))
+            self._failed = True
+        self._usage(chunk, out)
+
+    def end(self, out: list[Delta]) -> None:
+        """The wire's end marker came."""
+        self.cut(out)
+        if self._failed:
+            out.append(Ended())
+            return
+        if self._recognised and not self._choice_seen:
+            out.append(NoChoices())
+        elif self._recognised and not (self._message_seen or self.finished):
+            out.append(NotAReply("message attribute", "missing"))
+        out.append(Ended())
+
+    def cut(self, out: list[Delta]) -> None:
+        """Nothing more comes: give what was collected."""
+        self._flush(out)
+        if (part := self._audio.take()) is not None:
+            out.append(PartSeen(part))
+        if self._strange and not self._recognised and not self._failed:
+            out.append(NotAReply(CHOICES, "missing"))
+
+    def _start(self, chunk: _Object, has_choice: bool, out: list[Delta]) -> None:
+        if self._started:
+            return
+        reply_id, model = _text(chunk.get("id")), _text(chunk.get("model"))
+        # A first chunk that only reports on the prompt may come without either.
+        if has_choice or (reply_id and model):
+            self._started = has_choice
+            if reply_id or model:
+                out.append(ReplyStarted(reply_id, model))
+
+    def _fail(self, chunk: _Object, out: list[Delta]) -> None:
+        self._failed = True
+        failure = Failure(provider=self._provider, body=json_text(chunk).encode())
+        out.append(ErrorSeen(self._classify(failure)))
+
+    def _usage(self, holder: _Object, out: list[Delta]) -> None:
+        usage = holder.get("usage")
+        if usage is None and isinstance(own := holder.get("x_groq"), dict):
+            usage = own.get("usage")
+        if isinstance(usage, dict) and usage:
+            out.append(UsageSeen(usage_of(usage)))
+
+    def _choice(self, choice: object, out: list[Delta]) -> None:
+        if not isinstance(choice, dict):
+            self._refuse("choice object", choice, out)
+            return
+        if choice.get("index") not in _FIRST:
+            self.other_choices += 1
+            return
+        whole = "delta" not in choice
+        message = choice.get("message") if whole else choice.get("delta")
+        if whole and self._choice_seen and message is not None:
+            # Two whole choices that both claim to be the first.
+            self.other_choices += 1
+            return
+        self._choice_seen = True
+        finish = choice.get("finish_reason")
+        if isinstance(message, dict):
+            self._message(message, whole, out)
+        elif message is not None:
+            self._refuse("message object", message, out)
+        elif isinstance(text := choice.get("text"), str):
+            # A completion of the older kind.
+            self._message_seen = True
+            self._say(text, out)
+        if choice.get("error"):
+            self._fail({"error": choice["error"]}, out)
+        self._usage(choice, out)
+        if isinstance(finish, str) and finish:
+            self._flush(out)
+            self.finished = True
+            out.append(Finished(finish_reason(finish), finish))
+
+    def _message(self, message: _Object, whole: bool, out: list[Delta]) -> None:
+        self._message_seen = True
+        if told := self._reasoning.read(message):
+            out.append(ReasoningDelta(told))
+        content = message.get("content")
+        if isinstance(content, str):
+            self._say(content, out)
+        elif isinstance(content, list | dict):
+            self._content(content if isinstance(content, list) else [content], out)
+        elif content is not None:
+            self._refuse("content text", content, out)
+        if isinstance(refusal := message.get("refusal"), str) and refusal:
+            self._flush(out)
+            out.append(RefusalDelta(refusal))
+        self._tool_calls(message, whole, out)
+        if len(message) > 2:
+            self._rarities(message, out)
+
+    def _tool_calls(self, message: _Object, whole: bool, out: list[Delta]) -> None:
+        calls = message.get("tool_calls")
+        legacy = message.get("function_call")
+        if not calls and isinstance(legacy, dict):
+            calls = [{"index": 0, "function": legacy}]
+        if calls is None:
+            return
+        if not isinstance(calls, list):
+            self._refuse("tool_calls list", calls, out)
+            return
+        self._calls.open_list()
+        for entry in calls:
+            if isinstance(entry, dict):
+                self._flush(out)
+                out.append(self._calls.take(entry, distinct=whole))
+            elif entry is not None:
+                self._refuse("tool call object", entry, out)
+
+    def _content(self, items: list[object], out: list[Delta]) -> None:
+        """Content as a list of typed blocks, some of which are thoughts."""
+        for item in items:
+            if isinstance(item, str):
+                self._say(item, out)
+            elif not isinstance(item, dict):
+                self._refuse("content block", item, out)
+            elif item.get("type") in ("thinking", "reasoning"):
+                if (told := thought(item)) is not None:
+                    out.append(told)
+            elif isinstance(text := item.get("text"), str):
+                self._say(text, out)
+            elif (picture := image(item)) is not None:
+                self._flush(out)
+                out.append(PartSeen(picture))
+            # Anything else (a reference, a citation) is about the text and no part of it.
+
+    def _say(self, text: str, out: list[Delta]) -> None:
+        if text:
+            self._flush(out)
+            out.append(TextDelta(text))
+
+    def _rarities(self, message: _Object, out: list[Delta]) -> None:
+        if isinstance(audio := message.get("audio"), dict):
+            self._audio.add(audio)
+        images = message.get("images")
+        for item in images if isinstance(images, list) else ():
+            if isinstance(item, dict) and (picture := image(item)) is not None:
+                self._flush(out)
+                out.append(PartSeen(picture))
+        if isinstance(notes := message.get("annotations"), list) and notes:
+            self._flush(out)
+            out.append(PartSeen(Opaque(WIRE, {"annotations": notes})))
+
+    def _flush(self, out: list[Delta]) -> None:
+        """State of the reasoning goes before whatever follows it, so that it joins its text."""
+        if self._reasoning.pending:
+            out.append(self._reasoning.take())
+
+    def _refuse(self, expected: str, got: object, out: list[Delta]) -> None:
+        self._failed = True
+        out.append(NotAReply(expected, kind_of(got)))
+
+
+_FIRST = (None, 0)
+
+
+def _is_error(chunk: _Object) -> bool:
+    """Whether an object says that something went wrong, in any of the forms in use."""
+    if chunk.get("error") or chunk.get("object") == "error":
+        return True
+    if "choices" in chunk:
+        return False
+    said = chunk.get("message") or chunk.get("detail")
+    return isinstance(said, str) or (isinstance(said, list) and "detail" in chunk)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,87 @@
+"""The wire's words for how a reply ended and what it cost, in our vocabulary.
+
+This module must never fail on a strange value: what it does not know is UNKNOWN, or zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.core.messages import FinishReason, Usage
+
+WIRE = "openai_chat"
+"""The name of this wire on parts that only it understands."""
+
+_FINISH = {
+    "stop": FinishReason.STOP,
+    "eos": FinishReason.STOP,
+    "eos_token": FinishReason.STOP,
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "complete": FinishReason.STOP,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "tool_call": FinishReason.TOOL_CALLS,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
+    "length": FinishReason.LENGTH,
+    "max_tokens": FinishReason.LENGTH,
+    "max_length": FinishReason.LENGTH,
+    "model_length": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "content_filtered": FinishReason.CONTENT_FILTER,
+    "safety": FinishReason.CONTENT_FILTER,
+    "recitation": FinishReason.CONTENT_FILTER,
+    "sensitive": FinishReason.CONTENT_FILTER,
+    "refusal": FinishReason.REFUSAL,
+    "pause_turn": FinishReason.PAUSE,
+    "error": FinishReason.ERROR,
+    "abort": FinishReason.ERROR,
+    "cancelled": FinishReason.ERROR,
+    "network_error": FinishReason.ERROR,
+    "insufficient_system_resource": FinishReason.ERROR,
+}
+
+
+def finish_reason(raw: str) -> FinishReason:
+    """The neutral reason for a wire's word.
+
+    >>> finish_reason("model_length").value, finish_reason("moon_phase").value
+    ('length', 'unknown')
+    """
+    return _FINISH.get(raw) or _FINISH.get(raw.lower(), FinishReason.UNKNOWN)
+
+
+def usage_of(raw: Mapping[str, object]) -> Usage:
+    """Tokens from a `usage` object of any provider; absent or strange numbers count as zero.
+
+    >>> usage_of({"prompt_tokens": 9, "completion_tokens": None}).total
+    9
+    """
+    sent = _details(raw, "prompt_tokens_details", "input_tokens_details")
+    made = _details(raw, "completion_tokens_details", "output_tokens_details")
+    return Usage(
+        input=_first(raw, "prompt_tokens", "input_tokens"),
+        output=_first(raw, "completion_tokens", "output_tokens"),
+        cached_input=_first(sent, "cached_tokens")
+        or _first(raw, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"),
+        cache_write=_first(sent, "cache_write_tokens", "cache_creation_tokens"),
+        reasoning=_first(made, "reasoning_tokens") or _first(raw, "reasoning_tokens"),
+    )
+
+
+def _details(raw: Mapping[str, object], *names: str) -> Mapping[str, object]:
+    for name in names:
+        value = raw.get(name)
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
+def _first(raw: Mapping[str, object], *names: str) -> int:
+    for name in names:
+        value = raw.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return min(value, 2**53)
+    return 0

@@ -1,0 +1,215 @@
+"""Whether a reply may be accepted: one kind for each reply, and an error for those that may not.
+
+Judged in this order; the first that applies is the kind:
+
+    1  ERROR_REPLY     an error came inside the reply, or it ended with the word for one
+    2  NOT_A_REPLY     the bytes are no reply of this wire
+    3  EMPTY           a whole reply without a candidate
+    4  FILTERED        a content filter stopped it, after text or before
+    5  REFUSED         the model declined, in words of its own or by the wire's word for that
+    6  UNTERMINATED    nothing proves that it is whole: it may have been cut anywhere
+    7  TRUNCATED       cut at the output limit; accepted with tool calls, which nobody runs
+    8  PAUSED          accepted: the provider wants the same history again
+    9  MALFORMED_CALL  accepted: a call has no name, or arguments that are no JSON object; the model
+                       is told, and nobody runs it
+   10  EMPTY           tool calls were announced and none came, and there is no text either
+   11  ONLY_REASONING  nothing but thoughts
+   12  EMPTY           nothing to show and nothing to do
+   13  COMPLETE        accepted
+
+The proof that a reply is whole is the wire's end marker or its finish reason (see `Quirks`). A
+provider that gives neither is believed when there is text and every call in it can be parsed.
+Cut text must never look like an answer, and a cut call must never look as if it could be run.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.codecs.json_text import read_strict
+from holdfast.codecs.wire import RESPONSE_OBJECT, Quirks
+from holdfast.core.deltas import Delta, Ended, ErrorSeen, Finished, NoChoices, NotAReply
+from holdfast.core.errors import (
+    EmptyResponseError,
+    ErrorCategory,
+    ErrorInfo,
+    FilteredError,
+    HoldfastError,
+    InvalidStructureError,
+    Landed,
+    MissingAttributeError,
+    NoCandidatesError,
+    NoTextError,
+    NoToolActivityError,
+    RefusedError,
+    ResponseValidationError,
+    TruncatedError,
+    UnexpectedTypeError,
+    UnterminatedError,
+    exception_for,
+)
+from holdfast.core.messages import (
+    FinishReason,
+    Media,
+    Part,
+    Reasoning,
+    Refusal,
+    Reply,
+    ReplyKind,
+    Text,
+    ToolCall,
+)
+from holdfast.core.redaction import redact
+
+
+class Evidence(Struct):
+    """What a body said about itself, beside its content."""
+
+    finish: FinishReason | None = None
+    raw_finish: str = ""
+    ended: bool = False
+    error: ErrorInfo | None = None
+    not_a_reply: NotAReply | None = None
+    no_choices: NoChoices | None = None
+
+    def take(self, delta: Delta) -> None:
+        """Note one delta that is no content; the first error stands, and the last reason."""
+        match delta:
+            case Finished(reason, raw):
+                self.finish, self.raw_finish = reason, raw
+            case Ended():
+                self.ended = True
+            case ErrorSeen(error):
+                self.error = self.error or error
+            case NotAReply():
+                self.not_a_reply = self.not_a_reply or delta
+            case NoChoices():
+                self.no_choices = delta
+            case _:
+                raise TypeError(f"{type(delta).__name__} is content")
+
+
+def judge(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> ReplyKind:
+    """The kind of a reply, by the order above."""
+    finish = evidence.finish
+    if evidence.error is not None or finish is FinishReason.ERROR:
+        return ReplyKind.ERROR_REPLY
+    if evidence.not_a_reply is not None:
+        return ReplyKind.NOT_A_REPLY
+    if evidence.no_choices is not None and not parts:
+        return ReplyKind.EMPTY
+    if finish is FinishReason.CONTENT_FILTER:
+        return ReplyKind.FILTERED
+    if finish is FinishReason.REFUSAL or any(isinstance(part, Refusal) for part in parts):
+        return ReplyKind.REFUSED
+    if not _whole(parts, evidence, quirks):
+        return ReplyKind.UNTERMINATED
+    if finish is FinishReason.LENGTH:
+        return ReplyKind.TRUNCATED
+    if finish is FinishReason.PAUSE:
+        return ReplyKind.PAUSED
+    return _by_content(parts)
+
+
+def _by_content(parts: tuple[Part, ...]) -> ReplyKind:
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    if calls:
+        runnable = all(call.name and _is_object(call.arguments) for call in calls)
+        return ReplyKind.COMPLETE if runnable else ReplyKind.MALFORMED_CALL
+    if any(map(_shows, parts)):
+        return ReplyKind.COMPLETE
+    thoughts = any(isinstance(part, Reasoning) for part in parts)
+    return ReplyKind.ONLY_REASONING if thoughts else ReplyKind.EMPTY
+
+
+def _whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bool:
+    if evidence.ended:
+        return True
+    if evidence.finish is not None:
+        return quirks.ends_without_marker
+    if not quirks.ends_without_finish:
+        return False
+    # Nothing was said about the end, so that empty arguments are as likely to be cut ones.
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    if any(not call.arguments.strip() for call in calls):
+        return False
+    return _by_content(parts) is ReplyKind.COMPLETE
+
+
+def _is_object(arguments: str) -> bool:
+    return not arguments.strip() or isinstance(read_strict(arguments), dict)
+
+
+def _shows(part: Part) -> bool:
+    return isinstance(part, Media) or (isinstance(part, Text) and bool(part.text.strip()))
+
+
+def error_for(reply: Reply, evidence: Evidence) -> HoldfastError | None:
+    """Why a reply must not be accepted, with the reply as `.partial`; None when it may be."""
+    match reply.kind:
+        case ReplyKind.COMPLETE | ReplyKind.PAUSED | ReplyKind.MALFORMED_CALL:
+            return None
+        case ReplyKind.ERROR_REPLY:
+            return exception_for(evidence.error or _ended_in_error(reply), reply)
+        case ReplyKind.NOT_A_REPLY:
+            return _not_a_reply(evidence.not_a_reply or NotAReply("reply", "none"), reply)
+        case ReplyKind.TRUNCATED:
+            return None if reply.calls else _truncated(reply)
+        case ReplyKind.FILTERED:
+            said = "A content filter withheld " + ("the rest of the reply" if reply.text else "it")
+            info = _info(ErrorCategory.CONTENT_FILTERED, said, "filtered")
+            return FilteredError(said, info=info, partial=reply)
+        case ReplyKind.REFUSED:
+            said = "The model declined to answer"
+            info = _info(ErrorCategory.CONTENT_FILTERED, said, "refused")
+            return RefusedError(said, info=info, partial=reply)
+        case ReplyKind.UNTERMINATED:
+            said = "The reply stopped before its end: the connection or the provider cut it"
+            info = _info(ErrorCategory.TRANSIENT, said, "unterminated")
+            return UnterminatedError(said, info=info, partial=reply)
+        case ReplyKind.EMPTY | ReplyKind.ONLY_REASONING:
+            return _empty(reply, evidence)
+
+
+def _info(category: ErrorCategory, said: str, code: str) -> ErrorInfo:
+    return ErrorInfo(category=category, safe=said, landed=Landed.UNKNOWN, code=code)
+
+
+def _ended_in_error(reply: Reply) -> ErrorInfo:
+    word = redact(reply.raw_finish[:80])
+    said = f"The provider ended the reply with an error (finish reason {word!r})"
+    return _info(ErrorCategory.SERVER_ERROR, said, "error_finish")
+
+
+def _truncated(reply: Reply) -> TruncatedError:
+    spent = f" after {reply.usage.output} tokens" if reply.usage.output else ""
+    said = f"The reply was cut at the output limit{spent}"
+    return TruncatedError(
+        said, info=_info(ErrorCategory.TRUNCATED, said, "truncated"), partial=reply
+    )
+
+
+def _not_a_reply(found: NotAReply, reply: Reply) -> ResponseValidationError:
+    kind: type[ResponseValidationError] = InvalidStructureError
+    if found.got == "missing":
+        kind = MissingAttributeError
+    elif found.expected == RESPONSE_OBJECT:
+        kind = UnexpectedTypeError
+    said = str(kind(found.expected, found.got))
+    info = _info(ErrorCategory.INVALID_RESPONSE, said, "not_a_reply")
+    return kind(found.expected, found.got, info=info, partial=reply)
+
+
+def _empty(reply: Reply, evidence: Evidence) -> EmptyResponseError:
+    kind: type[EmptyResponseError] = NoTextError
+    if evidence.no_choices is not None:
+        kind, reason, code = NoCandidatesError, evidence.no_choices.reason, "no_candidates"
+    elif reply.finish is FinishReason.TOOL_CALLS:
+        kind, reason, code = NoToolActivityError, "no tool call in response", "no_tool_activity"
+    elif reply.kind is ReplyKind.ONLY_REASONING:
+        reason, code = "only reasoning and no text in response", "only_reasoning"
+    else:
+        reason, code = "no text in response", "no_text"
+    said = str(kind(reason))
+    info = _info(ErrorCategory.EMPTY_RESPONSE, said, code)
+    return kind(reason, info=info, partial=reply)
