@@ -97,7 +97,9 @@ def corpus() -> Path:
 @cache
 def labelled() -> tuple[Labelled, ...]:
     """Every labelled error as its wire would write it, and as it was recorded where it was."""
-    rows = [json.loads(line) for line in (corpus() / "errors.jsonl").open(encoding="utf-8")]
+    rows = [
+        json.loads(line) for line in (corpus() / "errors.jsonl").read_text("utf-8").splitlines()
+    ]
     bodies = _recorded({name for row in rows for name in row["corpus_ids"]})
     cases = []
     for row in rows:

@@ -11,27 +11,7 @@ from holdfast.codecs.classify import Rule, rule
 from holdfast.core.errors import ErrorCategory as Category
 
 # Words about the request prove nothing when the server itself has failed.
-_REFUSED = (
-    0,
-    400,
-    401,
-    402,
-    403,
-    404,
-    405,
-    406,
-    409,
-    410,
-    412,
-    413,
-    415,
-    418,
-    421,
-    422,
-    424,
-    429,
-    451,
-)
+_REFUSED = (0, *range(400, 500))
 _SIZE = (0, 400, 413, 414, 422, 500)
 
 CONTENT: tuple[Rule, ...] = (
@@ -46,7 +26,7 @@ CONTENT: tuple[Rule, ...] = (
         statuses=(*_REFUSED, 500),
         text=r"content filter|content[ _]management policy|content[ _]policy|usage polic|safety system|"
         r"usage guidelines|requires moderation|flagged (?:as|by|for)|was flagged|"
-        r"inappropriate content|prohibited_content|blocked by (?:the )?(?:safety|guardrail)",
+        r"inappropriate content|blocked by (?:the )?(?:safety|guardrail)",
     ),
     # The provider's check of the model's own output failed: another sample may pass.
     rule(
@@ -58,11 +38,11 @@ CONTENT: tuple[Rule, ...] = (
 
 MONEY: tuple[Rule, ...] = (
     # google.rpc says RESOURCE_EXHAUSTED for every limit: the window is in the quota's name.
-    rule(Category.RATE_LIMIT_TERMINAL, codes="resource_exhausted", text=r"per_?day|per day|daily"),
+    rule(Category.RATE_LIMIT_TERMINAL, codes="resource_exhausted", text=r"per[ _]?day"),
     rule(
         Category.RATE_LIMIT_TERMINAL,
         codes="resource_exhausted",
-        text=r"prepayment|billing (?:account|is)|spending|spend cap|upgrade your quota tier",
+        text=r"prepayment|spending|upgrade your quota tier",
         promised=False,
     ),
     rule(Category.RATE_LIMIT_RETRYABLE, codes="resource_exhausted"),
@@ -82,8 +62,7 @@ MONEY: tuple[Rule, ...] = (
         r"insufficient (?:funds|credit|quota)|"
         r"(?:out of|no|any|all available|used all|more|included|purchase|add|not enough) credits|"
         r"credits? (?:are|is|has|have been) (?:depleted|exhausted)|spend(?:ing)?[ _-](?:limit|cap)|"
-        r"(?:hard|usage|billing) limit|payment required|billing (?:issue|is not active)|"
-        r"reached your specified .{0,20}usage limits|extra usage is required",
+        r"(?:hard|usage|billing) limits?\b|extra usage is required",
     ),
     # A single request over the whole allowance: no wait mends it.
     rule(
@@ -94,7 +73,7 @@ MONEY: tuple[Rule, ...] = (
     rule(
         Category.RATE_LIMIT_TERMINAL,
         statuses=(0, 429),
-        text=r"\b(?:per|a)[ _-]?day\b|/ ?day\b|byday|\bdaily\b|(?:per[ _-]?|/ ?)month|monthly",
+        text=r"\b(?:per|a)[ _-]?day\b|byday|\bdaily\b|(?:per[ _-]?|/ ?)month|monthly",
         promised=False,
     ),
 )
@@ -105,7 +84,7 @@ NAMED: tuple[Rule, ...] = (
         Category.RATE_LIMIT_RETRYABLE,
         codes="rate_limit_exceeded rate_limit_error rate_limit rate_limited ratelimitreached "
         "too_many_requests toomanyrequestsexception throttlingexception throttling "
-        "throttlingerror throttled requestlimitexceeded token_quota_reached "
+        "throttlingerror throttled requestlimitexceeded request_limit_exceeded token_quota_reached "
         "request_quota_exceeded",
     ),
     rule(
@@ -144,7 +123,7 @@ SIZE: tuple[Rule, ...] = (
         r"exceeds? the (?:maximum )?(?:number of tokens|token limit)|exceed(?:s|ed)? (?:the )?model(?:'s)? "
         r"(?:token limit|maximum)|reduce the length of (?:the|your) (?:messages|prompt|input)|"
         r"expected maxlength: \d+, actual|`inputs` tokens|input (?:length|sequence).{0,80}exceed|"
-        r"token limit exceeded|tokens? exceeds? (?:the )?(?:max|limit|context)|max_model_len|maximum model length",
+        r"max_model_len|maximum model length",
     ),
 )
 
@@ -155,12 +134,15 @@ ACCESS: tuple[Rule, ...] = (
         text=r"api[ _-]?key (?:not (?:valid|found)|is (?:invalid|missing|not valid)|(?:has )?expired)|"
         r"(?:invalid|incorrect|missing|no|wrong) (?:x-)?api[ _-]?key|authentication (?:fails|failed|error)|"
         r"no auth credentials|user location is not supported|must be verified|"
-        r"organization has been (?:disabled|restricted)|account (?:has been|is) (?:disabled|suspended|deactivated)|"
+        r"organization has been (?:disabled|restricted)|account .{0,60}(?:disabled|suspended|deactivated)|"
         r"has not been used in project|(?:invalid|expired) (?:access |auth\w{0,12} )?token|reported as leaked",
     ),
 )
 
-_NAME = r"[`'\"\[(]{0,2}[\w.:/@ -]{0,120}[`'\"\])]{0,2}"
+_NAME = (
+    r"(?:(?:id|name|version|identifier|for this resource) )?"
+    r"[`'\"\[(]{0,2}[\w.:/@-]{0,120}[`'\"\])]{0,2}"
+)
 _ABSENT = (
     r"(?:(?:was|were|is|are|could|can|does|do|has|have|been|be|already) ){0,3}(?:not (?:been )?(?:be )?(?:found|exist|available|supported\b|"
     r"deployed|a valid)|cannot be found|no longer (?:available|supported|exists)|unavailable\b|removed|deprecated|decommissioned|"
@@ -172,7 +154,7 @@ MODEL: tuple[Rule, ...] = (
         statuses=(0, 400, 403, 404, 410, 422),
         text=r"(?:invalid|unknown|no such|unsupported|unrecognized) model\b|not a valid model|model not found|"
         r"models? identifier .{0,20}invalid|try pulling it first|is not found for api version|"
-        r"supported (?:api )?model(?: name)?s are|valid model names?|end of its life",
+        r"supported (?:api )?model(?: name)?s are|end of its life",
     ),
     rule(
         Category.MODEL_NOT_FOUND,
@@ -227,7 +209,7 @@ IN_STREAM: tuple[Rule, ...] = (
         "bad_request out_of_range unimplemented not_supported_error resourcenotfoundexception",
     ),
     rule(Category.RATE_LIMIT_RETRYABLE, text=r"rate[ -]?limit|too many requests|throttl|quota"),
-    rule(Category.TIMEOUT, text=r"time[d ]?-?out|deadline"),
+    rule(Category.TIMEOUT, text=r"timeout|timed out|deadline"),
     rule(Category.TRANSIENT, text=r"overload|unavailable|capacity|try again|connection|network"),
     rule(Category.SERVER_ERROR),
 )

@@ -12,23 +12,14 @@ from holdfast.codecs.wire import Failure
 from holdfast.core.errors import ErrorCategory as Category
 from holdfast.core.errors import ErrorInfo
 
-OPENAI: tuple[Rule, ...] = (
-    # One code for every bad image; one of them is a matter of policy and stands in the shared rows.
+RULES: tuple[Rule, ...] = (
+    # Codes that would be read by their words otherwise, and wrongly.
     rule(
         Category.CLIENT_ERROR,
         codes="invalid_image invalid_image_format invalid_image_url invalid_base64_image "
         "image_too_large image_too_small image_parse_error image_file_too_large empty_image_file "
         "unsupported_image_media_type failed_to_download_image image_file_not_found "
         "previous_response_not_found invalid_encrypted_content string_above_max_length",
-    ),
-    rule(Category.AUTH_ERROR, statuses=(400,), text=r"organization must be verified"),
-)
-
-RULES: tuple[Rule, ...] = (
-    *OPENAI,
-    # Groq checks the model's tool call and its JSON: another sample may pass.
-    rule(
-        Category.INVALID_RESPONSE, codes="tool_use_failed json_validate_failed output_parse_failed"
     ),
     rule(Category.TRANSIENT, statuses=(498,), providers="groq"),  # flex capacity exceeded
     rule(

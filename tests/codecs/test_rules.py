@@ -1,0 +1,97 @@
+"""Every row of every table decides something, and every regex matches a real sentence."""
+
+import json
+import re
+from collections.abc import Sequence
+
+import pytest
+from tests.codecs.anthropic.test_errors import CASES as ANTHROPIC_CASES
+from tests.codecs.bodies import Case, failure
+from tests.codecs.gemini.test_errors import CASES as GEMINI_CASES
+from tests.codecs.openai_chat.test_errors import CASES as CHAT_CASES
+from tests.codecs.openai_responses.test_errors import CASES as RESPONSES_CASES
+
+from holdfast.codecs import rules
+from holdfast.codecs.anthropic.errors import RULES as ANTHROPIC
+from holdfast.codecs.classify import Rule, classify_by
+from holdfast.codecs.gemini.errors import RULES as GEMINI
+from holdfast.codecs.openai_chat.errors import RULES as CHAT
+from holdfast.codecs.openai_responses.errors import RULES as RESPONSES
+from holdfast.codecs.refusal import read_refusal
+from holdfast.codecs.wire import Failure
+
+TABLES: list[tuple[str, Sequence[Rule], list[Case]]] = [
+    ("openai_chat", CHAT, CHAT_CASES),
+    ("openai_responses", RESPONSES, RESPONSES_CASES),
+    ("anthropic", ANTHROPIC, ANTHROPIC_CASES),
+    ("gemini", GEMINI, GEMINI_CASES),
+]
+ALL_CASES = [case for _, _, cases in TABLES for case in cases]
+ALL_RULES = list({id(row): row for _, table, _ in TABLES for row in table}.values())
+
+
+def deciding(table: Sequence[Rule], failure: Failure) -> Rule:
+    refusal = read_refusal(failure)
+    return next(
+        row
+        for row in table
+        if any(row.holds(failure.provider, refusal, promised) for promised in (True, False))
+    )
+
+
+def alternatives(pattern: str) -> list[str]:
+    """The parts of a regex between its outermost bars."""
+    parts, depth, in_set, current, index = [], 0, False, "", 0
+    while index < len(pattern):
+        size = 2 if pattern[index] == "\\" else 1
+        piece = pattern[index : index + size]
+        in_set = piece != "]" if in_set else piece == "["
+        depth += 0 if in_set else (piece == "(") - (piece == ")")
+        if piece == "|" and not depth and not in_set:
+            parts.append(current)
+            current = ""
+        else:
+            current += piece
+        index += size
+    return [*parts, current]
+
+
+def test_every_row_decides_one_of_the_vendors_errors() -> None:
+    decided = {
+        id(deciding(table, failure(case)))
+        for _, table, cases in TABLES
+        for case in (*cases, *CHAT_CASES)
+    }
+    idle = [row for row in ALL_RULES if id(row) not in decided and row.text]
+    assert not idle
+
+
+@pytest.mark.parametrize(
+    "part",
+    sorted({part for row in ALL_RULES if row.text for part in alternatives(row.text.pattern)}),
+)
+def test_every_alternative_of_every_regex_matches_a_real_sentence(part: str) -> None:
+    pattern = re.compile(part)
+    assert any(pattern.search(read_refusal(failure(case)).text) for case in ALL_CASES)
+
+
+@pytest.mark.parametrize(
+    ("wire", "code", "row"),
+    [
+        pytest.param(table, code, row, id=f"{wire}-{code}")
+        for wire, table, _ in TABLES
+        for row in table
+        if row.text is None
+        for code in sorted(row.codes)
+    ],
+)
+def test_every_code_decides_by_itself(wire: Sequence[Rule], code: str, row: Rule) -> None:
+    status = next(iter(row.statuses), None)
+    body = json.dumps({"error": {"code": code.upper(), "message": "x"}}).encode()
+    info = classify_by(wire, Failure(status=status or None, body=body))
+    assert info.category is row.category
+
+
+def test_the_last_row_holds_for_everything() -> None:
+    last = rules.SHARED[-1]
+    assert last.holds("", read_refusal(Failure(status=799, body=b"\xff")), promised=False)
