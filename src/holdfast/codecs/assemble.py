@@ -46,6 +46,7 @@ class Assembled(Struct, frozen=True):
 
 class _Text(Struct):
     pieces: list[str]
+    extra: Extra | None = None
 
 
 class _Thought(Struct):
@@ -138,8 +139,8 @@ class Assembler:
         built: list[Part] = []
         for part in self._parts:
             match part:
-                case _Text(pieces):
-                    built.append(Text("".join(pieces)))
+                case _Text(pieces, extra):
+                    built.append(Text("".join(pieces), extra))
                 case _Declined(pieces):
                     built.append(Refusal("".join(pieces)))
                 case _Thought(pieces, signature, extra):
@@ -171,15 +172,24 @@ class Assembler:
                 self._take_reasoning(delta)
             case RefusalDelta(text):
                 self._take_refusal(text)
-            case PartSeen(part):
-                self._begin(part)
+            case PartSeen(part, index):
+                self._take_part(part, index)
             case ReplyStarted(reply_id, model):
                 start = self._start
-                self._start = ReplyStarted(start.id or reply_id, start.model or model)
+                # Another model may take over in the middle of a reply.
+                self._start = ReplyStarted(start.id or reply_id, model or start.model)
             case UsageSeen(usage):
                 self._usage = usage
             case _:
                 self._evidence.take(delta)
+
+    def _take_part(self, part: Part, index: int) -> None:
+        known = self._open.get(index)
+        if isinstance(part, Text) and not part.text and isinstance(known, _Text):
+            # What belongs to a text that was shown as it came.
+            known.extra = part.extra
+        else:
+            self._begin(part)
 
     def _take_text(self, delta: TextDelta) -> None:
         if not delta.text:
