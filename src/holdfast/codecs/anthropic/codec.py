@@ -1,0 +1,52 @@
+"""The wire as one object: encode, decode, classify. It must never hold a key or an address."""
+
+from __future__ import annotations
+
+from holdfast.codecs.anthropic.decode import AnthropicDecoder
+from holdfast.codecs.anthropic.encode import encode_request
+from holdfast.codecs.anthropic.errors import classify
+from holdfast.codecs.anthropic.history import WIRE
+from holdfast.codecs.request_body import Head
+from holdfast.codecs.wire import Encoded, Failure, Quirks
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.request import ModelRequest
+
+
+class AnthropicCodec:
+    """Anthropic's Messages, version 2023-06-01.
+
+    Args:
+        quirks: taken for the sake of the common shape; no field changes this wire's requests.
+
+    >>> from holdfast.core.messages import user
+    >>> request = ModelRequest(model="claude-sonnet-4-5", messages=[user("Hi")])
+    >>> AnthropicCodec().encode(request).path
+    '/v1/messages'
+    """
+
+    def __init__(self, quirks: Quirks | None = None) -> None:
+        self.quirks = quirks or Quirks()
+        # The head of the last request: the iterations of a run share it. Only ever replaced whole.
+        self._kept: Head | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the wire."""
+        return WIRE
+
+    def encode(self, request: ModelRequest) -> Encoded:
+        """The request body.
+
+        Raises:
+            ConfigurationError: this wire cannot express a field, or the history is not whole.
+        """
+        encoded, self._kept = encode_request(request, self._kept)
+        return encoded
+
+    def decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:  # noqa: ARG002  # REASON: the body's first bytes tell more than its type
+        """A decoder for one response body."""
+        return AnthropicDecoder(provider)
+
+    def classify(self, failure: Failure) -> ErrorInfo:
+        """What a refusal means."""
+        return classify(failure)

@@ -1,0 +1,248 @@
+"""A neutral question as the body of Anthropic's `/v1/messages`.
+
+What the wire asks for and our settings do not say is decided here, each by a named constant: the
+output limit, which is required, and the budgets of thinking. What differs between generations of
+models (thinking by effort or by budget, structured output) is judged by the version in the model's
+name. `seed` has no field on this wire and is passed over; anything else that cannot be said is a
+`ConfigurationError` that names the field, before anything is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from holdfast.codecs.anthropic.history import (
+    CACHED,
+    WIRE,
+    encode_marked,
+    encode_message,
+    leaves_nothing,
+)
+from holdfast.codecs.anthropic.schema import strict_schema
+from holdfast.codecs.pairing import check_pairs, with_safe_ids
+from holdfast.codecs.request_body import (
+    Head,
+    check_tools,
+    encode_history,
+    leading_system,
+    merge_extra,
+    to_json,
+)
+from holdfast.codecs.wire import Encoded
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Message
+from holdfast.core.request import ModelRequest, ModelSettings, ToolSpec
+
+DEFAULT_MAX_TOKENS = 8192
+"""Sent when nobody said how long a reply may be: the most that every model since 3.5 takes."""
+
+LEAST_BUDGET = 1024
+"""The smallest thinking budget that the server takes."""
+
+_BUDGETS = {"minimal": LEAST_BUDGET, "low": 2048, "medium": 8192, "high": 16384}
+_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
+_ADAPTIVE_SINCE = (4, 6)
+_SCHEMAS_SINCE = (4, 1)
+_VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+_HEADERS = (("content-type", "application/json"), ("anthropic-version", "2023-06-01"))
+_IN_WORDS = "Answer with nothing but one JSON value that fits this JSON Schema:\n"
+_Object = dict[str, object]
+
+
+def encode_request(request: ModelRequest, kept: Head | None = None) -> tuple[Encoded, Head]:
+    """The request as a body, and the head to hand in next time.
+
+    Raises:
+        ConfigurationError: this wire cannot express a field, or the history is not whole.
+    """
+    system = leading_system(request.messages)
+    if kept is None or not kept.fits(request, system):
+        kept = Head(request, system, _head(request, system))
+    history = _history(request, len(system))
+    body = b"".join((kept.encoded, b',"messages":[', history, b"]}"))
+    betas = (request.settings.extra or {}).get("betas")
+    asked = betas if isinstance(betas, list | tuple) else ()
+    beta = (("anthropic-beta", ",".join(map(str, asked))),) if asked else ()
+    return Encoded("/v1/messages", body, _HEADERS + beta), kept
+
+
+def version_of(model: str) -> tuple[int, int] | None:
+    """The version in a Claude model's name, or None for other models.
+
+    >>> version_of("claude-sonnet-4-5"), version_of("us.anthropic.claude-3-5-haiku-20241022-v1:0")
+    ((4, 5), (3, 5))
+    >>> version_of("claude-opus-4-20250514"), version_of("minimax-m2")
+    ((4, 0), None)
+    """
+    match = _VERSION.search(model)
+    return (int(match[1]), int(match[2] or 0)) if match else None
+
+
+def _history(request: ModelRequest, leading: int) -> bytes:
+    messages: Sequence[Message] = request.messages
+    if leading == len(messages):
+        raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
+    plain = check_pairs(messages)
+    if leading or not plain or any(map(leaves_nothing, _replies(messages))):
+        named = with_safe_ids(messages)[leading:]
+        messages = [message for message in named if not leaves_nothing(message)]
+    encoded = encode_history(messages, WIRE, encode_message)
+    if not request.settings.cache:
+        return encoded
+    last = messages[-1]
+    return encoded[: len(encoded) - len(encode_message(last))] + encode_marked(last)
+
+
+def _replies(messages: Sequence[Message]) -> list[Message]:
+    """Those whose first part may not be sent, which is rare."""
+    return [
+        message
+        for message in messages
+        if message.role == "assistant" and not (message.text.strip() or message.calls)
+    ]
+
+
+def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
+    settings = request.settings
+    body: _Object = {"model": request.model, "max_tokens": settings.max_tokens}
+    if request.stream:
+        body["stream"] = True
+    texts = [text for text in (request.instructions, *system) if text.strip()]
+    if request.tools:
+        body["tools"] = _tools(request.tools)
+    _output(request, body, texts)
+    if texts:
+        body["system"] = "\n\n".join(texts)
+    _thinking(request.model, settings, body)
+    _sampling(settings, body)
+    check_tools(request.tools, settings.tool_choice)
+    if (choice := _tool_choice(settings, bool(request.tools))) is not None:
+        body["tool_choice"] = choice
+    if settings.cache:
+        _mark(body)
+    extra = {name: value for name, value in (settings.extra or {}).items() if name != "betas"}
+    merge_extra(body, extra, ("model", "messages", "stream"))
+    _settle_limit(body)
+    return to_json("settings.extra", body)[:-1]
+
+
+def _tools(tools: Sequence[ToolSpec]) -> list[_Object]:
+    encoded: list[_Object] = []
+    for tool in tools:
+        if not _TOOL_NAME.fullmatch(tool.name):
+            raise ConfigurationError(
+                "tools",
+                f"{tool.name[:80]!r} is no tool name on the Anthropic wire",
+                fix="use letters, digits, _ and -, at most 128",
+            )
+        to_json(f"tools.{tool.name}.schema", tool.schema)
+        entry: _Object = {"name": tool.name}
+        if tool.description:
+            entry["description"] = tool.description
+        entry["input_schema"] = {"type": "object", **tool.schema}
+        encoded.append(entry)
+    return encoded
+
+
+def _output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
+    """Structured output as the server's own, or in words where there is none or it is not wanted."""
+    output = request.output
+    if output is None:
+        return
+    schema = to_json("output.schema", output.schema)
+    version = version_of(request.model)
+    if output.strict and version is not None and version >= _SCHEMAS_SINCE:
+        form = {"type": "json_schema", "schema": strict_schema(output.schema)}
+        body["output_config"] = {"format": form}
+    else:
+        texts.append(_IN_WORDS + schema.decode())
+
+
+def _thinking(model: str, settings: ModelSettings, body: _Object) -> None:
+    """A budget where one is given or the model knows nothing else; else effort, as a word."""
+    effort, budget = settings.reasoning_effort, settings.reasoning_tokens
+    if budget == 0 or (budget is None and effort == "none"):
+        body["thinking"] = {"type": "disabled"}
+        return
+    if budget is None and effort is not None:
+        version = version_of(model)
+        if version is not None and version >= _ADAPTIVE_SINCE:
+            body["thinking"] = {"type": "adaptive"}
+            config = body.get("output_config")
+            held = config if isinstance(config, dict) else {}
+            body["output_config"] = {**held, "effort": _EFFORTS[effort]}
+            return
+        budget = _BUDGETS[effort]
+    if budget is None:
+        return
+    if budget < LEAST_BUDGET:
+        raise ConfigurationError(
+            "settings.reasoning_tokens",
+            f"must be at least {LEAST_BUDGET} on the Anthropic wire, got {budget}",
+            fix="or 0 for no thinking",
+        )
+    body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+
+
+def _settle_limit(body: _Object) -> None:
+    """The output limit holds the thinking too, and must be larger than its budget."""
+    thinking = body.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    if not isinstance(budget, int):
+        budget = 0
+    limit = body["max_tokens"]
+    if limit is None:
+        body["max_tokens"] = DEFAULT_MAX_TOKENS + budget
+    elif isinstance(limit, int) and budget and limit <= budget:
+        raise ConfigurationError(
+            "settings.max_tokens",
+            f"must be larger than the thinking budget of {budget}, got {limit}",
+            fix="the limit counts thinking and answer together",
+        )
+
+
+def _sampling(settings: ModelSettings, body: _Object) -> None:
+    if settings.temperature is not None:
+        if settings.temperature > 1:
+            raise ConfigurationError(
+                "settings.temperature",
+                f"must be from 0 to 1 on the Anthropic wire, got {settings.temperature}",
+            )
+        body["temperature"] = settings.temperature
+    if settings.top_p is not None:
+        body["top_p"] = settings.top_p
+    if settings.stop:
+        if blank := [stop for stop in settings.stop if not stop.strip()]:
+            raise ConfigurationError(
+                "settings.stop", f"the Anthropic wire takes no blank stop text, got {blank[0]!r}"
+            )
+        body["stop_sequences"] = list(settings.stop)
+
+
+def _tool_choice(settings: ModelSettings, has_tools: bool) -> _Object | None:
+    choice, parallel = settings.tool_choice, settings.parallel_tool_calls
+    if not has_tools and "tools" not in (settings.extra or {}):
+        if choice == "required":
+            raise ConfigurationError("settings.tool_choice", "'required' needs tools")
+        return None
+    if choice is None and parallel is None:
+        return None
+    kind = _CHOICES.get(choice or "auto", "tool")
+    entry: _Object = {"type": kind}
+    if kind == "tool":
+        entry["name"] = choice
+    if parallel is not None and kind != "none":
+        entry["disable_parallel_tool_use"] = not parallel
+    return entry
+
+
+def _mark(body: _Object) -> None:
+    """The prefix that never changes ends with the system text, or else with the last tool."""
+    system, tools = body.get("system"), body.get("tools")
+    if isinstance(system, str):
+        body["system"] = [{"type": "text", "text": system, "cache_control": CACHED}]
+    elif isinstance(tools, list):
+        tools[-1]["cache_control"] = CACHED

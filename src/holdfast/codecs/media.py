@@ -1,0 +1,82 @@
+"""Pictures and files as they are sent inline: whether the bytes are what their type says.
+
+A server that is sent a damaged picture refuses the whole request, and does so for each iteration
+that has it in its history. This module looks at the first bytes only, and must never decode a
+picture or fetch an address.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Media
+
+_SIGNATURES: dict[str, tuple[bytes, ...]] = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+}
+IMAGES = frozenset({*_SIGNATURES, "image/webp"})
+"""The types of pictures that the vendors take."""
+
+_ALIASES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}
+_PDF_WITHIN = 1024
+
+
+def media_type_of(media: Media) -> str:
+    """The type without parameters, in lower case; `image/jpg` is `image/jpeg`.
+
+    >>> media_type_of(Media("Image/JPG; q=1", url="https://example.org/a"))
+    'image/jpeg'
+    """
+    kind = media.media_type.partition(";")[0].strip().lower()
+    return _ALIASES.get(kind, kind)
+
+
+def inline_bytes(media: Media) -> bytes | None:
+    """The bytes of inline media or of a `data:` address; None for any other address.
+
+    Raises:
+        ConfigurationError: a `data:` address that is not base64, or bytes that are not what the
+            type says.
+
+    >>> inline_bytes(Media("text/plain", url="data:text/plain;base64,aGk="))
+    b'hi'
+    """
+    data = media.data
+    url = media.url or ""
+    if data is None and url[:5].lower() == "data:":
+        head, comma, payload = url.partition(",")
+        try:
+            if not comma or not head.lower().endswith(";base64"):
+                raise ValueError("not base64")
+            data = base64.b64decode(payload, validate=True)
+        except (ValueError, binascii.Error):
+            raise ConfigurationError(
+                "media", "the data: address is not base64", fix="give the bytes as data="
+            ) from None
+    if data is not None:
+        _check(media_type_of(media), data)
+    return data
+
+
+def base64_text(data: bytes) -> str:
+    """Standard base64, on one line."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def _check(kind: str, data: bytes) -> None:
+    if not data:
+        raise ConfigurationError("media", "is empty")
+    if kind == "application/pdf":
+        valid = b"%PDF-" in data[:_PDF_WITHIN]
+    elif kind == "image/webp":
+        valid = data[:4] == b"RIFF" and data[8:12] == b"WEBP"
+    else:
+        valid = kind not in _SIGNATURES or data.startswith(_SIGNATURES[kind])
+    if not valid:
+        raise ConfigurationError(
+            "media", f"its bytes are not {kind}", fix="check the file, or name its real type"
+        )

@@ -1,0 +1,124 @@
+"""Tool calls and their results in a history: that each has the other, and by which id.
+
+Servers refuse a history in which a call lacks its result or a result its call, after it was sent
+and with words of their own. This module refuses it before, and gives ids that a wire would not
+take (missing, repeated, of strange characters) safe ones, the same at each request. It must never
+change anything else of a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Message, ToolCall, ToolResult
+
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def check_pairs(messages: Sequence[Message]) -> bool:
+    """Refuse a history whose calls and results do not match; say whether its ids need no change.
+
+    Raises:
+        ConfigurationError: a result without a call, a call without a result, or either of them in
+            a message of another role.
+    """
+    seen: set[str] = set()
+    open_calls: dict[str, int] = {}
+    plain = True
+    asked_at = 0
+    for at, message in enumerate(messages):
+        if open_calls and message.role != "tool":
+            _refuse_open(messages[asked_at], asked_at, next(iter(open_calls)))
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                _require_role(at, message, "assistant", "a tool call")
+                plain = plain and part.id not in seen and bool(_PLAIN_ID.fullmatch(part.id))
+                seen.add(part.id)
+                open_calls[part.id] = open_calls.get(part.id, 0) + 1
+                asked_at = at
+            elif isinstance(part, ToolResult):
+                _require_role(at, message, "tool", "a tool result")
+                _close(at, part, open_calls)
+    if open_calls:
+        _refuse_open(messages[asked_at], asked_at, next(iter(open_calls)))
+    return plain
+
+
+def with_safe_ids(messages: Sequence[Message]) -> list[Message]:
+    """The same history, each call with an id of its own that every wire takes.
+
+    The history must have passed `check_pairs`. The answer depends on nothing but the history, and
+    a longer history gives its beginning the same ids.
+    """
+    used: set[str] = set()
+    waiting: list[tuple[str, str]] = []
+    safe: list[Message] = []
+    for message in messages:
+        if message.role == "assistant":
+            waiting = [(call.id, _own_id(call.id, used)) for call in message.calls]
+            names = iter(waiting)
+            parts = tuple(
+                replace(part, id=next(names)[1]) if isinstance(part, ToolCall) else part
+                for part in message.parts
+            )
+            safe.append(Message(message.role, parts))
+        elif message.role == "tool":
+            safe.append(Message(message.role, tuple(_answering(message, waiting))))
+        else:
+            safe.append(message)
+    return safe
+
+
+def _answering(message: Message, waiting: list[tuple[str, str]]) -> list[ToolResult]:
+    results = []
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            found = next(pair for pair in waiting if pair[0] == part.call_id)
+            waiting.remove(found)
+            results.append(replace(part, call_id=found[1]))
+    return results
+
+
+def _own_id(wanted: str, used: set[str]) -> str:
+    stem = _STRANGE.sub("_", wanted)[:48] or "call"
+    own, number = stem, 1
+    while own in used:
+        number += 1
+        own = f"{stem}_{number}"
+    used.add(own)
+    return own
+
+
+def _close(at: int, result: ToolResult, open_calls: dict[str, int]) -> None:
+    left = open_calls.get(result.call_id)
+    if left is None:
+        raise ConfigurationError(
+            f"messages[{at}]",
+            f"the tool result for {result.call_id[:80]!r} answers no open call of the message before",
+            fix="keep results directly after the assistant message whose calls they answer",
+        )
+    if left == 1:
+        del open_calls[result.call_id]
+    else:
+        open_calls[result.call_id] = left - 1
+
+
+def _refuse_open(message: Message, at: int, call_id: str) -> None:
+    name = next((call.name for call in message.calls if call.id == call_id), "")
+    raise ConfigurationError(
+        f"messages[{at}]",
+        f"the call {call_id[:80]!r} of tool {name[:80]!r} has no result",
+        fix="add a tool message with a result for each call, or leave the calls out",
+    )
+
+
+def _require_role(at: int, message: Message, role: str, what: str) -> None:
+    if message.role != role:
+        raise ConfigurationError(
+            f"messages[{at}]", f"holds {what}, and its role is {message.role}", fix=f"use {role}"
+        )

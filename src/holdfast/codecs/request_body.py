@@ -1,0 +1,148 @@
+"""The JSON of a request: written safely, and joined with the fields that a user adds.
+
+Everything but the history is the head; it is the same for each iteration of a run, so a codec
+keeps the bytes of the last one. This module must never know the fields of a wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Message
+from holdfast.core.request import ModelRequest, ToolSpec
+from holdfast.core.transcript import Transcript
+
+_ENCODER = msgspec.json.Encoder()
+_WORDS = frozenset({"auto", "none", "required"})
+
+
+class Head(Struct, frozen=True):
+    """The bytes of everything but the history, and what they were made from."""
+
+    request: ModelRequest
+    system: tuple[str, ...]
+    encoded: bytes
+
+    def fits(self, request: ModelRequest, system: tuple[str, ...]) -> bool:
+        """Whether these bytes are right for that request too."""
+        ours = self.request
+        return (
+            ours.tools is request.tools
+            and ours.settings is request.settings
+            and ours.output is request.output
+            and ours.stream is request.stream
+            and ours.instructions == request.instructions
+            and ours.model == request.model
+            and self.system == system
+        )
+
+
+def to_json(argument: str, value: object) -> bytes:
+    r"""JSON text; half a surrogate pair, which UTF-8 cannot hold, becomes a question mark.
+
+    Raises:
+        ConfigurationError: something in it has no form in JSON; it names `argument`.
+
+    >>> to_json("settings.extra", {"a": "\ud800"})
+    b'{"a":"?"}'
+    """
+    try:
+        try:
+            return _ENCODER.encode(value)
+        except UnicodeEncodeError:
+            return _ENCODER.encode(_without_halves(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(argument, f"cannot be written as JSON: {error}") from None
+
+
+def leading_system(messages: Sequence[Message]) -> tuple[str, ...]:
+    """The texts of the system messages before anything else: these are instructions."""
+    texts: list[str] = []
+    for message in messages:
+        if message.role != "system":
+            break
+        texts.append(message.text)
+    return tuple(texts)
+
+
+def encode_history(
+    messages: Sequence[Message], key: str, encode: Callable[[Message], bytes]
+) -> bytes:
+    """The encoded messages with commas between; a transcript keeps them under `key`.
+
+    Raises:
+        ConfigurationError: a message has no form on the wire; it names the message.
+    """
+    try:
+        if isinstance(messages, Transcript):
+            return messages.encoded(key, encode)
+        return b",".join(map(encode, messages))
+    except ConfigurationError:
+        for at, message in enumerate(messages):
+            try:
+                encode(message)
+            except ConfigurationError as error:
+                argument = f"messages[{at}].{error.argument}"
+                raise ConfigurationError(argument, error.problem, fix=error.fix) from None
+        raise
+
+
+def merge_extra(
+    body: dict[str, object], extra: Mapping[str, object] | None, reserved: Iterable[str]
+) -> None:
+    """Add the user's own fields: lists grow, objects gain fields, any other value replaces ours.
+
+    >>> body = {"tools": [1], "model": "m"}
+    >>> merge_extra(body, {"tools": [2], "top_k": 5}, ("model",))
+    >>> body
+    {'tools': [1, 2], 'model': 'm', 'top_k': 5}
+    """
+    for name, value in (extra or {}).items():
+        if name in reserved:
+            raise ConfigurationError(
+                "settings.extra", f"must not replace {name!r}", fix="set it on the request itself"
+            )
+        known = body.get(name)
+        if isinstance(known, list) and isinstance(value, list | tuple):
+            body[name] = [*known, *value]
+        elif isinstance(known, dict) and isinstance(value, Mapping):
+            body[name] = {**known, **value}
+        else:
+            body[name] = value
+
+
+def check_tools(tools: Sequence[ToolSpec], choice: str | None) -> None:
+    """Refuse two tools of one name, a schema that is no object, and a choice that names no tool.
+
+    Raises:
+        ConfigurationError: it names the tool or the setting.
+    """
+    names: set[str] = set()
+    for tool in tools:
+        if tool.name in names:
+            raise ConfigurationError("tools", f"two tools are named {tool.name[:80]!r}")
+        names.add(tool.name)
+        if tool.schema.get("type", "object") != "object":
+            raise ConfigurationError(
+                f"tools.{tool.name}.schema", "must describe an object", fix='use "type": "object"'
+            )
+    if choice is not None and choice not in _WORDS and choice not in names:
+        raise ConfigurationError(
+            "settings.tool_choice",
+            f"no tool is named {choice[:80]!r}",
+            fix="auto, none, required or the name of a tool",
+        )
+
+
+def _without_halves(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_without_halves(key): _without_halves(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_halves(inner) for inner in value]
+    return value
