@@ -1,0 +1,66 @@
+"""A provider on loopback that fails by script: point any framework at it and see what it does.
+
+This package must never be imported by the runtime, and must never need a network or a key.
+"""
+
+from holdfast.testing.emulator.brain import call, echo, thinking
+from holdfast.testing.emulator.faults import (
+    CloseBeforeHeaders,
+    CutToolArguments,
+    Delay,
+    DropAfter,
+    EmptyChoices,
+    ErrorEvent,
+    Fault,
+    GarbageLine,
+    Html200,
+    NoTerminator,
+    OddJson,
+    Pace,
+    Refused,
+    ResetAfterHeaders,
+    ResetBeforeHeaders,
+    ReusedToolIds,
+    SplitEveryByte,
+    Stall,
+    Status,
+    TruncatedJson,
+    WrongContentType,
+    chaos,
+)
+from holdfast.testing.emulator.log import LoggedRequest
+from holdfast.testing.emulator.request import EmulatedRequest
+from holdfast.testing.emulator.server import Emulator, Listen, serve
+
+__all__ = [
+    "CloseBeforeHeaders",
+    "CutToolArguments",
+    "Delay",
+    "DropAfter",
+    "EmptyChoices",
+    "EmulatedRequest",
+    "Emulator",
+    "ErrorEvent",
+    "Fault",
+    "GarbageLine",
+    "Html200",
+    "Listen",
+    "LoggedRequest",
+    "NoTerminator",
+    "OddJson",
+    "Pace",
+    "Refused",
+    "ResetAfterHeaders",
+    "ResetBeforeHeaders",
+    "ReusedToolIds",
+    "SplitEveryByte",
+    "Stall",
+    "Status",
+    "TruncatedJson",
+    "WrongContentType",
+    "call",
+    "chaos",
+    "echo",
+    "serve",
+    "thinking",
+]

@@ -1,0 +1,249 @@
+"""One connection of the emulator: reads HTTP/1.1 requests, and misbehaves exactly as it is told.
+
+Written on sockets and not on a web framework, because a framework mends what shall be broken. It
+must never do anything on its own: no timeouts, no error pages, no headers that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+
+from msgspec import Struct
+
+_LINGER_ZERO = struct.pack("ii", 1, 0)
+_FLUSH_SECONDS = 2.0
+_LARGEST_HEAD = 1 << 20
+
+
+class RawRequest(Struct, frozen=True):
+    """One HTTP request; header names are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    keep_alive: bool
+
+
+class ClientGone(ConnectionError):
+    """The client dropped the connection."""
+
+
+class Connection(asyncio.Protocol):
+    """Serves one request after the other.
+
+    Args:
+        number: of this connection, from 1.
+        serve: answers one request by the methods of this object.
+        over: called when the connection is lost.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        serve: Callable[[Connection, RawRequest], Awaitable[None]],
+        over: Callable[[Connection], None],
+    ) -> None:
+        self.number = number
+        self._serve = serve
+        self._over = over
+        self._input = bytearray()
+        self._task: asyncio.Task[None] | None = None
+        self._chunked = False
+        self._keep_alive = True
+        self._continued = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client is there."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  # TCP gives no other
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of a request."""
+        self._input += data
+        self._next()
+
+    def eof_received(self) -> bool:
+        """The client sends no more: it is taken to want no answer any more."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
+        """Whoever waits for the client learns that it is gone."""
+        if not self._gone.done():
+            self._gone.set_result(None)
+        self._writable.set()
+        self._over(self)
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._writable.set()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has dropped the connection."""
+        return self._gone.done() or self._transport.is_closing()
+
+    def head(self, status: int, headers: Mapping[str, str], length: int | None) -> bytes:
+        """The status line and the headers; without a length the body goes out in chunks."""
+        try:
+            phrase = HTTPStatus(status).phrase
+        except ValueError:
+            phrase = "Status"
+        lines = [f"HTTP/1.1 {status} {phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self._chunked = length is None
+        lines.append(
+            "transfer-encoding: chunked" if length is None else f"content-length: {length}"
+        )
+        if not self._keep_alive:
+            lines.append("connection: close")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def framed(self, data: bytes) -> bytes:
+        """A piece of the body, as it goes out."""
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes, no faster than the client reads; raises ClientGone."""
+        if self.gone:
+            raise ClientGone
+        self._transport.write(data)
+        if not self._writable.is_set():
+            await self._writable.wait()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, or raise ClientGone as soon as the client goes."""
+        await asyncio.wait({self._gone}, timeout=seconds)
+        if self.gone:
+            raise ClientGone
+
+    async def end(self) -> None:
+        """The body is over; the connection goes on unless the client wants it closed."""
+        if self._chunked:
+            await self.write(b"0\r\n\r\n")
+        if not self._keep_alive:
+            self._transport.close()
+
+    async def reset(self) -> None:
+        """Let what was sent arrive, then reset the connection."""
+        await self._flush()
+        sock = self._transport.get_extra_info("socket")
+        if sock is not None and not self._transport.is_closing():
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
+        self._transport.abort()
+
+    async def close(self) -> None:
+        """Close the connection in order, whatever was promised."""
+        self._transport.close()
+
+    async def abandon(self) -> None:
+        """The emulator stops: drop the connection and the request that it serves."""
+        self._transport.abort()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _flush(self) -> None:
+        """Wait until the bytes are with the client: a reset throws away what is still on its way."""
+        ends = self._loop.time() + _FLUSH_SECONDS
+        while not self.gone and self._loop.time() < ends:
+            if not self._transport.get_write_buffer_size() and not self._unacknowledged():
+                return
+            await asyncio.sleep(0.001)
+
+    def _unacknowledged(self) -> bool:
+        sock = self._transport.get_extra_info("socket")
+        try:
+            from fcntl import ioctl
+            from termios import TIOCOUTQ
+
+            return ioctl(sock.fileno(), TIOCOUTQ, b"\0\0\0\0") != b"\0\0\0\0"
+        except (
+            ImportError,
+            OSError,
+        ):  # No such question on this system: the bytes are on loopback.
+            return False
+
+    def _next(self) -> None:
+        if self._task is not None or self._transport.is_closing():
+            return
+        try:
+            request = self._parse()
+        except ValueError:
+            self._transport.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+            self._transport.close()
+            return
+        if request is not None:
+            self._keep_alive = request.keep_alive
+            self._task = self._loop.create_task(self._answer(request))
+
+    async def _answer(self, request: RawRequest) -> None:
+        try:
+            await self._serve(self, request)
+        finally:
+            self._task = None
+        self._next()
+
+    def _parse(self) -> RawRequest | None:
+        """The next request, when all of it is here."""
+        end = self._input.find(b"\r\n\r\n")
+        if end < 0:
+            if len(self._input) > _LARGEST_HEAD:
+                raise ValueError("the head is too large")
+            return None
+        lines = self._input[:end].decode("latin-1").split("\r\n")
+        method, path, version = lines[0].split(" ")
+        headers: dict[str, str] = {}
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()
+        taken = self._body(end + 4, headers)
+        if taken is None:
+            self._expect(headers)
+            return None
+        body, after = taken
+        del self._input[:after]
+        self._continued = False
+        keep = headers.get("connection", "").lower() != "close" and version != "HTTP/1.0"
+        return RawRequest(method, path, headers, body, keep)
+
+    def _body(self, start: int, headers: dict[str, str]) -> tuple[bytes, int] | None:
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            return _dechunk(self._input, start)
+        after = start + int(headers.get("content-length") or 0)
+        return (bytes(self._input[start:after]), after) if len(self._input) >= after else None
+
+    def _expect(self, headers: dict[str, str]) -> None:
+        if headers.get("expect", "").lower() == "100-continue" and not self._continued:
+            self._continued = True
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def _dechunk(data: bytearray, at: int) -> tuple[bytes, int] | None:
+    """The chunked body that starts at `at` and where it ends, or None while it is not all here."""
+    body = bytearray()
+    while (line_end := data.find(b"\r\n", at)) >= 0:
+        size = int(data[at:line_end].split(b";")[0], 16)
+        at = line_end + 2
+        if not size:
+            end = data.find(b"\r\n", at)
+            while end > at:  # Trailers.
+                at, end = end + 2, data.find(b"\r\n", end + 2)
+            return None if end < 0 else (bytes(body), end + 2)
+        if len(data) < at + size + 2:
+            return None
+        body += data[at : at + size]
+        at += size + 2
+    return None

@@ -1,0 +1,265 @@
+"""What can go wrong on the way, as values: a closed union of faults, and scripts of them.
+
+A fault says what the client will see, never how the server does it; `plan` does that. Faults are
+combined freely: a list of them for one request is served all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.testing.emulator.request import EmulatedRequest
+
+ErrorKind: TypeAlias = Literal[
+    "rate_limit",
+    "insufficient_quota",
+    "bad_key",
+    "server_error",
+    "overloaded",
+    "context_length",
+    "model_not_found",
+    "content_filtered",
+    "invalid_request",
+]
+"""Refusals that every wire has a real body for."""
+
+
+class Status(Struct, frozen=True):
+    """A refusal by status. Without a body, the wire's own body for that status is sent.
+
+    Args:
+        status: the HTTP status.
+        headers: sent beside the wire's own, and instead of those of the same name.
+        body: bytes and text go out as they are, anything else as JSON.
+    """
+
+    status: int
+    headers: Mapping[str, str] = {}
+    body: object = None
+
+
+class Refused(Struct, frozen=True):
+    """A refusal as the real provider words it, with its headers."""
+
+    kind: ErrorKind
+    headers: Mapping[str, str] = {}
+
+
+class Delay(Struct, frozen=True):
+    """Nothing at all happens for `seconds`; then everything else does."""
+
+    seconds: float
+
+
+class Pace(Struct, frozen=True):
+    """`seconds` pass between two chunks."""
+
+    seconds: float
+
+
+class ResetBeforeHeaders(Struct, frozen=True):
+    """The connection is reset when the request was read."""
+
+
+class CloseBeforeHeaders(Struct, frozen=True):
+    """The connection is closed in order, with no answer, as by a server whose idle time is over."""
+
+
+class ResetAfterHeaders(Struct, frozen=True):
+    """The connection is reset after the headers, before the body."""
+
+
+class DropAfter(Struct, frozen=True):
+    """The connection breaks after so many chunks; a whole reply breaks in the middle.
+
+    `reset=False` closes it in order, so that only the missing end tells that it was cut.
+    """
+
+    chunks: int = 1
+    reset: bool = True
+
+
+class Stall(Struct, frozen=True):
+    """Silence of `seconds` after so many chunks; then the rest, if anybody still listens.
+
+    Args:
+        after: chunks before the silence; more than there are means before the end of the body.
+        seconds: how long.
+        comments: keep-alive comments (white space in a reply that is not streamed) go on.
+        every: seconds between two comments.
+    """
+
+    after: int = 1
+    seconds: float = 3600.0
+    comments: bool = False
+    every: float = 1.0
+
+
+class TruncatedJson(Struct, frozen=True):
+    """The body ends in order, in the middle of its JSON; `keep` is the share that is sent."""
+
+    keep: float = 0.5
+
+
+class OddJson(Struct, frozen=True):
+    """A 200 with JSON that is no reply."""
+
+    body: object
+
+
+class ErrorEvent(Struct, frozen=True):
+    """An error inside a reply that began as a success; a whole reply becomes a 200 with an error.
+
+    Without a body, the wire's own body for `kind` is sent.
+    """
+
+    after: int = 1
+    kind: ErrorKind = "server_error"
+    body: object = None
+
+
+class SplitEveryByte(Struct, frozen=True):
+    """Every byte arrives alone, the headers included."""
+
+
+class WrongContentType(Struct, frozen=True):
+    """The right body under another content type."""
+
+    content_type: str = "text/plain; charset=utf-8"
+
+
+class Html200(Struct, frozen=True):
+    """A page of some proxy or portal, with a status of success."""
+
+    html: str = (
+        "<!DOCTYPE html><html><head><title>Please sign in</title></head>"
+        "<body><h1>Please sign in to continue</h1></body></html>"
+    )
+
+
+class NoTerminator(Struct, frozen=True):
+    """A stream without its finish reason and end marker; the connection ends in order."""
+
+
+class EmptyChoices(Struct, frozen=True):
+    """A reply of the right shape with no candidate in it."""
+
+
+class CutToolArguments(Struct, frozen=True):
+    """The argument text of every tool call is cut; `keep` is the share that is left."""
+
+    keep: float = 0.5
+
+
+class ReusedToolIds(Struct, frozen=True):
+    """Every tool call of every reply has the same id."""
+
+    id: str = "call_0"
+
+
+class GarbageLine(Struct, frozen=True):
+    """A line that is no event, after so many chunks."""
+
+    after: int = 1
+    line: bytes = b'data: {"id": "broken", "choi'
+
+
+Fault: TypeAlias = (
+    Status
+    | Refused
+    | Delay
+    | Pace
+    | ResetBeforeHeaders
+    | CloseBeforeHeaders
+    | ResetAfterHeaders
+    | DropAfter
+    | Stall
+    | TruncatedJson
+    | OddJson
+    | ErrorEvent
+    | SplitEveryByte
+    | WrongContentType
+    | Html200
+    | NoTerminator
+    | EmptyChoices
+    | CutToolArguments
+    | ReusedToolIds
+    | GarbageLine
+)
+FaultEntry: TypeAlias = Fault | Sequence[Fault] | None
+FaultScript: TypeAlias = Sequence[FaultEntry] | Callable[[EmulatedRequest], FaultEntry]
+
+# The reply was not delivered as the brain meant it, so it is served again to the next request.
+DESTROYS = (
+    Status,
+    Refused,
+    ResetBeforeHeaders,
+    CloseBeforeHeaders,
+    ResetAfterHeaders,
+    DropAfter,
+    TruncatedJson,
+    OddJson,
+    ErrorEvent,
+    Html200,
+    NoTerminator,
+    EmptyChoices,
+    CutToolArguments,
+)
+
+
+def faults_for(script: FaultScript, request: EmulatedRequest) -> tuple[Fault, ...]:
+    """The faults of one request: an entry of the list by its number, or what the function says.
+
+    >>> from holdfast.testing.emulator.request import EmulatedRequest
+    >>> faults_for([None, Delay(1)], EmulatedRequest(number=2))
+    (Delay(seconds=1),)
+    """
+    if callable(script):
+        entry = script(request)
+    else:
+        entry = script[request.number - 1] if request.number <= len(script) else None
+    if entry is None:
+        return ()
+    return tuple(entry) if isinstance(entry, Sequence) else (entry,)
+
+
+_CHAOS: tuple[Fault, ...] = (
+    Refused("rate_limit", {"retry-after": "0"}),
+    Refused("server_error"),
+    Refused("overloaded"),
+    ResetBeforeHeaders(),
+    ResetAfterHeaders(),
+    DropAfter(2),
+    DropAfter(3, reset=False),
+    TruncatedJson(),
+    ErrorEvent(2),
+    SplitEveryByte(),
+    Html200(),
+    NoTerminator(),
+    EmptyChoices(),
+)
+
+
+def chaos(
+    *, seed: int, share: float, faults: Sequence[Fault] = _CHAOS
+) -> Callable[[EmulatedRequest], Fault | None]:
+    """A script that spoils a share of the requests; the same seed spoils the same ones.
+
+    Args:
+        seed: of the dice.
+        share: 0 to 1.
+        faults: what to choose from; those that a retry can mend, by default.
+    """
+    if not 0 <= share <= 1:
+        raise ConfigurationError("share", f"must be from 0 to 1, got {share}")
+
+    def choose(request: EmulatedRequest) -> Fault | None:
+        dice = Random(f"{seed}:{request.number}")
+        return dice.choice(faults) if dice.random() < share else None
+
+    return choose

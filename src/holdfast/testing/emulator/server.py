@@ -1,0 +1,248 @@
+"""The emulator: a real HTTP server on loopback that speaks a provider's wire and fails by script.
+
+Any framework can be pointed at `base_url`. It must never reach out to a network, and never be
+kinder than the provider it stands for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import AbstractEventLoop, AbstractServer
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from ssl import SSLContext
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.testing.emulator.brain import Brain, Script, echo
+from holdfast.testing.emulator.connection import Connection
+from holdfast.testing.emulator.faults import FaultScript
+from holdfast.testing.emulator.log import LoggedRequest
+from holdfast.testing.emulator.serving import Behaviour, Service
+from holdfast.testing.emulator.wires.port import Chunking
+
+
+class Listen(Struct, frozen=True):
+    """Where the emulator listens: a free port of loopback by default, without TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: SSLContext | None = None
+
+
+class Emulator:
+    """A provider that answers as `brain` says and fails as `faults` says.
+
+    Args:
+        brain: a list of replies, each served until it was delivered whole, or a function of the
+            request, sync or async. A reply is text, parts, or a `Reply`.
+        faults: one entry for each model call (a fault, several, or None), or a function of the
+            request. After the end of the list nothing goes wrong.
+        chunking: how streamed texts are cut: "words", "whole", or every n characters.
+        models: the names that `GET /v1/models` lists.
+        listen: address and TLS.
+        on_request: told about every request when it is over.
+
+    >>> import urllib.request
+    >>> with Emulator(["Hello"]) as emulator:
+    ...     _ = urllib.request.urlopen(emulator.base_url + "/models").read()
+    ...     [entry.line() for entry in emulator.requests]
+    ['#0 GET /v1/models 200']
+    """
+
+    def __init__(
+        self,
+        brain: Brain = echo,
+        *,
+        faults: FaultScript = (),
+        chunking: Chunking = "words",
+        models: Sequence[str] = ("emulated-model",),
+        listen: Listen | None = None,
+        on_request: Callable[[LoggedRequest], None] | None = None,
+    ) -> None:
+        if isinstance(brain, str):
+            raise ConfigurationError("brain", "is one text", fix=f"Write [{brain!r}]")
+        if isinstance(chunking, int) and chunking < 1:
+            raise ConfigurationError("chunking", f"must be at least 1, got {chunking}")
+        self._behaviour = Behaviour(Script(brain), faults, chunking, models, on_request)
+        self._listen = listen or Listen()
+        self._connections: set[Connection] = set()
+        self._opened = 0
+        self._server: AbstractServer | None = None
+        self._service: Service | None = None
+        self._thread: _Thread | None = None
+        self._port = 0
+
+    @property
+    def base_url(self) -> str:
+        """The address to give to a client, `http://127.0.0.1:PORT/v1`."""
+        return f"{self.origin}/v1"
+
+    @property
+    def origin(self) -> str:
+        """The address without a path."""
+        if not self._port:
+            raise ConfigurationError(
+                "emulator", "is not running", fix="Use it in `with` or `async with`"
+            )
+        scheme = "http" if self._listen.tls is None else "https"
+        host = self._listen.host
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._port}"
+
+    @property
+    def requests(self) -> list[LoggedRequest]:
+        """Every request so far, in the order of arrival; the list grows while it is read."""
+        return self._service.log if self._service is not None else []
+
+    @property
+    def connections(self) -> int:
+        """How many connections were opened so far."""
+        return self._opened
+
+    async def settled(self) -> None:
+        """Return when no request is being served: every log entry is then complete."""
+        if self._service is not None:
+            await self._service.idle.wait()
+
+    def settle(self, seconds: float = 10.0) -> None:
+        """The same for `with`: block until no request is being served."""
+        if self._thread is not None:
+            self._thread.wait_for(self.settled(), seconds)
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigurationError: the address cannot be used.
+        """
+        listen = self._listen
+        self._service = Service(self._behaviour)
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                self._connected, listen.host, listen.port, ssl=listen.tls, backlog=4096
+            )
+        except OSError as error:
+            raise ConfigurationError(
+                "listen", f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
+            ) from error
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stop listening and drop every connection."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for connection in list(self._connections):
+            await connection.abandon()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def __enter__(self) -> Self:
+        self._thread = _Thread(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._thread is not None:
+            self._thread.stop()
+            self._thread = None
+
+    def _connected(self) -> Connection:
+        assert self._service is not None  # noqa: S101  # set before the server listens
+        self._opened += 1
+        connection = Connection(self._opened, self._service.serve, self._connections.discard)
+        self._connections.add(connection)
+        return connection
+
+
+class _Thread:
+    """A loop in a thread, for `with`."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+        self._ready: Future[tuple[AbstractEventLoop, asyncio.Event]] = Future()
+        self._thread = Thread(target=self._main, name="holdfast-emulator", daemon=True)
+        self._thread.start()
+        self._loop, self._over = self._ready.result()
+
+    def wait_for(self, work: Coroutine[object, object, None], seconds: float) -> None:
+        """Run a coroutine there and wait for its end."""
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
+
+    def stop(self) -> None:
+        """End the loop."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except ConfigurationError as error:
+            self._ready.set_exception(error)
+
+    async def _live(self) -> None:
+        async with self._emulator:
+            over = asyncio.Event()
+            self._ready.set_result((asyncio.get_running_loop(), over))
+            await over.wait()
+
+
+def serve(
+    brain: Brain = echo,
+    *,
+    faults: FaultScript = (),
+    chunking: Chunking = "words",
+    listen: Listen | None = None,
+    on_start: Callable[[str], None] | None = None,
+    on_request: Callable[[LoggedRequest], None] | None = None,
+) -> None:
+    """Run an emulator until the program is interrupted.
+
+    Args:
+        brain: what the model says; it repeats the user when not given.
+        faults: what goes wrong.
+        chunking: how streamed texts are cut.
+        listen: address and TLS; port 8089 of loopback when not given.
+        on_start: told the base URL.
+        on_request: told about every request when it is over.
+
+    Raises:
+        ConfigurationError: the address cannot be used.
+    """
+    emulator = Emulator(
+        brain,
+        faults=faults,
+        chunking=chunking,
+        listen=listen or Listen(port=8089),
+        on_request=on_request,
+    )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve(emulator, on_start))
+
+
+async def _serve(emulator: Emulator, on_start: Callable[[str], None] | None) -> None:
+    async with emulator:
+        if on_start is not None:
+            on_start(emulator.base_url)
+        await asyncio.Event().wait()

@@ -1,0 +1,227 @@
+"""The Chat Completions wire of OpenAI, as a server speaks it.
+
+`reasoning_content` carries reasoning, as most other providers of this wire send it. A part that the
+wire cannot carry is an error of the brain, said loudly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import (
+    FinishReason,
+    Part,
+    Reasoning,
+    Refusal,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+)
+from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
+from holdfast.testing.emulator.wires.openai_chat_errors import ERRORS
+from holdfast.testing.emulator.wires.openai_chat_history import (
+    check_history,
+    read_history,
+    read_tools,
+)
+from holdfast.testing.emulator.wires.port import ErrorBody, Rendering, pieces
+
+NAME: Final = "openai_chat"
+
+_encode = msgspec.json.encode
+
+_FINISH: dict[FinishReason, str] = {
+    FinishReason.TOOL_CALLS: "tool_calls",
+    FinishReason.LENGTH: "length",
+    FinishReason.CONTENT_FILTER: "content_filter",
+}
+
+
+def matches(path: str) -> bool:
+    """Whether a POST to this path is a model call of this wire."""
+    return path.endswith("/chat/completions")
+
+
+def parse_request(
+    path: str,  # noqa: ARG001  # other wires name the model there
+    headers: Mapping[str, str],
+    body: bytes,
+) -> EmulatedRequest:
+    """The request in neutral form.
+
+    Raises:
+        MalformedRequest: the real API would answer 400.
+    """
+    try:
+        parsed: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        raise MalformedRequest(
+            "We could not parse the JSON body of your request. (HINT: This likely means you "
+            "aren't using your HTTP library correctly.)"
+        ) from None
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), str):
+        raise MalformedRequest("you must provide a model parameter")
+    check_history(parsed.get("messages"))
+    options = parsed.get("stream_options") or {}
+    return EmulatedRequest(
+        wire=NAME,
+        model=parsed["model"],
+        messages=read_history(parsed["messages"]),
+        tools=read_tools(parsed.get("tools") or []),
+        stream=parsed.get("stream") is True,
+        include_usage=isinstance(options, dict) and options.get("include_usage") is True,
+        headers=headers,
+        body=parsed,
+        size=len(body),
+    )
+
+
+def render_whole(reply: Reply, rendering: Rendering) -> bytes:
+    """The body of a reply that is not streamed."""
+    message: dict[str, object] = {"role": "assistant", "content": _joined(reply, Text) or None}
+    if refusal := _joined(reply, Refusal):
+        message["refusal"] = refusal
+    if reasoning := _joined(reply, Reasoning):
+        message["reasoning_content"] = reasoning
+    if calls := [_call(part) for part in reply.calls]:
+        message["tool_calls"] = calls
+    _check_parts(reply)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
+    return _encode(
+        {
+            **_envelope(reply, rendering, "chat.completion"),
+            "choices": [choice] if rendering.choices else [],
+            "usage": _usage(rendering.usage),
+        }
+    )
+
+
+def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
+    """The events of a streamed reply."""
+    _check_parts(reply)
+    envelope = _envelope(reply, rendering, "chat.completion.chunk")
+    deltas: list[dict[str, object]] = [{"role": "assistant", "content": ""}]
+    calls = 0
+    for part in reply.parts:
+        deltas += _deltas(part, rendering, calls)
+        calls += isinstance(part, ToolCall)
+    if not rendering.choices:
+        chunks = [_event({**envelope, "choices": []}) for _ in deltas]
+    else:
+        chunks = [_chunk(envelope, delta, None) for delta in deltas]
+    if not rendering.terminate:
+        return chunks
+    if rendering.choices:
+        chunks.append(_chunk(envelope, {}, _finish(reply)))
+    if rendering.include_usage:
+        chunks.append(_event({**envelope, "choices": [], "usage": _usage(rendering.usage)}))
+    chunks.append(b"data: [DONE]\n\n")
+    return chunks
+
+
+def error_body(kind: ErrorKind) -> ErrorBody:
+    """OpenAI's own words for a refusal."""
+    return ERRORS[kind]
+
+
+def invalid_request(message: str) -> ErrorBody:
+    """A 400 with these words."""
+    kind = "invalid_request_error"
+    return ErrorBody(
+        400, {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    )
+
+
+def error_event(body: bytes) -> bytes:
+    """An error in the middle of a stream."""
+    return b"data: " + body + b"\n\n"
+
+
+def _deltas(part: Part, rendering: Rendering, index: int) -> list[dict[str, object]]:
+    chunking = rendering.chunking
+    match part:
+        case Text(text=text):
+            return [{"content": piece} for piece in pieces(text, chunking)]
+        case Reasoning(text=text):
+            return [{"reasoning_content": piece} for piece in pieces(text, chunking)]
+        case Refusal(text=text):
+            return [{"refusal": piece} for piece in pieces(text, chunking)]
+        case ToolCall():
+            return _call_deltas(part, rendering, index)
+        case _:
+            return []
+
+
+def _call_deltas(part: ToolCall, rendering: Rendering, index: int) -> list[dict[str, object]]:
+    opening = {**_call(part), "index": index, "function": {"name": part.name, "arguments": ""}}
+    deltas: list[dict[str, object]] = [{"tool_calls": [opening]}]
+    deltas += [
+        {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+        for piece in pieces(part.arguments, rendering.chunking)
+    ]
+    return deltas
+
+
+def _call(part: ToolCall) -> dict[str, object]:
+    return {
+        "id": part.id,
+        "type": "function",
+        "function": {"name": part.name, "arguments": part.arguments},
+    }
+
+
+def _check_parts(reply: Reply) -> None:
+    for part in reply.parts:
+        if not isinstance(part, Text | Reasoning | Refusal | ToolCall):
+            raise ConfigurationError(
+                "brain", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
+            )
+
+
+def _joined(reply: Reply, kind: type[Text | Reasoning | Refusal]) -> str:
+    return "".join(part.text for part in reply.parts if isinstance(part, kind))
+
+
+def _finish(reply: Reply) -> str:
+    return reply.raw_finish or _FINISH.get(reply.finish, "stop")
+
+
+def _envelope(reply: Reply, rendering: Rendering, kind: str) -> dict[str, object]:
+    return {
+        "id": reply.id or f"chatcmpl-emulated-{rendering.number}",
+        "object": kind,
+        "created": rendering.created,
+        "model": reply.model or rendering.model,
+        "service_tier": "default",
+        "system_fingerprint": "fp_emulated",
+    }
+
+
+def _chunk(envelope: dict[str, object], delta: dict[str, object], finish: str | None) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return _event({**envelope, "choices": [choice]})
+
+
+def _event(body: dict[str, object]) -> bytes:
+    return b"data: " + _encode(body) + b"\n\n"
+
+
+def _usage(usage: Usage) -> dict[str, object]:
+    return {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_input, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

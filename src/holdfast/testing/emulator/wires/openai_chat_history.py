@@ -1,0 +1,159 @@
+"""Reads and checks the history of a Chat Completions request, as strictly as the real API does.
+
+A framework that sends a history which the provider refuses should learn it here and not in
+production. Nothing here may be more lenient than the provider where the provider is known to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from holdfast.core.messages import (
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from holdfast.core.request import ToolSpec
+from holdfast.testing.emulator.request import MalformedRequest
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+def check_history(messages: object) -> None:
+    """Raise MalformedRequest where the real API answers 400."""
+    if not isinstance(messages, list) or not messages:
+        raise MalformedRequest(
+            "Invalid 'messages': empty array. Expected an array with minimum length 1."
+        )
+    open_calls: list[str] = []
+    for index, message in enumerate(messages):
+        where = f"messages[{index}]"
+        role = message.get("role") if isinstance(message, dict) else None
+        if role not in _ROLES:
+            raise MalformedRequest(f"Invalid value for '{where}.role': {role!r}.")
+        if role == "tool":
+            _close(message.get("tool_call_id"), open_calls, where)
+            continue
+        _expect_closed(open_calls)
+        open_calls = _opened(message, where) if role == "assistant" else []
+    _expect_closed(open_calls)
+
+
+def _close(call_id: object, open_calls: list[str], where: str) -> None:
+    if not isinstance(call_id, str):
+        raise MalformedRequest(f"Missing parameter '{where}.tool_call_id'.")
+    if call_id not in open_calls:
+        raise MalformedRequest(
+            f"Invalid parameter: messages with role 'tool' must be a response to a preceeding "
+            f"message with 'tool_calls'. ({where})"
+        )
+    open_calls.remove(call_id)
+
+
+def _expect_closed(open_calls: list[str]) -> None:
+    if open_calls:
+        raise MalformedRequest(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding "
+            "to each 'tool_call_id'. The following tool_call_ids did not have response messages: "
+            + ", ".join(open_calls)
+        )
+
+
+def _opened(message: dict[str, Any], where: str) -> list[str]:
+    found: list[str] = []
+    for index, call in enumerate(message.get("tool_calls") or []):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(call.get("id"), str):
+            raise MalformedRequest(f"Missing required parameter: '{where}.tool_calls[{index}]'.")
+        if not isinstance(function.get("arguments"), str):
+            raise MalformedRequest(
+                f"Invalid type for '{where}.tool_calls[{index}].function.arguments': "
+                "expected a string."
+            )
+        found.append(call["id"])
+    if not found and message.get("content") is None and not message.get("refusal"):
+        raise MalformedRequest(f"Invalid value for '{where}.content': expected a string, got null.")
+    return found
+
+
+def read_history(messages: list[dict[str, Any]]) -> tuple[Message, ...]:
+    """The checked messages in neutral form; neighbouring tool messages become one."""
+    found: list[Message] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        role = _ROLES[message["role"]]
+        if role == "tool":
+            result = _result(message, names)
+            if found and found[-1].role == "tool":
+                found[-1] = Message("tool", (*found[-1].parts, result))
+            else:
+                found.append(Message("tool", (result,)))
+            continue
+        parts = (*_content(message.get("content")), *_own_parts(message))
+        names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
+        found.append(Message(role, parts))
+    return tuple(found)
+
+
+def read_tools(tools: list[Any]) -> tuple[ToolSpec, ...]:
+    """The offered tools; those that are no functions are left out."""
+    functions = (tool.get("function") for tool in tools if isinstance(tool, dict))
+    return tuple(
+        ToolSpec(
+            str(function.get("name", "")),
+            str(function.get("description") or ""),
+            function.get("parameters") or {},
+        )
+        for function in functions
+        if isinstance(function, dict)
+    )
+
+
+def _result(message: dict[str, Any], names: dict[str, str]) -> ToolResult:
+    call_id = str(message.get("tool_call_id") or "")
+    content = tuple(
+        part for part in _content(message.get("content")) if isinstance(part, Text | Media)
+    )
+    return ToolResult(call_id, names.get(call_id, str(message.get("name") or "")), content)
+
+
+def _own_parts(message: dict[str, Any]) -> Iterator[Part]:
+    if reasoning := message.get("reasoning_content"):
+        yield Reasoning(str(reasoning))
+    if refusal := message.get("refusal"):
+        yield Refusal(str(refusal))
+    for call in message.get("tool_calls") or []:
+        function = call["function"]
+        yield ToolCall(call["id"], str(function.get("name", "")), function["arguments"])
+
+
+def _content(content: object) -> Iterator[Text | Media | Refusal]:
+    if isinstance(content, str):
+        yield Text(content)
+    for block in content if isinstance(content, list) else []:
+        part = cast("dict[str, Any]", block if isinstance(block, dict) else {})
+        match part.get("type"):
+            case "text":
+                yield Text(str(part.get("text", "")))
+            case "refusal":
+                yield Refusal(str(part.get("refusal", "")))
+            case "image_url":
+                image = part.get("image_url")
+                url = image.get("url") if isinstance(image, dict) else image
+                yield Media("image/*", url=str(url))
+            case kind:
+                yield Media(f"application/x-{kind}", url=f"inline:{kind}")

@@ -1,0 +1,127 @@
+"""What every wire module offers, and what it is told about one answer.
+
+This module must never know a single wire; `registry` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.messages import Reply, Usage
+from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.request import EmulatedRequest
+
+Chunking: TypeAlias = Literal["words", "whole"] | int
+"""How a text is cut into deltas: by words, not at all, or every n characters."""
+
+
+class Rendering(Struct, frozen=True, kw_only=True):
+    """How a reply shall look.
+
+    Args:
+        model: the name of the model that answers.
+        number: of the request, for ids.
+        created: seconds since the epoch.
+        usage: the tokens to report.
+        chunking: how texts are cut.
+        include_usage: whether a stream reports its tokens.
+        terminate: False leaves out the finish reason and the end marker of a stream.
+        choices: False leaves out every candidate.
+    """
+
+    model: str
+    number: int = 1
+    created: int = 0
+    usage: Usage = Usage()
+    chunking: Chunking = "words"
+    include_usage: bool = False
+    terminate: bool = True
+    choices: bool = True
+
+
+class ErrorBody(Struct, frozen=True):
+    """A refusal as the provider words it."""
+
+    status: int
+    body: Mapping[str, object]
+    headers: Mapping[str, str] = {}
+
+
+class Wire(Protocol):
+    """A module of this package."""
+
+    @property
+    def NAME(self) -> str:  # noqa: N802
+        """The name of the wire."""
+        ...
+
+    def matches(self, path: str) -> bool:
+        """Whether a POST to this path (without its query) is a model call of this wire."""
+        ...
+
+    def parse_request(self, path: str, headers: Mapping[str, str], body: bytes) -> EmulatedRequest:
+        """The request in neutral form; raises MalformedRequest where the provider refuses it."""
+        ...
+
+    def render_whole(self, reply: Reply, rendering: Rendering) -> bytes:
+        """The body of a reply that is not streamed."""
+        ...
+
+    def render_chunks(self, reply: Reply, rendering: Rendering) -> list[bytes]:
+        """The events of a streamed reply, each whole."""
+        ...
+
+    def error_body(self, kind: ErrorKind) -> ErrorBody:
+        """The provider's own words for a refusal."""
+        ...
+
+    def invalid_request(self, message: str) -> ErrorBody:
+        """A 400 with these words."""
+        ...
+
+    def error_event(self, body: bytes) -> bytes:
+        """An error in the middle of a stream."""
+        ...
+
+
+_WORD = re.compile(r"\s*\S+|\s+\Z")
+
+
+def pieces(text: str, chunking: Chunking) -> list[str]:
+    """Cut a text; the pieces joined are the text.
+
+    >>> pieces("One two", "words"), pieces("abcde", 2), pieces("", "words")
+    (['One', ' two'], ['ab', 'cd', 'e'], [])
+    """
+    if not text:
+        return []
+    if chunking == "whole":
+        return [text]
+    if chunking == "words":
+        return _WORD.findall(text)
+    return [text[start : start + chunking] for start in range(0, len(text), chunking)]
+
+
+_KIND_BY_STATUS: dict[int, ErrorKind] = {
+    401: "bad_key",
+    403: "bad_key",
+    404: "model_not_found",
+    429: "rate_limit",
+    503: "overloaded",
+    529: "overloaded",
+}
+
+
+def kind_for(status: int) -> ErrorKind:
+    """The refusal that a bare status most likely means.
+
+    >>> kind_for(429), kind_for(502), kind_for(422)
+    ('rate_limit', 'server_error', 'invalid_request')
+    """
+    if status in _KIND_BY_STATUS:
+        return _KIND_BY_STATUS[status]
+    return "server_error" if status >= 500 else "invalid_request"

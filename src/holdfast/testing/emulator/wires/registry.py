@@ -1,0 +1,36 @@
+"""Which wire a path belongs to; a wire's module is imported when its path is first asked for.
+
+A new wire is one line here and one module.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from holdfast.testing.emulator.wires.port import Wire
+
+_MODULES: dict[str, str] = {
+    "/chat/completions": "openai_chat",
+}
+"""The end of a path -> the module that speaks there."""
+
+
+@cache
+def _load(name: str) -> Wire:
+    module: Wire = import_module(f"holdfast.testing.emulator.wires.{name}")
+    return module
+
+
+def wire_for(path: str) -> Wire | None:
+    """The wire whose model calls go to `path`, or None.
+
+    >>> wire_for("/v1/chat/completions").NAME
+    'openai_chat'
+    """
+    for ending, name in _MODULES.items():
+        if ending in path:
+            wire = _load(name)
+            if wire.matches(path):
+                return wire
+    return None
