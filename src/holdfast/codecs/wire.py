@@ -8,14 +8,13 @@ field of `Quirks`, never an `if` on a provider's name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from holdfast.core.deltas import Delta
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.request import ModelRequest
-
 
 RESPONSE_OBJECT = "response object"
 """`NotAReply.expected` of a body that is of another kind altogether: HTML, text, a list."""
@@ -59,6 +58,14 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         max_tokens_field: the name of the output limit in the request body.
         system_role: the role of instructions ("system" or "developer").
         stream_usage: ask for usage in the stream by `stream_options`.
+        reasoning_field: the message field in which reasoning goes back ("reasoning_content",
+            "reasoning", or "content" for blocks inside the content); "" sends none back.
+        reasoning_object: effort and budget of thinking stand in one object, `reasoning`.
+        response_format: how a wanted shape is asked for: "json_schema", or "json_object", where
+            the schema is told in the instructions.
+        seed_field: the name of the seed in the request body.
+        call_id_length: ids of tool calls have exactly so many letters and digits; 0 for any.
+        media_in_results: a tool result may hold pictures; else they follow in a user message.
     """
 
     ends_without_finish: bool = False
@@ -66,6 +73,12 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_tokens_field: str = "max_tokens"
     system_role: str = "system"
     stream_usage: bool = True
+    reasoning_field: str = ""
+    reasoning_object: bool = False
+    response_format: Literal["json_schema", "json_object"] = "json_schema"
+    seed_field: str = "seed"
+    call_id_length: int = 0
+    media_in_results: bool = False
 
 
 class Decoder(Protocol):

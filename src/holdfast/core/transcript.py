@@ -81,10 +81,14 @@ class Transcript(Sequence[Message]):
         kept = self._encoded.get(key)
         if kept is None:
             kept = self._encoded[key] = _Encoded()
-        done = kept.packed_count + len(kept.pieces)
-        for message in self._messages[done:]:
+        for message in self._messages[self.known(key) :]:
             kept.pieces.append(encode(message))
         return kept.join()
+
+    def known(self, key: str) -> int:
+        """How many messages, from the first, are encoded under `key` already."""
+        kept = self._encoded.get(key)
+        return 0 if kept is None else kept.packed_count + len(kept.pieces)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

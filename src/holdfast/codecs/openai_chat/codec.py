@@ -1,0 +1,52 @@
+"""The door of this wire: `OpenAIChat(quirks)` encodes, decodes and classifies.
+
+It holds what is derived from its quirks and the request heads that it has encoded, and nothing of
+any one run: one object serves any number of runs at once.
+"""
+
+from __future__ import annotations
+
+from holdfast.codecs.openai_chat.decode import ChatDecoder
+from holdfast.codecs.openai_chat.encode import ChatEncoder
+from holdfast.codecs.openai_chat.vocabulary import WIRE
+from holdfast.codecs.wire import Encoded, Failure, Quirks
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.request import ModelRequest
+
+
+class OpenAIChat:
+    """Chat Completions as one provider speaks it.
+
+    >>> from holdfast.core.messages import user
+    >>> codec = OpenAIChat()
+    >>> request = ModelRequest(model="gpt-5.2", messages=[user("Hi")], stream=False)
+    >>> codec.encode(request).body
+    b'{"model":"gpt-5.2","messages":[{"role":"user","content":"Hi"}]}'
+    """
+
+    def __init__(self, quirks: Quirks | None = None) -> None:
+        self.quirks = quirks or Quirks()
+        self._encoder = ChatEncoder(self.quirks)
+
+    @property
+    def name(self) -> str:
+        """`openai_chat`"""
+        return WIRE
+
+    def encode(self, request: ModelRequest) -> Encoded:
+        """The request body.
+
+        Raises:
+            ConfigurationError: this wire cannot express the request; nothing was sent.
+        """
+        return self._encoder.encode(request)
+
+    def decoder(self, content_type: str, provider: str = "") -> ChatDecoder:
+        """A decoder for one response body of this content type."""
+        return ChatDecoder(content_type, self.classify, provider)
+
+    def classify(self, failure: Failure) -> ErrorInfo:
+        """What a refusal means, from its status, headers and body."""
+        from holdfast.codecs.openai_chat.errors import classify
+
+        return classify(failure)

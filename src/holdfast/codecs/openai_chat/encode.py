@@ -1,0 +1,195 @@
+"""A neutral question as the body of `chat/completions`.
+
+Everything but the history is the head; it is the same for each iteration of a run and is kept, as
+are the bytes of messages that were sent before. What this wire cannot say is refused here with a
+`ConfigurationError` that names the field, before anything is sent. This module must never drop a
+setting in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from holdfast.codecs.openai_chat.history import HistoryEncoder
+from holdfast.codecs.pairing import check_pairs
+from holdfast.codecs.request_body import Head, check_tools, encode_history, merge_extra, to_json
+from holdfast.codecs.wire import Encoded, Quirks
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Message
+from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.transcript import Transcript
+
+_Object: TypeAlias = dict[str, object]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WORDS = frozenset({"auto", "none", "required"})
+_RESERVED = ("messages", "stream")
+_JSON_ONLY = "Answer with nothing but JSON that fits this JSON Schema:\n"
+_HEADERS = (("content-type", "application/json"),)
+_HEADS_KEPT = 8
+
+
+class ChatEncoder:
+    """Encodes questions for one provider, and keeps the heads of the last few."""
+
+    __slots__ = ("_heads", "_history", "_quirks")
+
+    def __init__(self, quirks: Quirks) -> None:
+        self._quirks = quirks
+        self._history = HistoryEncoder(quirks)
+        # Replaced as a whole, never changed in place: threads may share one encoder.
+        self._heads: tuple[Head, ...] = ()
+
+    def encode(self, request: ModelRequest) -> Encoded:
+        """The request as path and body.
+
+        Raises:
+            ConfigurationError: this wire cannot express a field, or the history cannot be sent.
+        """
+        messages = request.messages
+        if not messages:
+            raise ConfigurationError(
+                "messages", "is empty", fix="add a user message to the history"
+            )
+        head = self._head(request)
+        key = self._history.key
+        known = messages.known(key) if isinstance(messages, Transcript) else 0
+        _check_new(messages, known)
+        history = encode_history(messages, key, self._history.encode)
+        return Encoded("chat/completions", b"".join((head, history, b"]}")), _HEADERS)
+
+    def _head(self, request: ModelRequest) -> bytes:
+        for head in self._heads:
+            if head.fits(request, ()):
+                return head.encoded
+        encoded = self._encode_head(request)
+        self._heads = (
+            Head(_without_history(request), (), encoded),
+            *self._heads[: _HEADS_KEPT - 1],
+        )
+        return encoded
+
+    def _encode_head(self, request: ModelRequest) -> bytes:
+        quirks, output = self._quirks, request.output
+        instructions = request.instructions
+        body: _Object = {"model": request.model}
+        if request.stream:
+            body["stream"] = True
+            if quirks.stream_usage:
+                body["stream_options"] = {"include_usage": True}
+        body.update(_tools(request.tools, request.settings))
+        body.update(self._settings(request.settings))
+        if output is not None:
+            body["response_format"] = _response_format(output, quirks)
+            if quirks.response_format != "json_schema":
+                schema = to_json("output.schema", output.schema).decode()
+                instructions = f"{instructions}\n\n{_JSON_ONLY}{schema}".lstrip()
+        merge_extra(body, request.settings.extra, _RESERVED)
+        encoded = to_json("settings.extra", body)[:-1] + b',"messages":['
+        if instructions:
+            first = {"role": quirks.system_role, "content": instructions}
+            encoded += to_json("instructions", first) + b","
+        return encoded
+
+    def _settings(self, settings: ModelSettings) -> _Object:
+        quirks = self._quirks
+        given = {
+            quirks.max_tokens_field: settings.max_tokens,
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            "stop": list(settings.stop) or None,
+            quirks.seed_field: settings.seed,
+        }
+        body: _Object = {name: value for name, value in given.items() if value is not None}
+        effort, budget = settings.reasoning_effort, settings.reasoning_tokens
+        if quirks.reasoning_object and (effort is not None or budget is not None):
+            thinking = {"effort": effort, "max_tokens": budget}
+            body["reasoning"] = {name: v for name, v in thinking.items() if v is not None}
+        elif budget is not None:
+            raise ConfigurationError(
+                "settings.reasoning_tokens",
+                "this wire takes no budget for thinking",
+                fix="set reasoning_effort",
+            )
+        elif effort is not None:
+            body["reasoning_effort"] = effort
+        return body
+
+
+def _check_new(messages: Sequence[Message], known: int) -> None:
+    """Refuse calls and results that do not match; only what was not sent before is looked at."""
+    start = max(min(known, len(messages)) - 1, 0)
+    while start > 0 and messages[start].role == "tool":
+        start -= 1
+    try:
+        check_pairs(messages[start:])
+    except ConfigurationError:
+        # Once more from the beginning, for the right number in the message.
+        check_pairs(messages)
+        raise
+
+
+def _without_history(request: ModelRequest) -> ModelRequest:
+    """A kept head must not keep a conversation alive."""
+    return ModelRequest(
+        model=request.model,
+        messages=(),
+        instructions=request.instructions,
+        tools=request.tools,
+        output=request.output,
+        settings=request.settings,
+        stream=request.stream,
+    )
+
+
+def _tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Object:
+    choice = settings.tool_choice
+    check_tools(tools, choice)
+    if not tools:
+        if choice not in (None, "auto", "none"):
+            raise ConfigurationError("settings.tool_choice", f"{choice!r} needs tools")
+        # The wire refuses both settings where there are no tools.
+        return {}
+    body: _Object = {"tools": [_tool(tool) for tool in tools]}
+    if choice is not None:
+        named = {"type": "function", "function": {"name": choice}}
+        body["tool_choice"] = choice if choice in _WORDS else named
+    if settings.parallel_tool_calls is not None:
+        body["parallel_tool_calls"] = settings.parallel_tool_calls
+    return body
+
+
+def _tool(tool: ToolSpec) -> _Object:
+    _check_name("tools", tool.name)
+    to_json(f"tools.{tool.name}.schema", tool.schema)
+    function: _Object = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = tool.schema or {"type": "object", "properties": {}}
+    return {"type": "function", "function": function}
+
+
+def _response_format(output: OutputSchema, quirks: Quirks) -> _Object:
+    _check_name("output.name", output.name)
+    if output.schema.get("type", "object") != "object":
+        raise ConfigurationError(
+            "output.schema",
+            "the wire takes only an object at the top",
+            fix='wrap it: {"type": "object", "properties": {"value": ...}}',
+        )
+    if quirks.response_format != "json_schema":
+        return {"type": quirks.response_format}
+    to_json("output.schema", output.schema)
+    described = {"name": output.name, "schema": output.schema, "strict": output.strict}
+    return {"type": "json_schema", "json_schema": described}
+
+
+def _check_name(argument: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            argument,
+            f"{name[:80]!r} is no name on this wire",
+            fix="use letters, digits, _ and -, 1 to 64 of them",
+        )

@@ -1,0 +1,276 @@
+"""Messages in the form of Chat Completions, each encoded alone, so that its bytes can be kept.
+
+What has no place on this wire is translated as follows, and must never be dropped without a line
+here:
+
+- A tool message becomes one wire message per result. Where a provider takes no media in a result,
+  they follow in one user message, after a line that says whose they are.
+- A system message keeps its place in the history, under the provider's word for the role.
+- Reasoning goes back only where `Quirks.reasoning_field` names a field for it, and only when no
+  other wire has its state in it.
+- Pictures and files that a model made are not sent back: the wire has no form for them. Sound is,
+  by its id.
+- Opaque blocks of other wires are dropped, and so are annotations.
+- An id that is missing, repeated in its message, too long or of a form that the provider refuses
+  is replaced by one that is made from it, alike in the call and in its result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import TypeAlias
+
+from holdfast.codecs.media import base64_text, inline_bytes, media_type_of
+from holdfast.codecs.openai_chat.vocabulary import WIRE
+from holdfast.codecs.request_body import to_json
+from holdfast.codecs.wire import Quirks
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+_Object: TypeAlias = dict[str, object]
+
+_LONGEST_ID = 40
+_SOUNDS = {
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+}
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/(?:[a-z0-9][a-z0-9.+_-]*|\*)")
+_NOT_SENT = frozenset({"annotations"})
+_CALL_EXTRA = ("extra_content", "thought_signature", "provider_metadata")
+
+
+class HistoryEncoder:
+    """Encodes messages as one provider takes them.
+
+    Args:
+        quirks: the provider's accent.
+
+    Attributes:
+        key: names everything that changes how a message looks, for `Transcript.encoded`.
+    """
+
+    __slots__ = ("_quirks", "key")
+
+    def __init__(self, quirks: Quirks) -> None:
+        self._quirks = quirks
+        self.key = "|".join(
+            (
+                WIRE,
+                quirks.system_role,
+                quirks.reasoning_field,
+                str(quirks.call_id_length),
+                str(quirks.media_in_results),
+            )
+        )
+
+    def encode(self, message: Message) -> bytes:
+        """One message as one wire message or several, with commas between.
+
+        Raises:
+            ConfigurationError: a part has no form on this wire; it names the part.
+        """
+        match message.role:
+            case "system":
+                wire = [{"role": self._quirks.system_role, "content": _content(message.parts)}]
+            case "user":
+                if not message.parts:
+                    raise ConfigurationError("parts", "is empty", fix="give the message a text")
+                wire = [{"role": "user", "content": _content(message.parts)}]
+            case "assistant":
+                wire = [self._assistant(message)]
+            case "tool":
+                wire = self._results(message)
+        return b",".join(to_json("parts", one) for one in wire)
+
+    def _assistant(self, message: Message) -> _Object:
+        wire: _Object = {"role": "assistant"}
+        calls = message.calls
+        text: object = message.text
+        refusal = "".join(part.text for part in message.parts if isinstance(part, Refusal))
+        thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
+        sound = next((_sound_id(part) for part in message.parts if _sound_id(part)), None)
+        if self._quirks.reasoning_field == "content":
+            text = _with_thoughts(message.parts)
+        wire["content"] = text or (None if calls or refusal or sound else "")
+        if refusal:
+            wire["refusal"] = refusal
+        if sound:
+            wire["audio"] = {"id": sound}
+        if thoughts:
+            wire.update(self._reasoning(thoughts))
+        for part in message.parts:
+            if isinstance(part, Opaque) and part.wire == WIRE:
+                wire.update((k, v) for k, v in part.data.items() if k not in _NOT_SENT)
+        if calls:
+            ids = self._ids(call.id for call in calls)
+            wire["tool_calls"] = [_call(call, own) for call, own in zip(calls, ids, strict=True)]
+        return wire
+
+    def _reasoning(self, thoughts: Sequence[Reasoning]) -> _Object:
+        field = self._quirks.reasoning_field
+        ours = [part for part in thoughts if part.wire in (None, WIRE)]
+        if not field or field == "content" or not ours:
+            return {}
+        wire: _Object = {}
+        if told := "".join(part.text for part in ours):
+            wire[field] = told
+        for part in ours:
+            for name, value in (part.extra or {}).items():
+                known = wire.get(name)
+                both = isinstance(known, list) and isinstance(value, list)
+                wire[name] = [*known, *value] if both else value  # type: ignore[misc]  # both lists
+        return wire
+
+    def _results(self, message: Message) -> list[_Object]:
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        if not results:
+            raise ConfigurationError("parts", "holds no tool result", fix="use tool_results(...)")
+        ids = self._ids(result.call_id for result in results)
+        wire: list[_Object] = []
+        attached: list[_Object] = []
+        for result, own in zip(results, ids, strict=True):
+            media = [part for part in result.content if isinstance(part, Media)]
+            content: object = result.text
+            if media and self._quirks.media_in_results:
+                content = _content(result.content)
+            elif media:
+                content = content or "The result follows as media."
+                attached.append(_text_block(Text(f"Media in the result of {result.name}:")))
+                attached += map(_media_block, media)
+            wire.append({"role": "tool", "tool_call_id": own, "content": content})
+        if attached:
+            wire.append({"role": "user", "content": attached})
+        return wire
+
+    def _ids(self, ids: Iterable[str]) -> list[str]:
+        seen: dict[str, int] = {}
+        own: list[str] = []
+        for one in ids:
+            seen[one] = seen.get(one, 0) + 1
+            own.append(self._id(one, seen[one]))
+        return own
+
+    def _id(self, given: str, occurrence: int) -> str:
+        """The id as given when it will do; else one that is made from it, always the same."""
+        length = self._quirks.call_id_length
+        if occurrence == 1 and given:
+            if length and len(given) == length and given.isalnum() and given.isascii():
+                return given
+            if not length and len(given) <= _LONGEST_ID:
+                return given
+        made = blake2b(f"{given}#{occurrence}".encode("utf-8", "replace"), digest_size=16)
+        return made.hexdigest()[:length] if length else f"call_{made.hexdigest()[:24]}"
+
+
+def _call(call: ToolCall, own_id: str) -> _Object:
+    wire: _Object = {
+        "id": own_id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+    if call.wire in (None, WIRE) and call.extra:
+        wire.update((name, call.extra[name]) for name in _CALL_EXTRA if name in call.extra)
+    return wire
+
+
+def _content(parts: Sequence[Part]) -> object:
+    """A text alone as a string, anything else as a list of blocks."""
+    if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.extra:
+        return only.text
+    blocks: list[_Object] = []
+    for part in parts:
+        if isinstance(part, Text):
+            blocks.append(_text_block(part))
+        elif isinstance(part, Media):
+            blocks.append(_media_block(part))
+        elif not isinstance(part, Reasoning | Opaque):
+            raise ConfigurationError(
+                "parts", f"a {type(part).__name__} has no place in such a message"
+            )
+    return blocks
+
+
+def _text_block(part: Text) -> _Object:
+    block: _Object = {"type": "text", "text": part.text}
+    if part.extra and "cache_control" in part.extra:
+        block["cache_control"] = part.extra["cache_control"]
+    return block
+
+
+def _with_thoughts(parts: Sequence[Part]) -> object:
+    """Content in which thoughts are blocks of their own; a string when there are none."""
+    if not any(isinstance(part, Reasoning) and part.wire in (None, WIRE) for part in parts):
+        return "".join(part.text for part in parts if isinstance(part, Text))
+    blocks: list[_Object] = []
+    for part in parts:
+        if isinstance(part, Text):
+            blocks.append(_text_block(part))
+        elif isinstance(part, Reasoning) and part.wire in (None, WIRE):
+            block: _Object = {"type": "thinking", "thinking": [_text_block(Text(part.text))]}
+            if part.signature:
+                block["signature"] = part.signature
+            blocks.append(block)
+    return blocks
+
+
+def _media_block(media: Media) -> _Object:
+    kind = media_type_of(media)
+    data = inline_bytes(media)
+    if not _MEDIA_TYPE.fullmatch(kind) or (data is not None and kind.endswith("*")):
+        raise ConfigurationError(
+            "media_type",
+            f"{media.media_type[:80]!r} is no media type",
+            fix='for example "image/png"',
+        )
+    family = kind.partition("/")[0]
+    if family in ("image", "video"):
+        inner: _Object = {"url": _address(media, kind, data)}
+        if media.extra and "detail" in media.extra:
+            inner["detail"] = media.extra["detail"]
+        return {"type": f"{family}_url", f"{family}_url": inner}
+    if data is None:
+        raise ConfigurationError(
+            "url", f"this wire takes {kind} only inline", fix="fetch it and give the bytes as data="
+        )
+    if family == "audio":
+        return _sound(kind, data)
+    name = media.name or f"file.{kind.rpartition('/')[2]}"
+    return {"type": "file", "file": {"filename": name, "file_data": _address(media, kind, data)}}
+
+
+def _sound(kind: str, data: bytes) -> _Object:
+    if kind not in _SOUNDS:
+        raise ConfigurationError(
+            "media_type", f"this wire takes no {kind}", fix="convert it to audio/wav or audio/mpeg"
+        )
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": base64_text(data), "format": _SOUNDS[kind]},
+    }
+
+
+def _address(media: Media, kind: str, data: bytes | None) -> str:
+    if data is None:
+        return media.url or ""
+    return f"data:{kind};base64,{base64_text(data)}"
+
+
+def _sound_id(part: Part) -> object:
+    if isinstance(part, Media) and part.media_type.startswith("audio/") and part.extra:
+        return part.extra.get("id")
+    return None
