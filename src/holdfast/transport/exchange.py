@@ -184,7 +184,9 @@ class Exchange:
         try:
             data = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
-            raise self._failed(error) from error
+            data = self._arrived()
+            if not data:
+                raise self._failed(error) from error
         watch.leave()
         if not data:
             return self._end()
@@ -211,6 +213,11 @@ class Exchange:
             allow_redirects=False,
             timeout=_connect_limit(timeouts.connect, timeouts.total),
         )
+
+    def _arrived(self) -> bytes:
+        """What came before the connection broke: the library would withhold it."""
+        content = self._response.content
+        return content._read_nowait(-1) if content._buffer else b""  # noqa: SLF001
 
     def _end(self) -> bytes:
         # A body without a length ends like this too when the watchdog has cut it.

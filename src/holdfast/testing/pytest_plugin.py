@@ -1,0 +1,49 @@
+"""The pytest plugin: the fixtures `emulator`, `fake_clock` and `fixed_dice`.
+
+pytest loads this module in every project that has Holdfast installed, so it must import nothing
+until a fixture is used, and must change nothing of a project that uses none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from holdfast.testing.clock import FakeClock, FixedDice
+    from holdfast.testing.emulator import Emulator
+
+
+@pytest.fixture
+def emulator() -> Iterator[Callable[..., Emulator]]:
+    """A function that starts emulators, with the arguments of `Emulator`; they stop with the test.
+
+    Each runs in a thread of its own, so that sync and async tests use it alike.
+    """
+    from holdfast.testing.emulator import Emulator
+
+    with ExitStack() as running:
+
+        def start(*args: object, **settings: object) -> Emulator:
+            return running.enter_context(Emulator(*args, **settings))  # type: ignore[arg-type]
+
+        yield start
+
+
+@pytest.fixture
+def fake_clock() -> FakeClock:
+    """A clock whose time passes only when everybody sleeps."""
+    from holdfast.testing.clock import FakeClock
+
+    return FakeClock()
+
+
+@pytest.fixture
+def fixed_dice() -> FixedDice:
+    """Dice that always show 0.5."""
+    from holdfast.testing.clock import FixedDice
+
+    return FixedDice(0.5)
