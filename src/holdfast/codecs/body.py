@@ -1,7 +1,7 @@
 """One response body, in any pieces: an event stream, or a whole JSON text, judged by its first bytes.
 
-Servers send JSON under the name of an event stream, and the reverse; the content type is therefore
-not asked. This module must never know what an event or a body means, and never raise on any bytes.
+Servers send JSON under the name of an event stream, and the reverse; the content type therefore
+decides only where the first bytes could be either. This module must never know what an event or a body means, and never raise on any bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from holdfast.codecs.wire import RESPONSE_OBJECT
 from holdfast.core.deltas import NotAReply
 
 _FIELDS = (b"data", b"event", b"id", b"retry", b":")
+_WHOLE = (b"{", b"[", b"<")
 _ENOUGH = 6
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -22,10 +23,11 @@ class Body:
 
     Args:
         limit: the largest event or whole body, in bytes.
+        content_type: the header's value, or "".
 
     Attributes:
         problem: why the bytes are no body of this kind; nothing is read after it.
-        streamed: the body is an event stream.
+        sse: the reader of the event stream, once the body is known to be one.
 
     >>> body = Body()
     >>> body.feed(b'data: {"a": 1}\n\n')
@@ -35,44 +37,51 @@ class Body:
     ([], [], {'a': 1})
     """
 
-    __slots__ = ("_held", "_limit", "_sse", "problem", "streamed")
+    __slots__ = ("_held", "_limit", "_told_stream", "problem", "sse")
 
-    def __init__(self, limit: int = LARGEST_EVENT) -> None:
+    def __init__(self, limit: int = LARGEST_EVENT, content_type: str = "") -> None:
         self._limit = limit
+        self._told_stream = "event-stream" in content_type.lower()
         self._held = bytearray()
-        self._sse: SseDecoder | None = None
+        self.sse: SseDecoder | None = None
         self.problem: NotAReply | None = None
-        self.streamed = False
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the body is an event stream."""
+        return self.sse is not None
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """The events that these bytes complete; none for a whole body."""
         if self.problem is not None:
             return []
-        if self._sse is None:
+        if self.sse is None:
             self._held += data
             if not self._begins_a_stream():
                 if len(self._held) > self._limit:
                     self._held.clear()
                     self.problem = NotAReply("body", f"more than {self._limit} bytes")
                 return []
-            self._sse, data = SseDecoder(self._limit), bytes(self._held)
+            self.sse, data = SseDecoder(self._limit), bytes(self._held)
             self._held.clear()
-            self.streamed = True
         try:
-            return self._sse.feed(data)
+            return self.sse.feed(data)
         except EventTooLargeError as error:
-            self.problem = NotAReply("event", f"more than {self._limit} bytes")
-            return error.events
+            return self.too_large(error)
 
     def close(self) -> list[SseEvent]:
         """The event that lacked its blank line, if one was under way."""
-        if self._sse is None or self.problem is not None:
+        if self.sse is None or self.problem is not None:
             return []
         try:
-            return self._sse.close()
+            return self.sse.close()
         except EventTooLargeError as error:
-            self.problem = NotAReply("event", f"more than {self._limit} bytes")
-            return error.events
+            return self.too_large(error)
+
+    def too_large(self, error: EventTooLargeError) -> list[SseEvent]:
+        """Note that one event passed the limit; the events before it."""
+        self.problem = NotAReply("event", f"more than {self._limit} bytes")
+        return error.events
 
     def value(self) -> object:
         """The value of a whole body, at its end; UNREADABLE sets `problem`."""
@@ -88,6 +97,8 @@ class Body:
         start = bytes(self._held[:64]).removeprefix(_BOM).lstrip(_BLANK)
         if len(start) < _ENOUGH:
             return start[:1] == b":" or any(start.startswith(name + b":") for name in _FIELDS[:4])
+        if self._told_stream and start[:1] not in _WHOLE:
+            return True
         name = start.partition(b":")[0] if b":" in start else b""
         return start[:1] == b":" or name in _FIELDS
 
@@ -99,4 +110,4 @@ def _looks_like(text: bytes) -> str:
         return "empty body"
     if first == b"<":
         return "HTML page"
-    return "cut or malformed JSON" if first in (b"{", b"[") else "plain text"
+    return "cut or malformed JSON" if first in _WHOLE else "plain text"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.codecs.openai_chat.decode import ChatDecoder
 from holdfast.codecs.openai_chat.encode import ChatEncoder
+from holdfast.codecs.openai_chat.errors import classify
 from holdfast.codecs.openai_chat.vocabulary import WIRE
 from holdfast.codecs.wire import Encoded, Failure, Quirks
 from holdfast.core.errors import ErrorInfo
@@ -43,10 +44,8 @@ class OpenAIChat:
 
     def decoder(self, content_type: str, provider: str = "") -> ChatDecoder:
         """A decoder for one response body of this content type."""
-        return ChatDecoder(content_type, self.classify, provider)
+        return ChatDecoder(content_type, classify, provider)
 
     def classify(self, failure: Failure) -> ErrorInfo:
         """What a refusal means, from its status, headers and body."""
-        from holdfast.codecs.openai_chat.errors import classify
-
         return classify(failure)

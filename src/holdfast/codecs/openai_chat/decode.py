@@ -1,7 +1,6 @@
 """Bytes of a Chat Completions body, streamed or whole, to deltas; never raises on any bytes.
 
-What a body is, is judged by its first bytes and only then by its content type: servers send JSON
-as an event stream, and the reverse. This module must never decide whether a reply is acceptable;
+This module must never decide whether a reply is acceptable;
 `codecs.assemble` does.
 """
 
@@ -13,20 +12,16 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from holdfast.codecs.body import Body
 from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
 from holdfast.codecs.openai_chat.pieces import Pieces
-from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
+from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import Delta, NotAReply, TextDelta
 from holdfast.core.errors import ErrorInfo
 
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
-_ENOUGH = 9
-_WHOLE = (b"{", b"[", b"<")
 # An event of another name that is no JSON is a sign of life.
 _NAMES = (b"", b"message", b"error", b"completion", b"chunk")
-_BLANK = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"
 
 
 # The commonest chunk, and nothing else: every field that could mean more must be absent or empty
@@ -55,7 +50,6 @@ class _OnlyChoice(Struct, gc=False):
     finish_reason: None = None
     usage: None = None
     error: None = None
-    message: None = None
 
 
 class _TextChunk(Struct, gc=False):
@@ -83,17 +77,7 @@ class ChatDecoder:
             last event of a cut stream, or under a name of their own.
     """
 
-    __slots__ = (
-        "_body",
-        "_done",
-        "_limit",
-        "_pieces",
-        "_plain",
-        "_quick",
-        "_sse",
-        "_whole",
-        "bad_lines",
-    )
+    __slots__ = ("_body", "_done", "_pieces", "_quick", "_sse", "bad_lines")
 
     def __init__(
         self,
@@ -103,12 +87,10 @@ class ChatDecoder:
         limit: int = LARGEST_EVENT,
     ) -> None:
         self._pieces = Pieces(classify, provider)
-        self._limit = limit
-        self._plain = "event-stream" not in content_type.lower()
-        self._body = bytearray()
+        self._body = Body(limit, content_type)
         self._sse: SseDecoder | None = None
-        self._whole = False
         self._done = False
+        # The next chunk may be read by the short way.
         self._quick = False
         self.bad_lines = 0
 
@@ -119,15 +101,15 @@ class ChatDecoder:
 
     def feed(self, data: bytes) -> list[Delta]:
         """The deltas that these bytes complete."""
-        if self._sse is None or self._done:
-            return self._open(data)
         out: list[Delta] = []
-        try:
-            events = self._sse.feed(data)
-        except EventTooLargeError as error:
-            self._read(error.events, out)
-            self._refuse("event", f"more than {self._limit} bytes", out)
+        if self._done:
             return out
+        try:
+            # Once the body is known to be a stream, its reader is asked directly: this is the one
+            # path that a server pays for at each delta.
+            events = self._sse.feed(data) if self._sse is not None else self._body.feed(data)
+        except EventTooLargeError as error:
+            events = self._body.too_large(error)
         for name, payload in events:
             if self._quick and not name:
                 try:
@@ -139,6 +121,10 @@ class ChatDecoder:
                         out.append(TextDelta(text))
                     continue
             self._event(name, payload, out)
+        if self._sse is None:
+            self._sse = self._body.sse
+        if self._body.problem is not None:
+            self._refuse(self._body.problem, out)
         return out
 
     def close(self) -> list[Delta]:
@@ -146,39 +132,19 @@ class ChatDecoder:
         out: list[Delta] = []
         if self._done:
             return out
-        if self._sse is None:
-            out = self._open(b"", last=True)
-        if self._sse is not None:
-            self._close_stream(self._sse, out)
+        for name, payload in self._body.close():
+            self._event(name, payload, out, cut=True)
+        if self._body.sse is None:
+            value = self._body.value()
+            self._whole(value, out)
+        elif self._body.problem is None and self._pieces.untouched and self._body.sse.unknown:
+            self._body.problem = NotAReply(RESPONSE_OBJECT, "plain text")
+        if self._body.problem is not None:
+            self._refuse(self._body.problem, out)
         elif not self._done:
-            self._read_whole(bytes(self._body), out)
+            self._pieces.cut(out)
         self._done = True
         return out
-
-    def _open(self, data: bytes, *, last: bool = False) -> list[Delta]:
-        """Take bytes of a body that is whole, or of which it is not known yet what it is."""
-        body = self._body
-        if self._done:
-            return []
-        # Blanks before anything else are dropped at once, so that they are not searched again.
-        body += data if body else data.lstrip(_BLANK)
-        if not self._whole:
-            if len(body) < _ENOUGH and not last:
-                return []
-            head = bytes(body[:_ENOUGH]).removeprefix(_BOM).lstrip(_BLANK)
-            self._whole = not head.startswith(_FIELDS) and (self._plain or head[:1] in _WHOLE)
-            if not self._whole:
-                self._sse = SseDecoder(self._limit)
-                opening, self._body = bytes(body), bytearray()
-                return self.feed(opening)
-        out: list[Delta] = []
-        if len(body) > self._limit:
-            self._refuse(RESPONSE_OBJECT, f"more than {self._limit} bytes", out)
-        return out
-
-    def _read(self, events: list[SseEvent], out: list[Delta]) -> None:
-        for name, payload in events:
-            self._event(name, payload, out)
 
     def _event(self, name: bytes, payload: bytes, out: list[Delta], *, cut: bool = False) -> None:
         payload = payload.strip()
@@ -195,44 +161,22 @@ class ChatDecoder:
         elif self._pieces.finished or cut or name not in _NAMES:
             self.bad_lines += 1
         elif value is UNREADABLE:
-            self._refuse("JSON in every event", _looks_like(payload), out)
+            self._refuse(NotAReply("JSON in every event", "other text"), out)
         else:
-            self._refuse("chunk object", kind_of(value), out)
+            self._refuse(NotAReply("chunk object", kind_of(value)), out)
 
-    def _close_stream(self, sse: SseDecoder, out: list[Delta]) -> None:
-        for name, payload in sse.close():
-            self._event(name, payload, out, cut=True)
-        if self._done:
-            return
-        if self._pieces.untouched and sse.unknown:
-            self._refuse("event stream", "plain text", out)
-        else:
-            self._pieces.cut(out)
-
-    def _read_whole(self, body: bytes, out: list[Delta]) -> None:
-        value = read_json(body.removeprefix(_BOM))
+    def _whole(self, value: object, out: list[Delta]) -> None:
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
             # An error wrapped in an array is all that comes in this form.
-            value = value[0] if "error" in value[0] else value
+            if "error" not in value[0]:
+                return
+            value, self._body.problem = value[0], None
         if isinstance(value, dict):
-            self._pieces.take(value, out)
+            self._pieces.take(value, out, whole=True)
             self._pieces.end(out)
-        elif value is UNREADABLE:
-            self._refuse(RESPONSE_OBJECT, _looks_like(body), out)
-        else:
-            self._refuse(RESPONSE_OBJECT, kind_of(value), out)
+            self._done = True
 
-    def _refuse(self, expected: str, got: str, out: list[Delta]) -> None:
-        out.append(NotAReply(expected, got))
+    def _refuse(self, problem: NotAReply, out: list[Delta]) -> None:
+        if not self._done:
+            out.append(problem)
         self._done, self._quick = True, False
-        self._body.clear()
-
-
-def _looks_like(body: bytes) -> str:
-    """What a text that is no JSON seems to be; never a part of it, since that may hold secrets."""
-    first = body.removeprefix(_BOM).lstrip(_BLANK)[:1]
-    if not first:
-        return "empty body"
-    if first == b"<":
-        return "HTML page"
-    return "cut or malformed JSON" if first in _WHOLE else "plain text"

@@ -93,7 +93,7 @@ class HistoryEncoder:
                 wire = [{"role": "user", "content": _content(message.parts)}]
             case "assistant":
                 wire = [self._assistant(message)]
-            case "tool":
+            case _:
                 wire = self._results(message)
         return b",".join(to_json("parts", one) for one in wire)
 

@@ -29,7 +29,7 @@ from holdfast.core.deltas import (
     UsageSeen,
 )
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.messages import Opaque
+from holdfast.core.messages import FinishReason, Opaque
 
 _Object = dict[str, object]
 
@@ -72,8 +72,18 @@ class Pieces:
         """Whether a chunk of nothing but text needs nothing from here."""
         return self._started and not self.finished and not self._reasoning.pending
 
-    def take(self, chunk: _Object, out: list[Delta], *, failed: bool = False) -> None:
-        """One object of the body. `failed`: it came under the name of an error."""
+    def take(
+        self, chunk: _Object, out: list[Delta], *, failed: bool = False, whole: bool = False
+    ) -> None:
+        """One object of the body.
+
+        Args:
+            chunk: the object.
+            out: where the deltas go.
+            failed: it came under the name of an error.
+            whole: it is the whole body. Some providers send `delta` and `message` in both forms,
+                and in a stream the message repeats what was said before.
+        """
         if failed or _is_error(chunk):
             self._fail(chunk, out)
         choices = chunk.get("choices")
@@ -83,7 +93,7 @@ class Pieces:
             self._recognised = True
             self._start(chunk, bool(choices), out)
             for choice in choices or ():
-                self._choice(choice, out)
+                self._choice(choice, whole, out)
         else:
             out.append(NotAReply("choices list", kind_of(choices)))
             self._failed = True
@@ -131,15 +141,15 @@ class Pieces:
         if isinstance(usage, dict) and usage:
             out.append(UsageSeen(usage_of(usage)))
 
-    def _choice(self, choice: object, out: list[Delta]) -> None:
+    def _choice(self, choice: object, whole: bool, out: list[Delta]) -> None:
         if not isinstance(choice, dict):
             self._refuse("choice object", choice, out)
             return
         if choice.get("index") not in _FIRST:
             self.other_choices += 1
             return
-        whole = "delta" not in choice
-        message = choice.get("message") if whole else choice.get("delta")
+        whole = "message" in choice if whole else "delta" not in choice
+        message = choice.get("message" if whole else "delta")
         if whole and self._choice_seen and message is not None:
             # Two whole choices that both claim to be the first.
             self.other_choices += 1
@@ -160,6 +170,10 @@ class Pieces:
         if isinstance(finish, str) and finish:
             self._flush(out)
             self.finished = True
+            native = choice.get("native_finish_reason")
+            if isinstance(native, str) and finish_reason(native) is FinishReason.LENGTH:
+                # A gateway may call a reply that was cut inside a call a finished one.
+                finish = native
             out.append(Finished(finish_reason(finish), finish))
 
     def _message(self, message: _Object, whole: bool, out: list[Delta]) -> None:
@@ -169,8 +183,11 @@ class Pieces:
         content = message.get("content")
         if isinstance(content, str):
             self._say(content, out)
-        elif isinstance(content, list | dict):
-            self._content(content if isinstance(content, list) else [content], out)
+        elif isinstance(content, list):
+            self._content(content, out)
+        elif isinstance(content, dict):
+            # The shape that was asked for, not written as text.
+            self._say(json_text(content), out)
         elif content is not None:
             self._refuse("content text", content, out)
         if isinstance(refusal := message.get("refusal"), str) and refusal:
@@ -183,7 +200,7 @@ class Pieces:
     def _tool_calls(self, message: _Object, whole: bool, out: list[Delta]) -> None:
         calls = message.get("tool_calls")
         legacy = message.get("function_call")
-        if not calls and isinstance(legacy, dict):
+        if not calls and isinstance(legacy, dict) and any(legacy.values()):
             calls = [{"index": 0, "function": legacy}]
         if calls is None:
             return

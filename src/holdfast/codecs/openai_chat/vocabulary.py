@@ -25,6 +25,7 @@ _FINISH = {
     "function_call": FinishReason.TOOL_CALLS,
     "length": FinishReason.LENGTH,
     "max_tokens": FinishReason.LENGTH,
+    "max_output_tokens": FinishReason.LENGTH,
     "max_length": FinishReason.LENGTH,
     "model_length": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
