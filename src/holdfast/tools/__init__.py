@@ -1,5 +1,15 @@
 """What the model may call: the `@tool` decorator, its schema, the registry, and the invocation.
 
-This room must never decide whether a call is repeated and must not catch what a tool raises:
-it binds arguments, calls, and hands back a value or lets the exception through.
+This room must never decide whether a call is repeated, must never turn what a tool raised into text
+for the model, and must never run a call whose arguments are not whole and valid. Importing it loads
+neither pydantic nor asyncio: the first comes with the first tool, the second with `tools.invoke`.
 """
+
+from __future__ import annotations
+
+from holdfast.tools.context import ToolContext
+from holdfast.tools.failures import ToolError
+from holdfast.tools.registry import Registry
+from holdfast.tools.tool import Tool, as_tool, tool
+
+__all__ = ["Registry", "Tool", "ToolContext", "ToolError", "as_tool", "tool"]

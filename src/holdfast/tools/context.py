@@ -1,0 +1,61 @@
+"""What a tool may know about its own call, as a frozen record.
+
+A tool asks for it by annotating a parameter with `ToolContext`; the model never sees that
+parameter. This module must never give a tool a way to change the run that it is part of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    D = TypeVar("D", default=object)
+else:
+    # The default of a type variable is for type checkers; Python has it from 3.13.
+    from typing import TypeVar
+
+    D = TypeVar("D")
+
+
+class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
+    """The call that a tool is answering.
+
+    Args:
+        run_id: the run.
+        key: the effect's key in the run, such as `t1.i0.tool.2`.
+        call_id: the provider's id of the call; may be empty, and may repeat.
+        tool: the tool's name.
+        attempt: counted from 1; the same call may be tried again.
+        session: the session's name, or None.
+        deps: the object that was given to `agent.run(deps=...)`.
+        remaining: seconds until the run's deadline when the attempt began, or None.
+
+    >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay")
+    >>> context.idempotency_key
+    'r1:t1.i0.tool.0'
+    """
+
+    run_id: str
+    key: str
+    call_id: str = ""
+    tool: str = ""
+    attempt: int = 1
+    session: str | None = None
+    deps: D = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D is
+    remaining: float | None = None
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this call, also after a crash, and for no other call."""
+        return f"{self.run_id}:{self.key}"
+
+    def __repr__(self) -> str:
+        # Without `deps`: they hold clients and keys.
+        return (
+            f"ToolContext(run_id={self.run_id!r}, key={self.key!r}, tool={self.tool!r}, "
+            f"attempt={self.attempt})"
+        )

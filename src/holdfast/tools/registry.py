@@ -1,0 +1,87 @@
+"""The tools of one agent, by name. It must never change once it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.request import ToolSpec
+from holdfast.tools.tool import Tool, as_tool
+
+
+class Registry:
+    """Tools by name, checked when they are given and not when a model calls one.
+
+    Args:
+        tools: functions, or tools made by `@tool`.
+
+    Raises:
+        ConfigurationError: two tools of one name, or a tool that no model could call.
+
+    >>> def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> Registry([add]).names
+    ('add',)
+    """
+
+    __slots__ = ("_by_name", "specs")
+
+    def __init__(self, tools: Iterable[Callable[..., object] | Tool] = ()) -> None:
+        self._by_name: dict[str, Tool] = {}
+        for given in _checked_list(tools):
+            made = as_tool(given)
+            _check_bound(made)
+            if (other := self._by_name.get(made.name)) is not None:
+                raise ConfigurationError(
+                    "tools",
+                    f"two of them are named {made.name!r} ({_place(other)} and {_place(made)})",
+                    fix="Rename one with tool(name=...)",
+                )
+            self._by_name[made.name] = made
+        self.specs: tuple[ToolSpec, ...] = tuple(made.spec for made in self._by_name.values())
+        """What a provider is told: always the same object, so that it can be encoded once."""
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        return self._by_name.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order in which the tools were given."""
+        return tuple(self._by_name)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __repr__(self) -> str:
+        return f"Registry({', '.join(self._by_name)})"
+
+
+def _checked_list(
+    tools: object,
+) -> Iterable[Callable[..., object] | Tool]:
+    if isinstance(tools, Iterable) and not isinstance(tools, str | bytes):
+        found: Iterable[Callable[..., object] | Tool] = tools
+        return found
+    raise ConfigurationError(
+        "tools", f"must be a list of functions, got {type(tools).__name__}", fix="Write tools=[...]"
+    )
+
+
+def _check_bound(made: Tool) -> None:
+    if made.binds != "no":
+        raise ConfigurationError(
+            f"tool {made.name!r}",
+            "is a method without its object",
+            fix=f"Give the method of an object, such as `thing.{made.name}`",
+        )
+
+
+def _place(made: Tool) -> str:
+    return f"{made.__module__}.{getattr(made, '__qualname__', made.name)}"

@@ -1,0 +1,185 @@
+"""What a tool returned becomes what the model is shown, by one rule. The first line that holds:
+
+1. `str` is text as it is; `Text` and `Media` are parts as they are; None is "(no result)".
+2. `bytes` are an image when they begin as a PNG, JPEG, GIF or WebP does, text when they are UTF-8,
+   and base64 with a note otherwise.
+3. A list, tuple or generator of parts, strings and bytes, with at least one part or image among
+   them, is these in order. A generator is read up to 10,000 items.
+4. Everything else is JSON, as pydantic writes it: models, dataclasses, enums, dates, decimals, sets
+   (sorted where they can be), msgspec structs, and what has `tolist` (numpy). NaN and Infinity are
+   the strings "NaN" and "Infinity"; bytes inside are base64.
+
+The text of one result is cut at a limit, with a note that says how much is missing. What has no JSON
+form is a typed error, never a crash and never a `repr`, which may show secrets. Text that is no
+Unicode (lone surrogates) has these replaced, since it could be neither kept nor sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.core.messages import Media, Text
+
+RESULT_LIMIT = 100_000
+"""Characters of one result that the model is shown, when nobody says otherwise."""
+MOST_ITEMS = 10_000
+"""Items that are taken from a generator."""
+NO_RESULT = "(no result)"
+
+Content = tuple[Text | Media, ...]
+
+
+class ResultTypeError(TypeError):
+    """The tool ran, and returned something that has no form in which a model could read it."""
+
+
+def content_of(value: object, limit: int = RESULT_LIMIT) -> Content:
+    r"""What the model is shown for `value`.
+
+    Args:
+        value: what the tool returned.
+        limit: the most characters of text.
+
+    Raises:
+        ResultTypeError: it has no JSON form.
+
+    >>> content_of({"n": 1.5, "day": None})[0].text
+    '{"n":1.5,"day":null}'
+    >>> content_of("x" * 20, limit=8)[0].text
+    'xxxxxxxx\n[cut: 12 of 20 characters are not shown]'
+    """
+    if type(value) is str:
+        return (Text(cut(clean(value), limit)),)
+    if (part := _part(value)) is not None:
+        return _cut_parts((part,), limit)
+    if isinstance(value, list | tuple) and (parts := _parts(value)) is not None:
+        return _cut_parts(parts, limit)
+    return (Text(cut(_json(value), limit)),)
+
+
+def cut(text: str, limit: int) -> str:
+    """The first `limit` characters, and a note when that is not all."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[cut: {len(text) - limit:,} of {len(text):,} characters are not shown]"
+
+
+def clean(text: str) -> str:
+    """`text` without lone surrogates, which no UTF-8 can hold."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _part(value: object) -> Text | Media | None:
+    """A single part, for what is one by itself."""
+    if value is None:
+        return Text(NO_RESULT)
+    if isinstance(value, Media):
+        return value
+    if isinstance(value, Text):
+        cleaned = clean(value.text)
+        return value if cleaned is value.text else msgspec.structs.replace(value, text=cleaned)
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return Text(clean(str(value)))
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bytes(bytes(value))
+    return None
+
+
+def _bytes(data: bytes) -> Text | Media:
+    if (media_type := image_type(data)) is not None:
+        return Media(media_type, data=data)
+    try:
+        return Text(data.decode())
+    except UnicodeDecodeError:
+        encoded = base64.b64encode(data).decode()
+        return Text(f"(binary data, {len(data):,} bytes, as base64) {encoded}")
+
+
+def image_type(data: bytes) -> str | None:
+    """The media type of an image by its first bytes, or None.
+
+    >>> image_type(b"GIF89a...")
+    'image/gif'
+    """
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def _parts(values: Iterable[object]) -> Content | None:
+    """The parts of a list that is one of parts; None for a list of data."""
+    found: list[Text | Media] = []
+    shows_parts = False
+    for value in values:
+        if value is None or (part := _part(value)) is None:
+            return None
+        shows_parts = shows_parts or isinstance(value, Text) or isinstance(part, Media)
+        found.append(part)
+    return tuple(found) if shows_parts else None
+
+
+def _cut_parts(parts: Content, limit: int) -> Content:
+    """The limit counts over all texts of one result; media are not cut."""
+    kept: list[Text | Media] = []
+    for part in parts:
+        if isinstance(part, Text):
+            shown = cut(part.text, max(limit, 0))
+            limit -= len(part.text)
+            same = shown is part.text
+            kept.append(part if same else msgspec.structs.replace(part, text=shown))
+        else:
+            kept.append(part)
+    return tuple(kept)
+
+
+def _json(value: object) -> str:
+    # Loaded since the first tool was made.
+    from pydantic_core import to_json
+
+    try:
+        data = to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=_plain)
+    except Exception as error:  # noqa: BLE001  # REASON: serializers are the user's code
+        return _cleaned_json(value, error)
+    return data.decode()
+
+
+def _cleaned_json(value: object, error: Exception) -> str:
+    """Once more without lone surrogates, as in names of files; else the typed error."""
+    if "surrogates not allowed" in str(error):
+        from pydantic_core import to_jsonable_python
+
+        plain = to_jsonable_python(
+            value, inf_nan_mode="strings", bytes_mode="base64", fallback=_plain
+        )
+        return clean(msgspec.json.encode(plain).decode())
+    raise ResultTypeError(f"a result of type {type(value).__name__} has no JSON form") from error
+
+
+def _plain(value: object) -> object:
+    """What pydantic does not know, as something that it does."""
+    if isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value)
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if isinstance(value, range):
+        return list(value)
+    # numpy and its kin: scalars and arrays.
+    if callable(to_list := getattr(value, "tolist", None)) and not isinstance(value, type):
+        return to_list()
+    raise ResultTypeError(f"{type(value).__name__} has no JSON form")

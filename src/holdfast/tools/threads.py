@@ -1,0 +1,221 @@
+"""Threads for sync tools: daemon threads of our own, so that a stuck tool blocks nobody else.
+
+A caller that gives up (timeout, cancellation) is released at once. Python cannot stop the thread: it
+is *abandoned*, no longer counts towards the limit, can be seen in `abandoned`, and a warning is
+logged when it ends after all. Work that has not begun when its caller gives up is never begun. Work
+that nobody begins for some seconds, because tools are stuck and have no timeout, gets a thread
+above the limit, or is refused when there are too many: nothing waits for ever. Daemon threads do not
+hold up the end of the process. This module must never run a call twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+from time import monotonic
+from typing import Literal
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedError
+from holdfast.core.limits import check_count, check_seconds
+
+_log = logging.getLogger("holdfast.tools")
+
+THREADS = 64
+MOST_THREADS = 512
+PATIENCE = 5.0
+"""Seconds in the queue after which a thread above the limit is started."""
+_IDLE_SECONDS = 30.0
+
+
+class Work:
+    """One call on its way through a thread."""
+
+    __slots__ = ("_call", "_context", "_future", "_loop", "error", "name", "state", "value")
+
+    def __init__(self, name: str, call: Callable[[], object]) -> None:
+        self.name = name
+        self.state: Literal["waiting", "running", "done", "abandoned", "dropped"] = "waiting"
+        self.value: object = None
+        self.error: BaseException | None = None
+        self._call = call
+        self._context = contextvars.copy_context()
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[None] = self._loop.create_future()
+
+    def run(self) -> None:
+        """In the thread. An exception is kept as a value: a future takes no StopIteration."""
+        try:
+            self.value = self._context.run(self._call)
+        except BaseException as error:  # noqa: BLE001  # REASON: it is raised again in the caller's task
+            self.error = error
+
+    def tell(self) -> None:
+        """From the thread: wake the caller, if its loop still runs."""
+        try:
+            self._loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            _log.debug("the loop that waited for function %r has ended", self.name)
+
+    def _wake(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+    def refuse(self, why: str) -> None:
+        """On the loop: the work will never begin."""
+        info = ErrorInfo(
+            category=ErrorCategory.TRANSIENT,
+            landed=Landed.NO,
+            safe=f"Function '{self.name}' was not run: {why}.",
+            code="no_thread",
+        )
+        self.error = ToolFailedError(self.name, why, info=info)
+        self._wake()
+
+    async def wait(self) -> None:
+        """In the caller's task, until the work is done."""
+        await self._future
+
+
+class ToolThreads:
+    """A pool that grows by need and forgets threads that are stuck.
+
+    Args:
+        limit: tools that run at once, without the abandoned; others wait their turn.
+        most: threads of any kind, from which on new work is refused.
+        patience: seconds in the queue after which a thread above the limit is started.
+    """
+
+    def __init__(
+        self, limit: int = THREADS, *, most: int = MOST_THREADS, patience: float = PATIENCE
+    ) -> None:
+        check_count("threads.limit", limit, at_least=1)
+        check_count("threads.most", most, at_least=limit)
+        check_seconds("threads.patience", patience)
+        self._limit = limit
+        self._most = most
+        self._patience = patience
+        self._numbers = count(1)
+        self._start_empty()
+        # A child process has none of its parent's threads.
+        myself = weakref.WeakMethod(self._start_empty)
+        os.register_at_fork(after_in_child=lambda: (again := myself()) and again())
+
+    def _start_empty(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._waiting: deque[Work] = deque()
+        self._threads = 0
+        self._idle = 0
+        self._abandoned: dict[Work, float] = {}
+
+    @property
+    def abandoned(self) -> tuple[str, ...]:
+        """The names of the tools whose callers gave up and that still run, oldest first."""
+        with self._changed:
+            return tuple(work.name for work in self._abandoned)
+
+    async def run(self, work: Work) -> object:
+        """The value of `work`; raises what it raised.
+
+        Raises:
+            ToolFailedError: every thread is taken by a tool that does not end; nothing was run.
+        """
+        overdue = None
+        if not self._submit(work):
+            overdue = asyncio.get_running_loop().call_later(self._patience, self._grow, work)
+        try:
+            await work.wait()
+        except BaseException:
+            self._give_up(work)
+            raise
+        finally:
+            if overdue is not None:
+                overdue.cancel()
+        if work.error is not None:
+            raise work.error
+        return work.value
+
+    def _submit(self, work: Work) -> bool:
+        """Queue `work`; whether a thread will take it at once."""
+        with self._changed:
+            self._waiting.append(work)
+            if self._idle >= len(self._waiting):
+                self._changed.notify()
+                return True
+            if self._threads < self._limit:
+                self._start_thread()
+                return True
+            return False
+
+    def _grow(self, work: Work) -> None:
+        """Nobody has begun `work` for a while."""
+        with self._changed:
+            if work.state != "waiting":
+                return
+            if self._threads + len(self._abandoned) < self._most:
+                self._start_thread()
+                return
+            self._waiting.remove(work)
+            work.state = "dropped"
+        work.refuse(f"all {self._most} threads are taken by tools that do not end")
+
+    def _give_up(self, work: Work) -> None:
+        """The caller of `work` goes on without it."""
+        with self._changed:
+            if work.state == "waiting":
+                self._waiting.remove(work)
+                work.state = "dropped"
+            elif work.state == "running":
+                work.state = "abandoned"
+                self._abandoned[work] = monotonic()
+                self._threads -= 1
+                if len(self._waiting) > self._idle and self._threads < self._limit:
+                    self._start_thread()
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        threading.Thread(
+            target=self._serve, name=f"holdfast-tool-{next(self._numbers)}", daemon=True
+        ).start()
+
+    def _serve(self) -> None:
+        while (work := self._next()) is not None:
+            work.run()
+            if self._finish(work):
+                return
+            work.tell()
+            del work
+
+    def _next(self) -> Work | None:
+        """The next work; None when there was none for a while, and the thread should end."""
+        with self._changed:
+            self._idle += 1
+            found = self._changed.wait_for(lambda: bool(self._waiting), _IDLE_SECONDS)
+            self._idle -= 1
+            if not found:
+                self._threads -= 1
+                return None
+            work = self._waiting.popleft()
+            work.state = "running"
+            return work
+
+    def _finish(self, work: Work) -> bool:
+        """Whether the thread was given up meanwhile, and another has its place."""
+        with self._changed:
+            since = self._abandoned.pop(work, None)
+            if since is None:
+                work.state = "done"
+                return False
+        _log.warning(
+            "function %r ended %.1f seconds after its caller gave it up%s",
+            work.name,
+            monotonic() - since,
+            f", with {type(work.error).__name__}" if work.error is not None else "",
+        )
+        return True

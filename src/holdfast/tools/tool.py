@@ -1,0 +1,349 @@
+"""The `@tool` decorator and the `Tool` it makes: a function that the model may call.
+
+A tool stays callable as the function it was. Its schema is made when it is declared, or, when a
+type that it names is not defined yet, when the registry takes it. This module must never run a
+tool on behalf of a model; that is `tools.invoke`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from types import MethodType
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, overload
+
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_count, check_seconds
+from holdfast.core.request import ToolSpec
+
+if TYPE_CHECKING:
+    from typing import Concatenate
+
+    from typing_extensions import ParamSpec
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    from holdfast.tools.schema import Signature
+
+    P = ParamSpec("P", default=...)
+    R = DefaultTypeVar("R", default=object)
+    Rest = ParamSpec("Rest")
+else:
+    # Defaults of type variables are for type checkers; Python has them from 3.13.
+    from typing import ParamSpec
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+S = TypeVar("S")
+
+ToolEffect = Literal["read", "idempotent", "write"]
+"""What running a tool twice does: nothing, nothing more than once, or something twice."""
+
+Kind = Literal["coroutine", "async_generator", "sync"]
+Binds = Literal["no", "instance", "class"]
+
+NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What every provider takes as the name of a tool."""
+
+
+class _Compiled:
+    """What is made from a tool's signature once, and shared by all its bound copies."""
+
+    __slots__ = ("signature", "spec")
+
+    def __init__(self) -> None:
+        self.signature: Signature | None = None
+        self.spec: ToolSpec | None = None
+
+
+class Tool(Generic[P, R]):
+    """A function that the model may call; made by `@tool` or `as_tool`, frozen, and still callable.
+
+    Args:
+        function: what is called.
+        name: as the model sees it.
+        description: as the model sees it.
+        effect: what running it twice would do; None when nobody said.
+        timeout: seconds for one attempt; None leaves it to the agent's error handling.
+        result_limit: the most characters of a result that the model is shown; None for the default.
+    """
+
+    function: Callable[P, R]
+    name: str
+    effect: ToolEffect | None
+    timeout: float | None
+    result_limit: int | None
+    kind: Kind
+    binds: Binds
+    _description: str | None
+    _compiled: _Compiled
+
+    def __init__(self, function: Callable[P, R], settings: Settings) -> None:
+        binds = _binds(function)
+        if isinstance(function, classmethod | staticmethod):
+            function = function.__func__
+        name = settings.name if settings.name is not None else _own_name(function)
+        self.__dict__.update(
+            function=function,
+            name=_checked_name(name),
+            effect=settings.effect,
+            timeout=settings.timeout,
+            result_limit=settings.result_limit,
+            kind=_kind(function),
+            binds=binds,
+            _description=settings.description,
+            _compiled=_Compiled(),
+            __name__=getattr(function, "__name__", name),
+            __qualname__=getattr(function, "__qualname__", name),
+            __module__=getattr(function, "__module__", None),
+            __doc__=getattr(function, "__doc__", None),
+            __wrapped__=function,
+        )
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it runs on the event loop; a tool that does not runs in a thread."""
+        return self.kind != "sync"
+
+    @property
+    def signature(self) -> Signature:
+        """The compiled arguments. Raises ConfigurationError that names the argument at fault."""
+        compiled = self._compiled
+        if compiled.signature is None:
+            # pydantic is heavy, and needed from here on.
+            from holdfast.tools.schema import compile_signature
+
+            compiled.signature = compile_signature(
+                self.function, self.name, skip_first=self.binds != "no"
+            )
+        return compiled.signature
+
+    def compile_now_if_possible(self) -> None:
+        """Compile the signature where the tool is declared, so that an error points there.
+
+        A type that is defined further down, or local to a function, cannot be found yet; then the
+        registry compiles. Raises ConfigurationError for every other fault.
+        """
+        from holdfast.tools.annotations import UndefinedNameError
+
+        with contextlib.suppress(UndefinedNameError):
+            _ = self.signature
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a provider is told: always the same object. Raises as `signature` does."""
+        compiled = self._compiled
+        if compiled.spec is None:
+            compiled.spec = ToolSpec(self.name, self.description, self.signature.schema)
+        return compiled.spec
+
+    @property
+    def description(self) -> str:
+        """What the model reads about it: as given, or the docstring without its sections."""
+        return self.signature.description if self._description is None else self._description
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself, with no validation, as if it had never been decorated."""
+        return self.function(*args, **kwargs)
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Tool[P, R]: ...
+    @overload
+    def __get__(
+        self: Tool[Concatenate[S, Rest], R], instance: S, owner: type | None = None
+    ) -> Tool[Rest, R]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., R]:
+        to = owner if self.binds == "class" else instance
+        if to is None or self.binds == "no":
+            return self
+        function = MethodType(self.function, to)
+        other: Tool[..., R] = Tool.__new__(Tool)
+        other.__dict__.update(self.__dict__, function=function, binds="no", __wrapped__=function)
+        return other
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Tool is frozen: make another with tool(function, {name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Tool is frozen: {name!r} stays")
+
+    def __repr__(self) -> str:
+        known = [repr(self.name)]
+        if self.effect is not None:
+            known.append(f"effect={self.effect!r}")
+        if self.timeout is not None:
+            known.append(f"timeout={self.timeout}")
+        return f"Tool({', '.join(known)})"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """The keywords of `@tool`, checked."""
+
+    name: str | None = None
+    description: str | None = None
+    effect: ToolEffect | None = None
+    timeout: float | None = None
+    result_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        for argument in ("name", "description"):
+            value = getattr(self, argument)
+            if value is not None and not isinstance(value, str):
+                raise ConfigurationError(
+                    f"tool.{argument}", f"must be a string, got {type(value).__name__}"
+                )
+        if self.effect not in (None, "read", "idempotent", "write"):
+            raise ConfigurationError(
+                "tool.effect",
+                f"must be 'read', 'idempotent', 'write' or None, got {self.effect!r}",
+            )
+        check_seconds("tool.timeout", self.timeout)
+        check_count("tool.result_limit", self.result_limit, at_least=1)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: ToolEffect | None = None,
+    timeout: float | None = None,
+    result_limit: int | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: ToolEffect | None = None,
+    timeout: float | None = None,
+    result_limit: int | None = None,
+) -> object:
+    """Make a function one that the model may call; it stays callable as it was.
+
+    Args:
+        function: sync or async; a method, a callable object or a `functools.partial` too.
+        name: as the model sees it; the function's own name when absent.
+        description: as the model sees it; the docstring when absent.
+        effect: "read" (changes nothing), "idempotent" (twice is as once) or "write". A write
+            whose outcome is unknown is never repeated silently.
+        timeout: seconds for one attempt; None leaves it to the agent's error handling.
+        result_limit: the most characters of a result that the model is shown.
+
+    Raises:
+        ConfigurationError: an argument has no annotation, or a type that JSON cannot express.
+
+    >>> @tool(effect="read", timeout=10)
+    ... def weather(city: str, days: int = 1) -> str:
+    ...     'The weather in a city.'
+    ...     return f"{city}: sun for {days} days"
+    >>> weather("Porto")
+    'Porto: sun for 1 days'
+    >>> weather.name, weather.description, weather.spec.schema["required"]
+    ('weather', 'The weather in a city.', ['city'])
+    """
+    settings = Settings(
+        name=name,
+        description=description,
+        effect=effect,
+        timeout=timeout,
+        result_limit=result_limit,
+    )
+    if function is not None:
+        return _make(function, settings)
+    return functools.partial(_make, settings=settings)
+
+
+def as_tool(function: Callable[P, R] | Tool[P, R]) -> Tool[P, R]:
+    """A tool as it is, or a plain function made one with nothing declared about it.
+
+    >>> def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> as_tool(add).name
+    'add'
+    """
+    if isinstance(function, Tool):
+        return function
+    # A classmethod around a Tool, from Python 3.13 on, is a bound method whose function is the Tool.
+    if isinstance(function, MethodType) and isinstance(function.__func__, Tool):
+        return cast("Tool[P, R]", function.__func__.__get__(function.__self__))
+    return _make(function, Settings())
+
+
+def _make(function: Callable[P, R], settings: Settings) -> Tool[P, R]:
+    if isinstance(function, Tool):
+        function = function.function
+    _check_function(function)
+    made = Tool(function, settings)
+    made.compile_now_if_possible()
+    return made
+
+
+def _check_function(function: object) -> None:
+    """A class would be called too, but nobody means that; a classmethod alone is not callable."""
+    if isinstance(function, type):
+        shown = f"the class {function.__name__}"
+    elif callable(function) or isinstance(function, classmethod):
+        return
+    else:
+        shown = type(function).__name__
+    raise ConfigurationError(
+        "tool",
+        f"must be a function, got {shown}",
+        fix="Give a function, a method or an object with __call__",
+    )
+
+
+def _own_name(function: object) -> str:
+    """The function's name; a partial has that of its function, an object that of its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _checked_name(name: str) -> str:
+    if NAME_PATTERN.fullmatch(name):
+        return name
+    problem = (
+        "a lambda has no name"
+        if name == "<lambda>"
+        else f"{name!r} is refused by providers: 1 to 64 letters, digits, '_' and '-' are allowed"
+    )
+    raise ConfigurationError("tool.name", problem, fix="Name it with tool(name=...)")
+
+
+def _binds(function: object) -> Binds:
+    """Whether `function` still lacks its `self` or `cls`, as one in a class body does."""
+    if isinstance(function, classmethod):
+        return "class"
+    if not inspect.isfunction(function):
+        return "no"
+    outer = function.__qualname__.rpartition(".")[0]
+    code = function.__code__
+    if not outer or outer.endswith("<locals>") or not code.co_argcount:
+        return "no"
+    first = code.co_varnames[0]
+    lacks = first in {"self", "cls"} or first not in function.__annotations__
+    return "instance" if lacks else "no"
+
+
+def _kind(function: object) -> Kind:
+    while isinstance(function, functools.partial):
+        function = function.func
+    candidates = [function]
+    if not inspect.isroutine(function):
+        candidates.append(type(function).__call__)
+    for candidate in candidates:
+        if inspect.iscoroutinefunction(candidate):
+            return "coroutine"
+        if inspect.isasyncgenfunction(candidate):
+            return "async_generator"
+    return "sync"

@@ -1,0 +1,145 @@
+"""Says in words what a JSON Schema wants at one place, for a model that got it wrong.
+
+Only the schema's own words are used, and what the model wrote itself. This module must never see an
+exception, and its text is the same for the same input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+Node: TypeAlias = Mapping[str, object]
+Path: TypeAlias = Sequence[str | int]
+
+_LONGEST_QUOTE = 80
+_MOST_CHOICES = 20
+_PLURALS = {"string": "strings", "integer": "integers", "number": "numbers", "object": "objects"}
+_PLURALS |= {"array": "arrays", "boolean": "booleans", "null": "nulls"}
+_LIMITS = (
+    ("minimum", "at least {}"),
+    ("exclusiveMinimum", "more than {}"),
+    ("maximum", "at most {}"),
+    ("exclusiveMaximum", "less than {}"),
+    ("multipleOf", "a multiple of {}"),
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("minItems", "at least {} items"),
+    ("maxItems", "at most {} items"),
+    ("pattern", "matching {}"),
+)
+
+
+def quote(value: object) -> str:
+    """What the model wrote, as JSON on one line, cut to 80 characters.
+
+    >>> quote({"a": "x" * 100})
+    '{"a":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... [cut]'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "... [cut]"
+
+
+def show_path(path: Path) -> str:
+    """`trip.stops[2].city`
+
+    >>> show_path(["trip", "stops", 2, "city"])
+    'trip.stops[2].city'
+    """
+    shown = ""
+    for place in path:
+        if isinstance(place, int):
+            shown += f"[{place}]"
+        else:
+            shown += f".{place}" if shown else place
+    return shown or "the arguments"
+
+
+def wanted(root: Node, path: Path) -> str:
+    """What `root` wants at `path`, in words; "" when it says nothing about that place.
+
+    >>> schema = {"properties": {"n": {"type": "array", "items": {"type": "integer", "minimum": 1}}}}
+    >>> wanted(schema, ["n"]), wanted(schema, ["n", 0])
+    ('array of integers', 'integer, at least 1')
+    """
+    found = [root]
+    for place in path:
+        found = [inner for node in found for inner in _inside(root, node, place)]
+    words = dict.fromkeys(word for node in found for word in _words(root, node))
+    return " or ".join(words)
+
+
+def known_names(root: Node, path: Path) -> list[str]:
+    """The names that an object at `path` may have, in the schema's order."""
+    found = [root]
+    for place in path:
+        found = [inner for node in found for inner in _inside(root, node, place)]
+    names: dict[str, None] = {}
+    for node in found:
+        for option in _options(root, node):
+            names.update(dict.fromkeys(_mapping(option.get("properties"))))
+    return list(names)
+
+
+def _mapping(value: object) -> Node:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _options(root: Node, node: Node, depth: int = 0) -> list[Node]:
+    """The node itself, with references followed and alternatives spread out."""
+    if depth > 10:
+        return []
+    reference = node.get("$ref")
+    if isinstance(reference, str):
+        target = _mapping(root.get("$defs")).get(reference.rpartition("/")[2])
+        return _options(root, _mapping(target), depth + 1)
+    for key in ("anyOf", "oneOf", "allOf"):
+        several = node.get(key)
+        if isinstance(several, list):
+            return [
+                option for one in several for option in _options(root, _mapping(one), depth + 1)
+            ]
+    return [node]
+
+
+def _inside(root: Node, node: Node, place: str | int) -> list[Node]:
+    found = []
+    for option in _options(root, node):
+        if isinstance(place, str):
+            inner = _mapping(option.get("properties")).get(
+                place, option.get("additionalProperties")
+            )
+        else:
+            prefix = option.get("prefixItems")
+            if isinstance(prefix, list) and place < len(prefix):
+                inner = prefix[place]
+            else:
+                inner = option.get("items")
+        if isinstance(inner, Mapping):
+            found.append(inner)
+    return found
+
+
+def _words(root: Node, node: Node) -> list[str]:
+    return [word for option in _options(root, node) if (word := _word(root, option))]
+
+
+def _word(root: Node, node: Node) -> str:
+    if "const" in node:
+        return quote(node["const"])
+    choices = node.get("enum")
+    if isinstance(choices, list):
+        shown = ", ".join(quote(choice) for choice in choices[:_MOST_CHOICES])
+        more = f" and {len(choices) - _MOST_CHOICES} more" if len(choices) > _MOST_CHOICES else ""
+        return f"one of {shown}{more}" if len(choices) > 1 else shown
+    kind = node.get("type")
+    if not isinstance(kind, str):
+        return ""
+    words = kind
+    if kind == "array" and (items := _words(root, _mapping(node.get("items")))):
+        words = f"array of {' or '.join(_PLURALS.get(item, item) for item in items)}"
+    elif isinstance(form := node.get("format"), str):
+        words = f"{kind} ({form})"
+    limits = [text.format(node[key]) for key, text in _LIMITS if key in node]
+    return ", ".join([words, *limits])
