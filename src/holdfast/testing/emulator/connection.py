@@ -37,19 +37,20 @@ class Connection(asyncio.Protocol):
     """Serves one request after the other.
 
     Args:
-        number: of this connection, from 1.
         serve: answers one request by the methods of this object.
+        made: called when the connection stands; says its number, from 1.
         over: called when the connection is lost.
     """
 
     def __init__(
         self,
-        number: int,
         serve: Callable[[Connection, RawRequest], Awaitable[None]],
+        made: Callable[[Connection], int],
         over: Callable[[Connection], None],
     ) -> None:
-        self.number = number
+        self.number = 0
         self._serve = serve
+        self._made = made
         self._over = over
         self._input = bytearray()
         self._task: asyncio.Task[None] | None = None
@@ -65,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
+        self.number = self._made(self)
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request."""

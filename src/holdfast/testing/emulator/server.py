@@ -169,10 +169,12 @@ class Emulator:
 
     def _connected(self) -> Connection:
         assert self._service is not None  # noqa: S101  # set before the server listens
-        self._opened += 1
-        connection = Connection(self._opened, self._service.serve, self._connections.discard)
+        return Connection(self._service.serve, self._made, self._connections.discard)
+
+    def _made(self, connection: Connection) -> int:
         self._connections.add(connection)
-        return connection
+        self._opened += 1
+        return self._opened
 
 
 class _Thread:

@@ -1,0 +1,238 @@
+"""The four timeouts, over real connections; and that the watchdog needs one timer for a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tests.transport.raw import Client, RawServer, Serve, fails, fetch
+
+from holdfast.core.errors import ErrorCategory, Landed, TransportError
+from holdfast.transport.http import HttpTransport
+from holdfast.transport.port import HttpRequest, Timeouts
+from holdfast.transport.watchdog import Watchdog
+
+Start = Callable[[Serve], Awaitable[RawServer]]
+SHORT = Timeouts(connect=2, first_byte=0.3, between_chunks=0.3, total=5)
+
+
+async def silent(client: Client) -> None:
+    await client.request()
+    await client.reader.read()
+
+
+async def test_no_headers(transport: HttpTransport, raw: Start) -> None:
+    error = await fails(transport, (await raw(silent)).url, SHORT)
+    assert error.info.code == "first_byte_timeout"
+    assert error.info.category is ErrorCategory.TIMEOUT
+    assert error.info.landed is Landed.UNKNOWN
+    assert "0.3 s" in error.info.safe
+    assert "timeouts.first_byte" in error.info.safe
+
+
+async def test_headers_and_no_body(transport: HttpTransport, raw: Start) -> None:
+    async def serve(client: Client) -> None:
+        await client.request()
+        await client.chunked()
+        await client.reader.read()
+
+    assert (await fails(transport, (await raw(serve)).url, SHORT)).info.code == "first_byte_timeout"
+
+
+async def test_silence_between_chunks(transport: HttpTransport, raw: Start) -> None:
+    async def serve(client: Client) -> None:
+        await client.request()
+        await client.chunked()
+        await client.chunk(b"data: 1\n\n")
+        await client.reader.read()
+
+    error = await fails(transport, (await raw(serve)).url, SHORT)
+    assert error.info.code == "stalled"
+    assert error.info.category is ErrorCategory.TIMEOUT
+
+
+async def drip(client: Client, piece: bytes, kind: bytes = b"text/event-stream") -> None:
+    await client.request()
+    await client.chunked(kind)
+    for _ in range(20):
+        await client.chunk(piece)
+        await asyncio.sleep(0.05)
+    await client.send(b"0\r\n\r\n")
+
+
+async def test_comments_alone_do_not_keep_a_stream_alive(
+    transport: HttpTransport, raw: Start
+) -> None:
+    server = await raw(lambda client: drip(client, b": keep-alive\n\n"))
+    assert (await fails(transport, server.url, SHORT)).info.code == "stalled"
+
+
+async def test_white_space_alone_does_not_keep_a_body_alive(
+    transport: HttpTransport, raw: Start
+) -> None:
+    server = await raw(lambda client: drip(client, b"\n", b"application/json"))
+    assert (await fails(transport, server.url, SHORT)).info.code == "stalled"
+
+
+async def test_a_slow_drip_of_content_is_fine(transport: HttpTransport, raw: Start) -> None:
+    server = await raw(lambda client: drip(client, b"data: 1\n\n"))
+    pieces = []
+    async with transport.send(HttpRequest("POST", server.url), SHORT) as response:
+        while piece := await response.read():
+            response.content_seen()
+            pieces.append(piece)
+    assert b"".join(pieces) == b"data: 1\n\n" * 20
+
+
+async def test_a_slow_body_that_is_no_stream_needs_no_help(
+    transport: HttpTransport, raw: Start
+) -> None:
+    server = await raw(lambda client: drip(client, b"x", b"application/json"))
+    assert await fetch(transport, server.url, timeouts=SHORT) == b"x" * 20
+
+
+async def test_the_total_ends_even_a_stream_that_is_alive(
+    transport: HttpTransport, raw: Start
+) -> None:
+    server = await raw(lambda client: drip(client, b"x", b"application/json"))
+    limits = Timeouts(first_byte=2, between_chunks=2, total=0.3)
+    error = await fails(transport, server.url, limits)
+    assert error.info.code == "total_timeout"
+    assert error.info.category is ErrorCategory.TIMEOUT
+
+
+async def test_a_slow_reader_is_not_a_slow_server(transport: HttpTransport, raw: Start) -> None:
+    go_on = asyncio.Event()
+
+    async def serve(client: Client) -> None:
+        await client.request()
+        await client.chunked()
+        await client.chunk(b"data: 1\n\n")
+        await go_on.wait()
+        await client.chunk(b"data: 2\n\n")
+        await client.send(b"0\r\n\r\n")
+
+    server = await raw(serve)
+    async with transport.send(HttpRequest("POST", server.url), SHORT) as response:
+        assert await response.read() == b"data: 1\n\n"
+        response.content_seen()
+        await asyncio.sleep(0.5)
+        asyncio.get_running_loop().call_later(0.1, go_on.set)
+        assert await response.read() == b"data: 2\n\n"
+        assert await response.read() == b""
+
+
+async def test_a_body_without_length_that_the_watchdog_cut_does_not_look_whole(
+    transport: HttpTransport, raw: Start
+) -> None:
+    async def serve(client: Client) -> None:
+        await client.request()
+        await client.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhalf")
+        await client.reader.read()
+
+    server = await raw(serve)
+    async with transport.send(HttpRequest("POST", server.url), SHORT) as response:
+        assert await response.read() == b"half"
+        with pytest.raises(TransportError) as caught:
+            await response.read()
+    assert caught.value.info.code == "stalled"
+
+
+async def test_a_timeout_closes_the_connection(transport: HttpTransport, raw: Start) -> None:
+    gone = asyncio.Event()
+
+    async def serve(client: Client) -> None:
+        await silent(client)
+        gone.set()
+
+    await fails(transport, (await raw(serve)).url, SHORT)
+    await asyncio.wait_for(gone.wait(), 5)
+
+
+async def test_no_connection_in_time_did_not_land() -> None:
+    # Two connections are let in by the backlog of one, and the third gets no answer.
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        crowd = [socket.socket() for _ in range(4)]
+        for one in crowd:
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        transport = HttpTransport()
+        error = await fails(transport, f"http://127.0.0.1:{port}/", Timeouts(connect=0.2))
+        await transport.aclose()
+        for one in crowd:
+            one.close()
+    assert error.info.code == "connect_timeout"
+    assert error.info.category is ErrorCategory.TIMEOUT
+    assert error.info.landed is Landed.NO
+    assert "timeouts.connect" in error.info.safe
+
+
+async def test_waiting_for_a_free_connection_is_connecting(raw: Start) -> None:
+    transport = HttpTransport(connections=1)
+    server = await raw(silent)
+    first = asyncio.create_task(fails(transport, server.url, Timeouts(first_byte=1)))
+    while not server.connections:
+        await asyncio.sleep(0.01)
+    error = await fails(transport, server.url, Timeouts(connect=0.2))
+    assert error.info.code == "connect_timeout"
+    assert error.info.landed is Landed.NO
+    assert (await first).info.code == "first_byte_timeout"
+    await transport.aclose()
+
+
+async def test_no_limits_at_all(transport: HttpTransport, raw: Start) -> None:
+    server = await raw(lambda client: drip(client, b"x"))
+    limits = Timeouts(connect=None, first_byte=None, between_chunks=None, total=None)
+    assert await fetch(transport, server.url, timeouts=limits) == b"x" * 20
+
+
+class CountingLoop:
+    """Counts timers, and lets the test say what time it is."""
+
+    def __init__(self) -> None:
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.now = 100.0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        self.timers.append((when, callback))
+        return asyncio.TimerHandle(when, callback, (), asyncio.get_running_loop())
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        due = [timer for timer in self.timers if timer[0] <= self.now]
+        self.timers = [timer for timer in self.timers if timer[0] > self.now]
+        for _, callback in due:
+            callback()
+
+
+async def test_a_thousand_pieces_need_one_timer() -> None:
+    loop = CountingLoop()
+    watch = Watchdog(loop, Timeouts())  # type: ignore[arg-type]
+    watch.start(lambda: True)
+    watch.body_began()
+    for _ in range(1000):
+        watch.enter()
+        loop.now += 0.01
+        watch.leave()
+        watch.content_seen()
+    assert len(loop.timers) == 1
+    loop.pass_time(59)
+    assert len(loop.timers) == 1
+    assert not watch.expired
+
+
+async def test_a_response_that_is_whole_cannot_expire() -> None:
+    loop = CountingLoop()
+    watch = Watchdog(loop, Timeouts())  # type: ignore[arg-type]
+    watch.start(lambda: False)  # The connection went back to the pool.
+    loop.pass_time(1000)
+    assert not watch.expired
