@@ -8,13 +8,29 @@ fragment would cost more than linear time.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from holdfast.codecs.json_text import json_text
-from holdfast.core.deltas import ToolCallDelta
+from holdfast.core.deltas import Delta, ToolCallDelta
 
 _KNOWN = frozenset({"index", "id", "type", "function"})
 _PLAIN = (None, "", "function")
+
+
+class _Arguments(Struct, gc=False, forbid_unknown_fields=True):
+    arguments: str
+    name: Literal[""] | None = None
+
+
+class Fragment(Struct, gc=False, forbid_unknown_fields=True):
+    """An entry that can only be more of a call that has begun; no other entry decodes to it."""
+
+    index: int
+    function: _Arguments
+    id: Literal[""] | None = None
+    type: Literal["function", ""] | None = None
 
 
 class _Call(Struct):
@@ -38,6 +54,16 @@ class CallTracker:
     def open_list(self) -> None:
         """A new `tool_calls` list begins: two entries of one list are two calls."""
         self._touched.clear()
+
+    def more(self, fragments: list[Fragment]) -> list[Delta] | None:
+        """Fragments as deltas; None when one of them belongs to no call that has begun."""
+        deltas: list[Delta] = []
+        for fragment in fragments:
+            call = self._by_index.get(fragment.index)
+            if call is None:
+                return None
+            deltas.append(ToolCallDelta(call.number, arguments=fragment.function.arguments))
+        return deltas
 
     def take(self, entry: dict[str, object], *, distinct: bool) -> ToolCallDelta:
         """One entry of `tool_calls` as a delta.

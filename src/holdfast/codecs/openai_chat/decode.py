@@ -14,29 +14,30 @@ from msgspec import Struct
 
 from holdfast.codecs.body import Body
 from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
+from holdfast.codecs.openai_chat.calls import Fragment
 from holdfast.codecs.openai_chat.pieces import Pieces
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
-from holdfast.core.deltas import Delta, NotAReply, TextDelta
+from holdfast.core.deltas import Delta, NotAReply, ReasoningDelta, TextDelta
 from holdfast.core.errors import ErrorInfo
 
 # An event of another name that is no JSON is a sign of life.
 _NAMES = (b"", b"message", b"error", b"completion", b"chunk")
 
 
-# The commonest chunk, and nothing else: every field that could mean more must be absent or empty
-# here, so that any other chunk fails to fit and is read with care by `Pieces`.
-class _TextOnly(Struct, gc=False):
-    content: str
-    reasoning_content: None = None
-    reasoning: None = None
+# The commonest chunks, and nothing else: a field that could mean more must be absent or empty here,
+# so that any other chunk does not fit, and is read with care by `Pieces`.
+class _Plain(Struct, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[Fragment] | None = None
     reasoning_text: None = None
     reasoning_details: tuple[()] | None = None
     reasoning_opaque: None = None
     reasoning_signature: None = None
     reasoning_id: None = None
     thought_signature: None = None
-    tool_calls: tuple[()] | None = None
     function_call: None = None
     refusal: None = None
     audio: None = None
@@ -45,14 +46,14 @@ class _TextOnly(Struct, gc=False):
 
 
 class _OnlyChoice(Struct, gc=False):
-    delta: _TextOnly
+    delta: _Plain
     index: Literal[0] = 0
     finish_reason: None = None
     usage: None = None
     error: None = None
 
 
-class _TextChunk(Struct, gc=False):
+class _PlainChunk(Struct, gc=False):
     choices: tuple[_OnlyChoice]
     usage: None = None
     error: None = None
@@ -60,7 +61,7 @@ class _TextChunk(Struct, gc=False):
     object: Literal["chat.completion.chunk", "", "chat.completion"] | None = None
 
 
-_read_text_chunk = msgspec.json.Decoder(_TextChunk).decode
+_read_plain = msgspec.json.Decoder(_PlainChunk).decode
 
 
 class ChatDecoder:
@@ -111,16 +112,8 @@ class ChatDecoder:
         except EventTooLargeError as error:
             events = self._body.too_large(error)
         for name, payload in events:
-            if self._quick and not name:
-                try:
-                    chunk = _read_text_chunk(payload)
-                except (ValueError, RecursionError):
-                    pass
-                else:
-                    if text := chunk.choices[0].delta.content:
-                        out.append(TextDelta(text))
-                    continue
-            self._event(name, payload, out)
+            if not self._quick or name or not self._read_plain(payload, out):
+                self._event(name, payload, out)
         if self._sse is None:
             self._sse = self._body.sse
         if self._body.problem is not None:
@@ -146,6 +139,23 @@ class ChatDecoder:
         self._done = True
         return out
 
+    def _read_plain(self, payload: bytes, out: list[Delta]) -> bool:
+        """Read a chunk of text, reasoning or arguments; False when it is not just that."""
+        try:
+            plain = _read_plain(payload).choices[0].delta
+        except (ValueError, RecursionError):
+            return False
+        text, told = plain.content, plain.reasoning_content or plain.reasoning
+        if plain.tool_calls is None:
+            if told:
+                out.append(ReasoningDelta(told))
+            if text:
+                out.append(TextDelta(text))
+            return True
+        more = None if text or told else self._pieces.calls.more(plain.tool_calls)
+        out += more or ()
+        return more is not None
+
     def _event(self, name: bytes, payload: bytes, out: list[Delta], *, cut: bool = False) -> None:
         payload = payload.strip()
         if self._done or not payload:
@@ -157,7 +167,7 @@ class ChatDecoder:
         value = read_json(payload)
         if isinstance(value, dict):
             self._pieces.take(value, out, failed=name == b"error")
-            self._quick = self._pieces.plain_text_next
+            self._quick = self._pieces.at_rest
         elif self._pieces.finished or cut or name not in _NAMES:
             self.bad_lines += 1
         elif value is UNREADABLE:

@@ -38,19 +38,20 @@ class Pieces:
     """Reads the objects of one reply in order.
 
     Attributes:
+        calls: tells the tool calls of this reply apart.
         finished: a finish reason has come.
         other_choices: pieces of choices other than the first, dropped.
     """
 
     __slots__ = (
-        "_audio", "_calls", "_choice_seen", "_classify", "_failed", "_message_seen", "_provider",
-        "_reasoning", "_recognised", "_started", "_strange", "finished", "other_choices",
+        "_audio", "_choice_seen", "_classify", "_failed", "_message_seen", "_provider",
+        "_reasoning", "_recognised", "_started", "_strange", "calls", "finished", "other_choices",
     )  # fmt: skip
 
     def __init__(self, classify: Callable[[Failure], ErrorInfo], provider: str) -> None:
         self._classify = classify
         self._provider = provider
-        self._calls = CallTracker()
+        self.calls = CallTracker()
         self._reasoning = ReasoningState()
         self._audio = AudioPieces()
         self._started = False
@@ -68,9 +69,10 @@ class Pieces:
         return not (self._recognised or self._strange or self._failed)
 
     @property
-    def plain_text_next(self) -> bool:
-        """Whether a chunk of nothing but text needs nothing from here."""
-        return self._started and not self.finished and not self._reasoning.pending
+    def at_rest(self) -> bool:
+        """Whether a chunk of mere text, reasoning or arguments changes nothing here."""
+        started = self._started and self._message_seen
+        return started and not self.finished and not self._reasoning.pending
 
     def take(
         self, chunk: _Object, out: list[Delta], *, failed: bool = False, whole: bool = False
@@ -178,7 +180,7 @@ class Pieces:
 
     def _message(self, message: _Object, whole: bool, out: list[Delta]) -> None:
         self._message_seen = True
-        if told := self._reasoning.read(message):
+        if told := self._reasoning.read(message, whole=whole):
             out.append(ReasoningDelta(told))
         content = message.get("content")
         if isinstance(content, str):
@@ -194,7 +196,7 @@ class Pieces:
             self._flush(out)
             out.append(RefusalDelta(refusal))
         self._tool_calls(message, whole, out)
-        if len(message) > 2:
+        if not _RARE.isdisjoint(message):
             self._rarities(message, out)
 
     def _tool_calls(self, message: _Object, whole: bool, out: list[Delta]) -> None:
@@ -207,11 +209,11 @@ class Pieces:
         if not isinstance(calls, list):
             self._refuse("tool_calls list", calls, out)
             return
-        self._calls.open_list()
+        self.calls.open_list()
         for entry in calls:
             if isinstance(entry, dict):
                 self._flush(out)
-                out.append(self._calls.take(entry, distinct=whole))
+                out.append(self.calls.take(entry, distinct=whole))
             elif entry is not None:
                 self._refuse("tool call object", entry, out)
 
@@ -260,6 +262,7 @@ class Pieces:
 
 
 _FIRST = (None, 0)
+_RARE = frozenset(("audio", "images", "annotations"))
 
 
 def _is_error(chunk: _Object) -> bool:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from holdfast.core.deltas import ReasoningDelta
 
 _TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
-_STATE_FIELDS = ("reasoning_opaque", "reasoning_signature", "reasoning_id", "thought_signature")
+_STATE_FIELDS = frozenset(
+    ("reasoning_opaque", "reasoning_signature", "reasoning_id", "thought_signature")
+)
 _GROWING = ("text", "summary")
 
 
@@ -40,45 +42,46 @@ class ReasoningState:
         self._details, self._texts, self._fields = [], [], {}
         return ReasoningDelta(extra=extra)
 
-    def read(self, message: dict[str, object]) -> str:
+    def read(self, message: dict[str, object], *, whole: bool) -> str:
         """The reasoning text of a message or delta; its state is kept here."""
-        for field in _STATE_FIELDS:
-            value = message.get(field)
-            if isinstance(value, str) and value:
-                self._fields[field] = value
+        if not _STATE_FIELDS.isdisjoint(message):
+            for field in _STATE_FIELDS:
+                value = message.get(field)
+                if isinstance(value, str) and value:
+                    self._fields[field] = value
         details = message.get("reasoning_details")
-        told = self._read_details(details) if isinstance(details, list) else ""
+        told = self._read_details(details, whole=whole) if isinstance(details, list) else ""
         for field in _TEXT_FIELDS:
             value = message.get(field)
             if isinstance(value, str) and value:
                 return value
         return told
 
-    def _read_details(self, details: list[object]) -> str:
+    def _read_details(self, details: list[object], *, whole: bool) -> str:
         told = []
         for detail in details:
             if isinstance(detail, dict):
-                self._merge(detail)
+                self._keep(detail, whole=whole)
                 told += [detail[field] for field in _GROWING if isinstance(detail.get(field), str)]
         return "".join(told)
 
-    def _merge(self, detail: dict[str, object]) -> None:
+    def _keep(self, detail: dict[str, object], *, whole: bool) -> None:
         texts = {field: value for field in _GROWING if isinstance(value := detail.get(field), str)}
-        last = self._details[-1] if self._details else None
-        mergeable = (
-            last is not None
-            and texts
-            and last.get("type") == detail.get("type")
-            and last.get("index") == detail.get("index")
-            and not last.get("signature")
-        )
-        if last is None or not mergeable:
+        if whole or not self._continues(detail):
             self._details.append(dict(detail))
             self._texts.append({field: [value] for field, value in texts.items()})
             return
-        last.update({key: value for key, value in detail.items() if value is not None})
+        self._details[-1].update({key: val for key, val in detail.items() if val is not None})
         for field, value in texts.items():
             self._texts[-1].setdefault(field, []).append(value)
+
+    def _continues(self, detail: dict[str, object]) -> bool:
+        """Whether a detail is more of the last one, and that one is text that can grow."""
+        if not self._details or not self._texts[-1]:
+            return False
+        last = self._details[-1]
+        same = last.get("type") == detail.get("type") and last.get("index") == detail.get("index")
+        return same and not last.get("signature")
 
 
 def thought(part: dict[str, object]) -> ReasoningDelta | None:
