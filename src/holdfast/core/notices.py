@@ -40,6 +40,18 @@ class RetryScheduled(Struct, frozen=True):
     error: ErrorInfo
 
 
+class BreakerChanged(Struct, frozen=True, gc=False):
+    """The circuit breaker of `target` went from one state to another; open for `seconds`.
+
+    The states are "closed", "open", "half_open", and "isolated" when somebody opened it by hand.
+    """
+
+    target: str
+    before: str
+    after: str
+    seconds: float | None = None
+
+
 class ToolStarted(Struct, frozen=True):
     """A tool begins; the arguments are those of the model, as text."""
 
@@ -56,5 +68,6 @@ Notice: TypeAlias = (
     | AttemptStarted
     | AttemptAbandoned
     | RetryScheduled
+    | BreakerChanged
     | ToolStarted
 )

@@ -7,15 +7,19 @@ No function may return a negative, infinite or undefined number, whatever it is 
 from __future__ import annotations
 
 import math
+from typing import Literal, TypeAlias
 
 from holdfast.resilience.clock import Dice
 
 _LONGEST = 86_400.0
 
+Backoff: TypeAlias = Literal["exponential", "full_jitter", "pure", "decorrelated"]
+"""The named policies."""
 
-def exponential(
-    attempt: int, *, base: float, multiplier: float, cap: float, dice: Dice
-) -> float:
+NAMES: tuple[Backoff, ...] = ("exponential", "full_jitter", "pure", "decorrelated")
+
+
+def exponential(attempt: int, *, base: float, multiplier: float, cap: float, dice: Dice) -> float:
     """Seed 000: `min(base * multiplier^attempt, cap)`, then plus or minus 10 percent.
 
     >>> exponential(1, base=1.0, multiplier=2.0, cap=30.0, dice=lambda: 0.5)

@@ -3,6 +3,14 @@
 A strategy receives an act and returns an act of the same shape. The wrapping happens once, when
 the pipeline is made, so a strategy that is not there costs nothing. An act must never raise for a
 failure of the outside world: it returns `Failed`. Cancellation is never an outcome; it passes.
+
+The order is fixed, outermost first, and a pipeline of another order cannot be made:
+
+    format > metrics > deadline > cache > fallback > retry > hedge > breaker > limiter > timeout > call
+
+Formatting is outermost because an error that became text too early is an error that no retry can
+see. Retry is outside the breaker, so that it can wait until an open breaker may close. The limiter
+is inside both, so that an attempt that waits to be repeated holds no place in the queue.
 """
 
 from __future__ import annotations
@@ -12,7 +20,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.errors import ErrorInfo, HoldfastError
+from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
 from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice
 from holdfast.resilience.clock import Clock, Dice
@@ -20,29 +28,66 @@ from holdfast.resilience.clock import Clock, Dice
 P = TypeVar("P")
 T = TypeVar("T")
 
+ORDER = (
+    "format",
+    "metrics",
+    "deadline",
+    "cache",
+    "fallback",
+    "retry",
+    "hedge",
+    "breaker",
+    "limiter",
+    "timeout",
+)
+"""The names of the strategies, outermost first."""
+
+
+class Attempted(Struct, frozen=True):
+    """One target that was tried without success, and why it was left."""
+
+    target: str
+    attempts: int
+    error: ErrorInfo
+
 
 class Done(Struct, Generic[T], frozen=True):
-    """The act gave a value, at attempt number `attempts`."""
+    """The act gave a value, at attempt number `attempts`; `tried` are the targets left before."""
 
     value: T
     attempts: int = 1
+    tried: tuple[Attempted, ...] = ()
 
 
 class Failed(Struct, frozen=True):
     """The act failed: the exception as an object, and what is known about it.
 
-    `may_repeat` is False when the act may have taken effect and must not be done twice.
+    Args:
+        error: the exception.
+        info: what is known about it; may say more than the exception does.
+        attempts: how often the act was done.
+        may_repeat: False when the act may have taken effect and must not be done twice.
+        sent: False when the act was not begun at all (an open breaker, a full queue); that is no
+            attempt, and says nothing about the endpoint.
+        tried: the targets that were left before this one.
     """
 
     error: BaseException
     info: ErrorInfo
     attempts: int = 1
     may_repeat: bool = True
+    sent: bool = True
+    tried: tuple[Attempted, ...] = ()
 
 
 def failed(error: HoldfastError) -> Failed:
     """The outcome for one of our own exceptions."""
     return Failed(error, error.info)
+
+
+def not_sent(error: HoldfastError) -> Failed:
+    """The outcome for an act that was held back before it began."""
+    return Failed(error, error.info, attempts=0, sent=False)
 
 
 Outcome: TypeAlias = Done[T] | Failed
@@ -76,7 +121,7 @@ class Call(Struct, Generic[P], frozen=True):
         payload: what the innermost act needs.
         env: time, chance and notices.
         deadline: on the monotonic clock; None when the run has no time limit.
-        attempt: counted from 1 by the retry strategy.
+        attempt: counted from 1 by the retry strategy, and on across the targets of a fallback.
     """
 
     key: str
@@ -84,6 +129,12 @@ class Call(Struct, Generic[P], frozen=True):
     env: Env
     deadline: float | None = None
     attempt: int = 1
+
+    def remaining(self) -> float | None:
+        """Seconds until the deadline, never below 0; None without one."""
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - self.env.clock.monotonic())
 
 
 Act: TypeAlias = Callable[[Call[P]], Awaitable[Outcome[T]]]
@@ -94,7 +145,7 @@ class Strategy(Protocol):
 
     @property
     def name(self) -> str:
-        """A word for `describe()`."""
+        """Its place in `ORDER`; a strategy of your own has a name of its own."""
         ...
 
     def describe(self) -> Mapping[str, object]:
@@ -107,9 +158,42 @@ class Strategy(Protocol):
 
 
 class Pipeline(Struct, frozen=True):
-    """Strategies in order, the first one outermost."""
+    """Strategies in order, the first one outermost.
+
+    Raises:
+        ConfigurationError: two strategies stand in the wrong order, or one stands twice.
+    """
 
     strategies: tuple[Strategy, ...] = ()
+
+    def __post_init__(self) -> None:
+        outer = ""
+        for strategy in self.strategies:
+            name = strategy.name
+            if name not in ORDER:
+                continue
+            if outer and ORDER.index(name) <= ORDER.index(outer):
+                raise ConfigurationError(
+                    "pipeline",
+                    f"{name!r} must not stand inside {outer!r}",
+                    fix=f"The order is {' > '.join(ORDER)}; Pipeline.of() sorts for you",
+                )
+            outer = name
+
+    @classmethod
+    def of(cls, *strategies: Strategy | None) -> Pipeline:
+        """A pipeline of these strategies in the fixed order; None stands for one that is off.
+
+        A strategy with a name of its own stays inside the one that it was given after.
+        """
+        placed: list[tuple[int, Strategy]] = []
+        place = -1
+        for strategy in strategies:
+            if strategy is not None:
+                place = ORDER.index(strategy.name) if strategy.name in ORDER else place
+                placed.append((place, strategy))
+        placed.sort(key=lambda pair: pair[0])
+        return cls(tuple(strategy for _, strategy in placed))
 
     def around(self, act: Act[P, T]) -> Act[P, T]:
         """Compose once: `first(second(...(act)))`."""
@@ -120,3 +204,12 @@ class Pipeline(Struct, frozen=True):
     def describe(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
         """The names and settings, outermost first."""
         return tuple((strategy.name, strategy.describe()) for strategy in self.strategies)
+
+
+def settings_of(options: Struct) -> Mapping[str, object]:
+    """The fields of an options record as plain values, without callables."""
+    return {
+        field: value
+        for field in options.__struct_fields__
+        if not callable(value := getattr(options, field))
+    }

@@ -3,75 +3,43 @@
 Three tiers decide, as in seed 000: the user's own strategy (its answer is final), then what the
 provider said (category, Retry-After), then exponential backoff. Cancellation is never retried, and
 nothing below this layer may retry by itself.
+
+An act that was held back (`Failed.sent` is False: an open breaker) is no attempt: the call waits
+until it may go, if its deadline and `max_breaker_wait` allow that.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
-from holdfast.core.limits import check_count
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.notices import RetryScheduled
-from holdfast.resilience.backoff import exponential
+from holdfast.resilience import ask, backoff
+from holdfast.resilience.budget import RetryBudget
 from holdfast.resilience.clock import Dice
-from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T
+from holdfast.resilience.handling import DEFER, CustomRetry, ErrorHandling, ProviderHandler
+from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T, settings_of
 
-CustomRetry: TypeAlias = Callable[[BaseException, int], Awaitable[float | None]]
-"""The user's strategy: the exception and the attempt from 0, to seconds to wait or None to stop."""
+__all__ = ["CustomRetry", "ErrorHandling", "Retry", "Stop", "Wait", "decide", "limit_for"]
 
-
-class ErrorHandling(Struct, frozen=True, kw_only=True):
-    """How failures are treated; names and defaults are those of seed 000.
-
-    Args:
-        max_retries: attempts after the first; 3 means up to 4 attempts.
-        retry_delay: the first wait of the backoff, in seconds.
-        backoff_multiplier: each wait is this many times the one before.
-        max_retry_delay: the longest wait of the backoff, in seconds, before jitter.
-        max_retries_by_category: fewer or more retries for some categories; a category that is
-            not named has `max_retries`.
-        use_provider_retry_delays: obey the provider's Retry-After exactly.
-        max_provider_delay: a provider that asks for more than this many seconds is not waited for.
-        custom_retry: the user's own strategy; its answer is final.
-        include_detailed_errors_in_chat: show the model what an exception says, redacted.
-        function_timeout: seconds for one attempt of a tool that names no timeout; None waits.
-    """
-
-    max_retries: int = 3
-    retry_delay: float = 1.0
-    backoff_multiplier: float = 2.0
-    max_retry_delay: float = 30.0
-    max_retries_by_category: Mapping[ErrorCategory, int] | None = None
-    use_provider_retry_delays: bool = True
-    max_provider_delay: float = 120.0
-    custom_retry: CustomRetry | None = None
-    include_detailed_errors_in_chat: bool = False
-    function_timeout: float | None = None
-
-    def __post_init__(self) -> None:
-        check_count("error_handling.max_retries", self.max_retries, at_least=0)
-        for name in ("retry_delay", "backoff_multiplier", "max_retry_delay", "max_provider_delay"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not math.isfinite(value) or value < 0:
-                raise ConfigurationError(
-                    f"error_handling.{name}", f"must be a finite number from 0, got {value!r}"
-                )
-        for category, count in (self.max_retries_by_category or {}).items():
-            if not isinstance(category, ErrorCategory):
-                raise ConfigurationError(
-                    "error_handling.max_retries_by_category",
-                    f"the key {category!r} is no ErrorCategory",
-                    fix="Use for example ErrorCategory.SERVER_ERROR",
-                )
-            check_count(
-                f"error_handling.max_retries_by_category[{category.value}]", count, at_least=0
-            )
+Reason = Literal[
+    "not_retryable",
+    "in_doubt",
+    "exhausted",
+    "budget",
+    "deadline",
+    "delay_too_long",
+    "breaker",
+    "not_sent",
+    "custom",
+    "custom_invalid",
+    "custom_failed",
+    "custom_blocked",
+]
 
 
 class Wait(Struct, frozen=True):
@@ -80,20 +48,21 @@ class Wait(Struct, frozen=True):
     delay: float
 
 
-Reason = Literal["not_retryable", "in_doubt", "exhausted", "custom", "delay_too_long", "deadline"]
-
-
 class Stop(Struct, frozen=True):
-    """Do not try again, for this reason."""
+    """Do not try again, for this reason; `detail` says more where there is more to say."""
 
     reason: Reason
+    detail: str = ""
 
 
 Decision: TypeAlias = Wait | Stop
 
+_OURS = frozenset({ErrorCategory.PROGRAMMING, ErrorCategory.LIMIT, ErrorCategory.CANCELLED})
+_SHORTEST_HOLD = 0.001
+
 
 def limit_for(handling: ErrorHandling, category: ErrorCategory) -> int:
-    """How many retries this category has."""
+    """How many retries this category has; one that is not named has the global limit."""
     by_category = handling.max_retries_by_category or {}
     return by_category.get(category, handling.max_retries)
 
@@ -105,6 +74,7 @@ def decide(
     *,
     remaining: float | None,
     dice: Dice,
+    previous: float = 0.0,
 ) -> Decision:
     """What to do after attempt number `attempt` (from 0) failed with `info`; tiers two and three.
 
@@ -114,39 +84,77 @@ def decide(
         attempt: the number of the attempt that failed, from 0.
         remaining: seconds until the deadline; None without one.
         dice: for the jitter.
+        previous: the wait before this attempt, in seconds.
     """
-    if not info.category.retryable:
+    known = handling.normalize_errors
+    if not info.category.retryable and (known or info.category in _OURS):
         return Stop("not_retryable")
-    if attempt >= limit_for(handling, info.category):
+    limit = limit_for(handling, info.category) if known else handling.max_retries
+    if attempt >= limit:
         return Stop("exhausted")
-    if handling.use_provider_retry_delays and info.retry_after is not None:
+    if known and handling.use_provider_retry_delays and info.retry_after is not None:
         if info.retry_after > handling.max_provider_delay:
-            return Stop("delay_too_long")
-        delay = info.retry_after
-    else:
-        delay = exponential(
-            attempt,
-            base=handling.retry_delay,
-            multiplier=handling.backoff_multiplier,
-            cap=handling.max_retry_delay,
-            dice=dice,
-        )
+            return Stop("delay_too_long", f"{info.retry_after:g}")
+        return within(remaining, info.retry_after)
+    return within(remaining, wait_of(handling, attempt, dice, previous))
+
+
+def decide_held(
+    handling: ErrorHandling, info: ErrorInfo, *, waited: float, remaining: float | None
+) -> Decision:
+    """What to do with a call that was held back before it was sent.
+
+    Args:
+        handling: the settings.
+        info: why it was held back; `retry_after` says when it may go, None that waiting is no use.
+        waited: seconds that this call waited for the same reason already.
+        remaining: seconds until the deadline; None without one.
+    """
+    if info.retry_after is None:
+        return Stop("not_sent")
+    if waited + info.retry_after > handling.max_breaker_wait:
+        return Stop("breaker", f"{info.retry_after:g}")
+    return within(remaining, max(info.retry_after, _SHORTEST_HOLD))
+
+
+def wait_of(handling: ErrorHandling, attempt: int, dice: Dice, previous: float = 0.0) -> float:
+    """The wait of the named backoff policy after attempt number `attempt` (from 0), in seconds."""
+    base, cap = handling.retry_delay, handling.max_retry_delay
+    if handling.backoff == "pure":
+        return backoff.pure(attempt, base=base)
+    if handling.backoff == "full_jitter":
+        return backoff.full_jitter(attempt, base=base, cap=cap, dice=dice)
+    if handling.backoff == "decorrelated":
+        return backoff.decorrelated(previous, base=base, cap=cap, dice=dice)
+    return backoff.exponential(
+        attempt, base=base, multiplier=handling.backoff_multiplier, cap=cap, dice=dice
+    )
+
+
+def within(remaining: float | None, delay: float) -> Decision:
+    """Wait, unless the wait would reach the deadline: then it is given up now and not later."""
     if remaining is not None and delay >= remaining:
-        return Stop("deadline")
+        return Stop("deadline", f"{delay:.3g}")
     return Wait(delay)
 
 
-_WHY: dict[str, str] = {
-    "delay_too_long": "the provider asks to wait {wait:g} s, more than max_provider_delay",
-    "deadline": "the next attempt would be after the deadline of the run",
+_WHY: dict[Reason, str] = {
     "in_doubt": "it may have taken effect, and is not repeated unasked",
+    "budget": "the retry budget of this endpoint is spent, so that retries do not add to its load",
+    "deadline": "the wait of {detail} s would pass the deadline",
+    "delay_too_long": "the provider asks to wait {detail} s, more than max_provider_delay",
+    "breaker": "the circuit breaker is open for another {detail} s, more than max_breaker_wait",
+    "custom_invalid": "custom_retry answered {detail}, which is no number of seconds",
+    "custom_failed": "custom_retry or provider_handler raised {detail}",
+    "custom_blocked": "custom_retry did not answer in {detail} s",
 }
 
 
 class Retry(Struct, frozen=True):
-    """The strategy: repeats a failed act as `decide` says."""
+    """The strategy: repeats a failed act as `decide` says, out of a budget when there is one."""
 
     handling: ErrorHandling = ErrorHandling()
+    budget: RetryBudget | None = None
 
     @property
     def name(self) -> str:
@@ -155,68 +163,184 @@ class Retry(Struct, frozen=True):
 
     def describe(self) -> Mapping[str, object]:
         """The settings that are not callables."""
-        return {
-            field: value
-            for field in self.handling.__struct_fields__
-            if not callable(value := getattr(self.handling, field))
-        }
+        settings = dict(settings_of(self.handling))
+        if self.budget is not None:
+            settings["budget"] = self.budget.describe()
+        return settings
 
     def wrap(self, act: Act[P, T]) -> Act[P, T]:
         """The act, repeated while the decision says so."""
-        handling = self.handling
+        handling, budget = self.handling, self.budget
 
         async def with_retry(call: Call[P]) -> Outcome[T]:
-            attempt = 0
-            while True:
-                outcome = await act(call)
-                if isinstance(outcome, Done):
-                    return outcome if not attempt else Done(outcome.value, attempt + 1)
-                decision = await _decision(handling, outcome, call, attempt)
-                if isinstance(decision, Stop):
-                    return _stopped(outcome, decision, attempt + 1)
-                call.env.tell(
-                    RetryScheduled(
-                        call.key,
-                        attempt + 1,
-                        limit_for(handling, outcome.info.category),
-                        decision.delay,
-                        outcome.info.public(),
-                    )
-                )
-                await call.env.clock.sleep(decision.delay)
-                attempt += 1
-                call = msgspec.structs.replace(call, attempt=attempt + 1)
+            if budget is not None:
+                budget.deposit()
+            outcome = await act(call)
+            if type(outcome) is Done:
+                return outcome
+            return await _repeat(_Progress(handling, budget, call.attempt), act, call, outcome)
 
         return with_retry
 
 
-async def _decision(
-    handling: ErrorHandling, outcome: Failed, call: Call[P], attempt: int
-) -> Decision:
+class _Progress:
+    """How far one call is: attempts that were made, and seconds that it waited."""
+
+    __slots__ = (
+        "budget",
+        "first",
+        "handling",
+        "held",
+        "last",
+        "made",
+        "previous",
+        "read",
+        "refreshed",
+    )
+
+    def __init__(self, handling: ErrorHandling, budget: RetryBudget | None, first: int) -> None:
+        self.handling = handling
+        self.budget = budget
+        self.first = first
+        self.made = 0
+        self.held = 0.0
+        self.previous = 0.0
+        self.refreshed = False
+        self.last: Failed | None = None
+        self.read: ErrorInfo | None = None
+
+
+async def _repeat(
+    progress: _Progress, act: Act[P, T], call: Call[P], outcome: Outcome[T]
+) -> Outcome[T]:
+    while isinstance(outcome, Failed):
+        decision = await _decision(progress, call, outcome)
+        if isinstance(decision, Stop):
+            return _stopped(progress, outcome, decision)
+        if decision.delay > 0:
+            await call.env.clock.sleep(decision.delay)
+        call = msgspec.structs.replace(call, attempt=progress.first + progress.made)
+        outcome = await act(call)
+    return Done(outcome.value, progress.made + 1, outcome.tried)
+
+
+async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Decision:
+    """Decide, take from the budget, and tell those who listen."""
+    handling = progress.handling
+    if outcome.sent:
+        progress.made += 1
+        progress.read = None
+        decision = await _after_attempt(progress, call, outcome)
+        if isinstance(decision, Stop):
+            return decision
+        if progress.budget and not progress.budget.withdraw(call.env.clock.monotonic()):
+            return Stop("budget")
+        progress.previous, progress.held, progress.last = decision.delay, 0.0, outcome
+    else:
+        decision = decide_held(
+            handling, outcome.info, waited=progress.held, remaining=call.remaining()
+        )
+        if isinstance(decision, Stop):
+            return decision
+        progress.held += decision.delay
+    info = progress.read or outcome.info
+    attempt = max(progress.made, 1) + progress.first - 1
+    limit = limit_for(handling, info.category)
+    call.env.tell(RetryScheduled(call.key, attempt, limit, decision.delay, info.public()))
+    return decision
+
+
+async def _after_attempt(progress: _Progress, call: Call[P], outcome: Failed) -> Decision:
+    """The three tiers, after the rule that an act in doubt is not repeated."""
+    handling, attempt = progress.handling, progress.made - 1
     if not outcome.may_repeat:
         return Stop("in_doubt")
-    remaining = None
-    if call.deadline is not None:
-        remaining = call.deadline - call.env.clock.monotonic()
-    if handling.custom_retry is None:
-        return decide(
-            handling, outcome.info, attempt, remaining=remaining, dice=call.env.dice
+    if handling.custom_retry is not None:
+        remaining = call.remaining()
+        if attempt >= handling.max_retries:
+            return Stop("exhausted")
+        if remaining == 0:
+            return Stop("deadline", "0")
+        answer = await ask.custom(handling.custom_retry, outcome.error, attempt, remaining)
+        if isinstance(answer, ask.NoAnswer):
+            return Stop(answer.reason, answer.detail)
+        if answer is not DEFER:
+            return within(call.remaining(), min(answer, handling.max_retry_delay))
+    if outcome.info.category is ErrorCategory.AUTH_ERROR and not progress.refreshed:
+        progress.refreshed = True
+        if attempt < handling.max_retries and await ask.refresh(handling, outcome.info):
+            return Wait(0.0)
+    if handling.provider_handler is not None:
+        return _by_handler(handling.provider_handler, progress, call, outcome)
+    return decide(
+        handling,
+        outcome.info,
+        attempt,
+        remaining=call.remaining(),
+        dice=call.env.dice,
+        previous=progress.previous,
+    )
+
+
+def _by_handler(
+    handler: ProviderHandler, progress: _Progress, call: Call[P], outcome: Failed
+) -> Decision:
+    """Tier two by the user's own handler; tier three, with full jitter, when it knows nothing."""
+    handling, attempt = progress.handling, progress.made - 1
+    if outcome.info.category in _OURS:
+        return Stop("not_retryable")
+    answer = ask.handler(handler, handling, outcome.error, attempt)
+    if isinstance(answer, ask.NoAnswer):
+        return Stop(answer.reason, answer.detail)
+    if answer.info is None:
+        if attempt >= handling.max_retries:
+            return Stop("exhausted")
+        delay = backoff.full_jitter(
+            attempt, base=handling.retry_delay, cap=handling.max_retry_delay, dice=call.env.dice
         )
-    if attempt >= limit_for(handling, outcome.info.category):
+        return within(call.remaining(), delay)
+    progress.read = answer.info
+    if attempt >= limit_for(handling, answer.info.category):
         return Stop("exhausted")
-    delay = await handling.custom_retry(outcome.error, attempt)
-    if delay is None or not math.isfinite(delay) or delay < 0:
-        return Stop("custom")
-    delay = min(delay, handling.max_retry_delay)
-    if remaining is not None and delay >= remaining:
-        return Stop("deadline")
-    return Wait(delay)
+    if answer.delay is None:
+        return Stop("not_retryable")
+    return within(call.remaining(), min(answer.delay, handling.max_retry_delay))
 
 
-def _stopped(outcome: Failed, stop: Stop, attempts: int) -> Failed:
-    """The failure with the reason for giving up in its safe text, where that is news."""
-    info = outcome.info
-    if why := _WHY.get(stop.reason):
-        said = f"{info.safe} (not tried again: {why.format(wait=info.retry_after or 0.0)})"
-        info = msgspec.structs.replace(info, safe=said)
-    return msgspec.structs.replace(outcome, info=info, attempts=attempts)
+def _stopped(progress: _Progress, outcome: Failed, stop: Stop) -> Failed:
+    """The failure that counts, with the reason for giving up in it where that is news.
+
+    A call that failed and then was held back failed for the first reason: the second only says
+    why it was not tried again.
+    """
+    final = outcome if outcome.sent or progress.last is None else progress.last
+    info = progress.read or final.info
+    if progress.handling.include_provider_details:
+        info = with_details(info)
+    if why := _WHY.get(stop.reason, "").format(detail=stop.detail):
+        info = msgspec.structs.replace(info, safe=f"{info.safe} (not tried again: {why})")
+        final.error.add_note(f"not tried again: {why}")
+    if isinstance(final.error, HoldfastError):
+        final.error.info = info
+    return msgspec.structs.replace(final, info=info, attempts=progress.made)
+
+
+def with_details(info: ErrorInfo) -> ErrorInfo:
+    """The same, with what the provider calls it in the safe text.
+
+    >>> with_details(ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="overloaded", status=529)).safe
+    'overloaded [status 529]'
+    """
+    known = [
+        f"{word} {value}"
+        for word, value in (
+            ("provider", info.provider),
+            ("status", info.status),
+            ("code", info.code),
+            ("request", info.request_id),
+        )
+        if value is not None
+    ]
+    if not known:
+        return info
+    return msgspec.structs.replace(info, safe=f"{info.safe} [{', '.join(known)}]")

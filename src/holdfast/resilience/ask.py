@@ -1,0 +1,122 @@
+"""Asks the hooks of a user whether to try again, and gives every way in which they fail an outcome.
+
+A hook may raise, block, or answer nonsense. None of that may hide the failure that it was asked
+about, or become a wait: the call ends with its own error, and a note says what the hook did. This
+module must never swallow a cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.redaction import redact
+from holdfast.resilience.checks import is_seconds
+from holdfast.resilience.handling import (
+    CustomRetry,
+    Defer,
+    ErrorHandling,
+    ProviderHandler,
+    RetryAnswer,
+)
+
+LONGEST_ANSWER = 30.0
+"""Seconds that an asynchronous hook may take when no deadline is nearer."""
+
+_log = logging.getLogger("holdfast")
+
+
+class NoAnswer(Struct, frozen=True):
+    """The hook said stop, or gave no answer that can be used."""
+
+    reason: Literal["custom", "custom_invalid", "custom_failed", "custom_blocked"]
+    detail: str = ""
+
+
+class Handled(Struct, frozen=True):
+    """What a provider handler knows; no info means that it knows nothing."""
+
+    info: ErrorInfo | None
+    delay: float | None = None
+
+
+async def custom(
+    strategy: CustomRetry, error: BaseException, attempt: int, remaining: float | None
+) -> float | Defer | NoAnswer:
+    """Ask the user's strategy.
+
+    Args:
+        strategy: it may be a coroutine function or a plain one.
+        error: the exception of the attempt.
+        attempt: the number of the attempt, from 0.
+        remaining: seconds until the deadline; an answer that takes longer is none.
+    """
+    patience = LONGEST_ANSWER if remaining is None else min(remaining, LONGEST_ANSWER)
+    limit = asyncio.timeout(patience)
+    try:
+        async with limit:
+            answer = strategy(error, attempt)
+            if inspect.isawaitable(answer):
+                answer = await answer
+    except Exception as raised:  # noqa: BLE001  # a hook may raise anything; the call has its own error
+        if limit.expired():
+            return NoAnswer("custom_blocked", f"{patience:g}")
+        return _raised(raised)
+    return _read(answer)
+
+
+def handler(
+    knows: ProviderHandler, handling: ErrorHandling, error: BaseException, attempt: int
+) -> Handled | NoAnswer:
+    """Ask the user's provider handler what the error means and how long to wait."""
+    try:
+        info = knows.parse_error(error)
+        if info is None:
+            return Handled(None)
+        if nonsense := _no_info(info):
+            return nonsense
+        delay = knows.retry_delay(info, attempt, handling)
+    except Exception as raised:  # noqa: BLE001  # as above
+        return _raised(raised)
+    if delay is not None and not is_seconds(delay):
+        return NoAnswer("custom_invalid", repr(delay)[:40])
+    return Handled(info, delay)
+
+
+async def refresh(handling: ErrorHandling, info: ErrorInfo) -> bool:
+    """Ask for new credentials; anything but True, and any exception, means that there are none."""
+    if handling.refresh_credentials is None:
+        return False
+    try:
+        async with asyncio.timeout(LONGEST_ANSWER):
+            return await handling.refresh_credentials(info.public()) is True
+    except Exception as raised:  # noqa: BLE001  # as above
+        _log.warning("refresh_credentials raised %s", type(raised).__name__)
+        return False
+
+
+def _read(answer: RetryAnswer | Awaitable[RetryAnswer]) -> float | Defer | NoAnswer:
+    if answer is None:
+        return NoAnswer("custom")
+    if isinstance(answer, Defer):
+        return answer
+    if is_seconds(answer):
+        return float(answer)  # type: ignore[arg-type]  # is_seconds says that it is a number
+    return NoAnswer("custom_invalid", repr(answer)[:40])
+
+
+def _no_info(value: object) -> NoAnswer | None:
+    if isinstance(value, ErrorInfo):
+        return None
+    return NoAnswer("custom_invalid", f"a {type(value).__name__}")
+
+
+def _raised(error: Exception) -> NoAnswer:
+    _log.warning("a retry hook raised", exc_info=error)
+    return NoAnswer("custom_failed", f"{type(error).__name__}: {redact(str(error))[:200]}")

@@ -1,0 +1,238 @@
+"""The circuit breaker: stops sending to an endpoint that is not well, and tries it carefully later.
+
+Closed, it counts. Open, it lets nothing through until a moment. Half open, it lets a few probes
+through, and their results decide. What the caller did wrong (a bad key, a filter, a long prompt)
+and cancellation say nothing about the endpoint and are not counted. The state is an immutable
+value and the decisions are pure functions; `Circuit` holds one state for all threads and event
+loops of a process. No lock may be held while anything is awaited.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError, ErrorCategory
+from holdfast.core.limits import check_seconds
+from holdfast.resilience.checks import check_share, check_whole
+from holdfast.resilience.pipeline import Failed, Outcome, T
+
+Verdict = Literal["well", "unwell", "ignored"]
+Mode = Literal["ratio", "consecutive"]
+
+_BUCKETS = 10
+_UNWELL = frozenset(
+    {
+        ErrorCategory.UNKNOWN,
+        ErrorCategory.TRANSIENT,
+        ErrorCategory.TIMEOUT,
+        ErrorCategory.SERVER_ERROR,
+        ErrorCategory.RATE_LIMIT_RETRYABLE,
+        ErrorCategory.INVALID_RESPONSE,
+    }
+)
+
+
+class BreakerOptions(Struct, frozen=True, kw_only=True):
+    """The settings.
+
+    Args:
+        mode: "ratio" opens at a share of failures in a sliding window, "consecutive" at a number
+            of failures without a success between them (seed 003).
+        failure_ratio: the share that opens.
+        window: the length of the sliding window, in seconds.
+        minimum_throughput: no ratio is taken of fewer calls in the window.
+        failures: the number that opens in the mode "consecutive".
+        open_seconds: how long it stays open; strictly more must pass (seed 003).
+        max_open_seconds: the longest Retry-After that it stays open for.
+        probes: how many calls may be out at once while it is half open.
+        successes: how many of them must succeed before it closes.
+
+    >>> BreakerOptions(failure_ratio=0)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: breaker.failure_ratio: must be above 0 and at most 1, got 0
+    """
+
+    mode: Mode = "ratio"
+    failure_ratio: float = 0.5
+    window: float = 30.0
+    minimum_throughput: int = 10
+    failures: int = 5
+    open_seconds: float = 30.0
+    max_open_seconds: float = 600.0
+    probes: int = 1
+    successes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("ratio", "consecutive"):
+            raise ConfigurationError("breaker.mode", 'must be "ratio" or "consecutive"')
+        check_share("breaker.failure_ratio", self.failure_ratio)
+        for name in ("window", "open_seconds", "max_open_seconds"):
+            if getattr(self, name) is None:
+                raise ConfigurationError(f"breaker.{name}", "must be a number of seconds, got None")
+            check_seconds(f"breaker.{name}", getattr(self, name))
+        for name in ("minimum_throughput", "failures", "probes", "successes"):
+            check_whole(f"breaker.{name}", getattr(self, name), at_least=1)
+
+
+SEED_003 = BreakerOptions(mode="consecutive", failures=5, open_seconds=60.0)
+"""The breaker of seed 003: 5 failures in a row, 60 seconds; here it also counts and probes."""
+
+
+class Tally(Struct, frozen=True):
+    """The calls of one slice of the window."""
+
+    slice: int
+    well: int = 0
+    unwell: int = 0
+
+
+class Closed(Struct, frozen=True):
+    """Everything goes through, and is counted."""
+
+    epoch: int = 0
+    window: tuple[Tally, ...] = ()
+    streak: int = 0
+
+
+class Open(Struct, frozen=True):
+    """Nothing goes through until strictly after `until`; for ever when isolated by hand."""
+
+    epoch: int
+    until: float
+    lasts: float
+    isolated: bool = False
+
+
+class HalfOpen(Struct, frozen=True):
+    """Some probes go through; `since` is when the first was let out."""
+
+    epoch: int
+    since: float
+    out: int = 0
+    passed: int = 0
+
+
+State: TypeAlias = Closed | Open | HalfOpen
+
+
+class Ticket(Struct, frozen=True):
+    """A call was let through in this epoch; its result counts only in the same one."""
+
+    epoch: int
+
+
+class Held(Struct, frozen=True):
+    """A call was held back; worth trying after so many seconds, None: not before a person acts."""
+
+    later: float | None
+
+
+def judge(outcome: Outcome[T]) -> Verdict:
+    """What an outcome says about the endpoint."""
+    if not isinstance(outcome, Failed):
+        return "well"
+    return "unwell" if outcome.sent and outcome.info.category in _UNWELL else "ignored"
+
+
+def admit(options: BreakerOptions, state: State, now: float) -> tuple[State, Ticket | Held]:
+    """Whether a call may go through now, and the state after that.
+
+    Args:
+        options: the settings.
+        state: the state before.
+        now: the monotonic clock, in seconds. When it jumps back, an open breaker waits at most its
+            whole time again; when it jumps forward, the next call is a probe.
+
+    >>> admit(BreakerOptions(), Open(3, until=60.0, lasts=60.0), 59.0)[1]
+    Held(later=1.001)
+    >>> admit(BreakerOptions(), Open(3, until=60.0, lasts=60.0), 60.5)
+    (HalfOpen(epoch=4, since=60.5, out=1, passed=0), Ticket(epoch=4))
+    """
+    if isinstance(state, Closed):
+        return state, Ticket(state.epoch)
+    if isinstance(state, Open):
+        if state.isolated:
+            return state, Held(None)
+        if state.until - now > state.lasts:
+            state = msgspec.structs.replace(state, until=now + state.lasts)
+        if now <= state.until:
+            return state, Held(state.until - now + 0.001)
+        state = HalfOpen(state.epoch + 1, now)
+    if state.out >= options.probes:
+        waited = now - state.since
+        if 0 <= waited <= options.open_seconds:
+            return state, Held(min(1.0, options.open_seconds))
+        # A probe that is out for so long is lost; its late result must not count.
+        state = HalfOpen(state.epoch + 1, now)
+    state = msgspec.structs.replace(state, out=state.out + 1)
+    return state, Ticket(state.epoch)
+
+
+def record(
+    options: BreakerOptions,
+    state: State,
+    ticket: Ticket,
+    verdict: Verdict,
+    *,
+    now: float,
+    retry_after: float | None = None,
+) -> State:
+    """The state after a call that was let through has ended.
+
+    Args:
+        options: the settings.
+        state: the state before.
+        ticket: what `admit` gave; a result from another epoch is too old to count.
+        verdict: what the result says about the endpoint.
+        now: the monotonic clock, in seconds.
+        retry_after: when the provider wants to hear from us again, in seconds.
+    """
+    if ticket.epoch != state.epoch or isinstance(state, Open):
+        return state
+    if isinstance(state, HalfOpen):
+        if verdict == "unwell":
+            return _opened(options, state.epoch, now, retry_after)
+        passed = state.passed + (verdict == "well")
+        if passed >= options.successes:
+            return Closed(state.epoch + 1)
+        return HalfOpen(state.epoch, state.since, max(0, state.out - 1), passed)
+    if verdict == "ignored":
+        return state
+    state = _counted(options, state, verdict == "well", now)
+    if verdict == "unwell" and _too_many(options, state):
+        return _opened(options, state.epoch, now, retry_after)
+    return state
+
+
+def _counted(options: BreakerOptions, state: Closed, well: bool, now: float) -> Closed:
+    streak = 0 if well else state.streak + 1
+    if options.mode == "consecutive":
+        return Closed(state.epoch, (), streak)
+    current = int(now * _BUCKETS / options.window)
+    window = state.window
+    if window and window[-1].slice == current:
+        last = window[-1]
+        tally = Tally(current, last.well + well, last.unwell + (not well))
+        return Closed(state.epoch, (*window[:-1], tally), streak)
+    # Slices that lie in the future are from a clock that jumped back.
+    kept = tuple(t for t in window if current - _BUCKETS < t.slice < current)
+    return Closed(state.epoch, (*kept, Tally(current, int(well), int(not well))), streak)
+
+
+def _too_many(options: BreakerOptions, state: Closed) -> bool:
+    if options.mode == "consecutive":
+        return state.streak >= options.failures
+    unwell = sum(tally.unwell for tally in state.window)
+    total = unwell + sum(tally.well for tally in state.window)
+    return total >= options.minimum_throughput and unwell >= total * options.failure_ratio
+
+
+def _opened(options: BreakerOptions, epoch: int, now: float, retry_after: float | None) -> Open:
+    lasts = options.open_seconds
+    if retry_after is not None:
+        lasts = min(retry_after, options.max_open_seconds)
+    return Open(epoch + 1, now + lasts, lasts)

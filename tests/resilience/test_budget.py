@@ -1,0 +1,76 @@
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.resilience.acts import Bench, Script, fail
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.resilience.budget import Bucket, BudgetOptions, RetryBudget, filled
+from holdfast.resilience.pipeline import Failed
+from holdfast.resilience.retry import Retry
+
+
+def test_in_the_long_run_a_fifth_of_the_calls_may_be_repeated() -> None:
+    budget = RetryBudget(BudgetOptions(reserve_per_second=0, reserve=0))
+    retries = 0
+    for _ in range(1000):
+        budget.deposit()
+        retries += budget.withdraw(0.0)
+    assert 195 <= retries <= 200
+
+
+def test_time_fills_the_reserve_and_no_more() -> None:
+    budget = RetryBudget(BudgetOptions(reserve=2, reserve_per_second=1, ratio=0))
+    assert [budget.withdraw(0.0) for _ in range(3)] == [True, True, False]
+    assert [budget.withdraw(1000.0) for _ in range(3)] == [True, True, False]
+
+
+def test_a_clock_that_jumps_back_adds_nothing() -> None:
+    options = BudgetOptions()
+    assert filled(options, Bucket(0.0, 100.0), 5.0) == Bucket(0.0, 5.0)
+
+
+async def test_a_hundred_runs_against_a_dead_endpoint_send_little_more_than_their_own_calls() -> (
+    None
+):
+    budget = RetryBudget(BudgetOptions(reserve_per_second=0))
+    act = Script(fail())
+    for _ in range(100):
+        assert isinstance(await Bench().run(act, Retry(budget=budget)), Failed)
+    assert len(act.calls) <= 100 + 10 + 20
+
+
+def test_it_is_exact_across_threads() -> None:
+    budget = RetryBudget(BudgetOptions(reserve=500, most=500, ratio=0, reserve_per_second=0))
+    taken: list[bool] = []
+
+    def take() -> None:
+        taken.extend(budget.withdraw(0.0) for _ in range(200))
+
+    threads = [threading.Thread(target=take) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(taken) == 500
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(-1e6, 1e6)), max_size=200))
+def test_the_bucket_never_holds_less_than_nothing_or_more_than_its_size(
+    uses: list[tuple[bool, float]],
+) -> None:
+    budget = RetryBudget(BudgetOptions(most=20))
+    for deposit, now in uses:
+        if deposit:
+            budget.deposit()
+        else:
+            budget.withdraw(now)
+        assert 0 <= budget.tokens <= 20
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), "x", None, True])
+@pytest.mark.parametrize("name", ["ratio", "reserve", "reserve_per_second", "most"])
+def test_a_bad_setting_is_named(name: str, bad: object) -> None:
+    with pytest.raises(ConfigurationError, match=f"budget.{name}"):
+        BudgetOptions(**{name: bad})  # type: ignore[arg-type]

@@ -1,0 +1,198 @@
+"""The strategy and the circuit that runs, threads and event loops share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from tests.resilience.acts import OK, Bench, C, Script, fail, never
+
+from holdfast.core.notices import BreakerChanged
+from holdfast.resilience.breaker import SEED_003, BreakerOptions
+from holdfast.resilience.circuit import Breaker, BreakerOpenError, Circuit
+from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
+from holdfast.resilience.retry import ErrorHandling, Retry
+
+TOUCHY = BreakerOptions(mode="consecutive", failures=1, open_seconds=10.0)
+
+
+async def test_open_it_lets_nothing_through_and_says_when_it_may() -> None:
+    circuit, act, bench = Circuit("openai:x", TOUCHY), Script(fail(), OK), Bench()
+    await bench.run(act, Breaker(circuit))
+    outcome = await bench.run(act, Breaker(circuit))
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, BreakerOpenError)
+    assert (outcome.sent, outcome.attempts, outcome.info.code) == (False, 0, "breaker_open")
+    assert outcome.info.retry_after == pytest.approx(10.001)
+    assert "openai:x: not called" in outcome.info.safe
+    assert len(act.calls) == 1
+
+
+async def test_retry_waits_until_it_may_close_and_then_succeeds() -> None:
+    circuit, act, bench = Circuit("x", TOUCHY), Script(fail(), OK), Bench()
+    await bench.run(act, Breaker(circuit))
+    assert await bench.run(act, Retry(), Breaker(circuit)) == Done("ok", 1)
+    assert bench.clock.sleeps == [pytest.approx(10.001)]
+    assert [change.after for change in bench.seen(BreakerChanged)] == [
+        "open",
+        "half_open",
+        "closed",
+    ]
+
+
+async def test_a_failing_endpoint_is_spared_by_all_runs_together() -> None:
+    circuit, act = Circuit("x", SEED_003), Script(fail())
+    for _ in range(50):
+        await Bench().run(act, Retry(ErrorHandling(max_breaker_wait=0)), Breaker(circuit))
+    assert len(act.calls) == 5
+
+
+async def test_flaw_d12_of_twenty_calls_at_once_one_probes() -> None:
+    circuit, bench = Circuit("x", TOUCHY), Bench()
+    await bench.run(Script(fail()), Breaker(circuit))
+    bench.clock.advance(11)
+    go = asyncio.Event()
+
+    async def slow(call: Call[Any]) -> Outcome[Any]:
+        await go.wait()
+        return OK
+
+    act = Script(slow)
+    tasks = [asyncio.ensure_future(bench.run(act, Breaker(circuit))) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert len(act.calls) == 1
+    go.set()
+    done = await asyncio.gather(*tasks)
+    assert sum(isinstance(outcome, Done) for outcome in done) == 1
+    assert circuit.snapshot().state == "closed"
+
+
+async def test_flaw_d12_cancelled_calls_say_nothing_about_the_endpoint() -> None:
+    circuit = Circuit("x", TOUCHY)
+    for _ in range(10):
+        task = asyncio.ensure_future(Bench().run(never, Breaker(circuit)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert circuit.snapshot().state == "closed"
+
+
+async def test_a_cancelled_probe_leaves_room_for_the_next_one() -> None:
+    circuit, bench = Circuit("x", TOUCHY), Bench()
+    await bench.run(Script(fail()), Breaker(circuit))
+    bench.clock.advance(11)
+    task = asyncio.ensure_future(bench.run(never, Breaker(circuit)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await bench.run(Script(OK), Breaker(circuit)) == OK
+
+
+async def test_a_bug_in_the_act_passes_and_leaks_no_probe() -> None:
+    async def broken(call: Call[Any]) -> Outcome[Any]:
+        raise ZeroDivisionError
+
+    circuit, bench = Circuit("x", TOUCHY), Bench()
+    await bench.run(Script(fail()), Breaker(circuit))
+    bench.clock.advance(11)
+    with pytest.raises(ZeroDivisionError):
+        await bench.run(broken, Breaker(circuit))
+    assert circuit.snapshot().probes == 0
+
+
+async def test_errors_of_the_caller_never_open_it() -> None:
+    circuit = Circuit("x", TOUCHY)
+    for category in (C.CLIENT_ERROR, C.AUTH_ERROR, C.CONTENT_FILTERED, C.CONTEXT_WINDOW):
+        await Bench().run(Script(fail(category)), Breaker(circuit))
+    assert circuit.snapshot().state == "closed"
+
+
+async def test_isolated_by_hand_it_stays_open_until_it_is_reset() -> None:
+    circuit, bench, act = Circuit("x"), Bench(), Script(OK)
+    circuit.isolate()
+    bench.clock.advance(1e6)
+    outcome = await bench.run(act, Retry(), Breaker(circuit))
+    assert isinstance(outcome, Failed)
+    assert "until somebody resets it" in outcome.info.safe
+    assert bench.clock.sleeps == []
+    circuit.reset()
+    assert await bench.run(act, Breaker(circuit)) == OK
+
+
+async def test_a_call_that_was_out_when_it_was_isolated_does_not_close_it() -> None:
+    circuit = Circuit("x", TOUCHY)
+
+    async def isolating(call: Call[Any]) -> Outcome[Any]:
+        circuit.isolate()
+        return OK
+
+    await Bench().run(isolating, Breaker(circuit))
+    assert circuit.snapshot().state == "isolated"
+
+
+async def test_subscribers_see_changes_and_cannot_break_a_call(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    circuit, seen = Circuit("x", TOUCHY), []
+
+    def broken(change: BreakerChanged) -> None:
+        raise ValueError("no")
+
+    circuit.subscribe(broken)
+    unsubscribe = circuit.subscribe(seen.append)
+    await Bench().run(Script(fail()), Breaker(circuit))
+    unsubscribe()
+    circuit.reset()
+    assert seen == [BreakerChanged("x", "closed", "open", 10.0)]
+
+
+async def test_a_snapshot_shows_the_counts() -> None:
+    circuit = Circuit("x")
+    for outcome in (OK, fail(), fail()):
+        await Bench().run(Script(outcome), Breaker(circuit))
+    snapshot = circuit.snapshot()
+    assert (snapshot.state, snapshot.well, snapshot.unwell, snapshot.streak) == ("closed", 1, 2, 2)
+
+
+def test_one_circuit_serves_two_event_loops_and_probes_once() -> None:
+    circuit = Circuit("x", TOUCHY)
+    asyncio.run(Bench().run(Script(fail()), Breaker(circuit)))
+    probed: list[int] = []
+    start = threading.Barrier(8)
+
+    async def probe(number: int) -> None:
+        bench = Bench()
+        bench.clock.advance(11)
+
+        async def act(call: Call[Any]) -> Outcome[Any]:
+            probed.append(number)
+            await asyncio.to_thread(done.wait)
+            return OK
+
+        await bench.run(act, Breaker(circuit))
+
+    def run(number: int) -> None:
+        start.wait()
+        asyncio.run(probe(number))
+        left.release()
+
+    done, left = threading.Event(), threading.Semaphore(0)
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in range(7):
+        left.acquire()
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert len(probed) == 1
+    assert circuit.snapshot().state == "closed"
+
+
+def test_describe_names_the_target_and_the_settings() -> None:
+    described = Breaker(Circuit("openai:x")).describe()
+    assert (described["target"], described["failure_ratio"]) == ("openai:x", 0.5)
