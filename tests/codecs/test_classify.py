@@ -233,28 +233,14 @@ def test_ten_hostile_megabytes_cost_bounded_time(wire: object, seed: str) -> Non
         assert len(info.private) < LONGEST_PRIVATE + 200
 
 
+KEYS = [
+    *("error", "message", "code", "type", "status", "details", "metadata", "headers", "raw"),
+    *("retryDelay", "detail", "request_id", "response", "retry_after"),
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "error",
-                    "message",
-                    "code",
-                    "type",
-                    "status",
-                    "details",
-                    "metadata",
-                    "headers",
-                    "raw",
-                ]
-                + ["retryDelay", "detail", "request_id", "response", "retry_after"]
-            ),
-            inner,
-            max_size=5,
-        )
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
     ),
     max_leaves=20,
 )

@@ -97,7 +97,7 @@ def classify_by(rules: Sequence[Rule], failure: Failure) -> ErrorInfo:
         category=category,
         landed=_landed(failure.status, category),
         retry_after=wait,
-        safe=_safe(failure.provider, category, refusal),
+        safe=safe_text(failure.provider, category, refusal.status, refusal.message),
         private=_private(failure),
         status=refusal.status,
         code=refusal.code,
@@ -153,28 +153,35 @@ _WHAT: dict[ErrorCategory, str] = {
     ErrorCategory.CONTEXT_WINDOW: "has no room for a prompt of this length",
     ErrorCategory.SERVER_ERROR: "failed",
     ErrorCategory.MODEL_NOT_FOUND: "does not offer this model",
-    ErrorCategory.INVALID_RESPONSE: "could not use what the model produced",
+    ErrorCategory.INVALID_RESPONSE: "gave an answer that cannot be used",
+    ErrorCategory.TRUNCATED: "cut the answer at its limit",
     ErrorCategory.CONTENT_FILTERED: "withheld an answer by its content policy",
 }
 
 
-def _safe(provider: str, category: ErrorCategory, refusal: Refusal) -> str:
+def safe_text(provider: str, category: ErrorCategory, status: int | None, message: str) -> str:
+    """What happened, at whom, and their words, without secrets.
+
+    >>> safe_text("groq", ErrorCategory.AUTH_ERROR, 401, "Invalid API Key")
+    'groq denied access (HTTP 401): Invalid API Key'
+    """
     what = _WHAT.get(category, "refused the request")
-    status = f" (HTTP {refusal.status})" if (refusal.status or 0) >= 300 else ""
-    said = _shown(refusal.message, LONGEST_SAFE)
-    return f"{provider or 'The provider'} {what}{status}{': ' if said else ''}{said}"
+    shown = f" (HTTP {status})" if (status or 0) >= 300 else ""
+    said = shortened(message, LONGEST_SAFE)
+    return f"{provider or 'The provider'} {what}{shown}{': ' if said else ''}{said}"
 
 
 def _private(failure: Failure) -> str:
     body = failure.body[: 4 * LONGEST_PRIVATE].decode("utf-8", "replace")
-    return _shown(one_line(body), LONGEST_PRIVATE)
+    return shortened(body, LONGEST_PRIVATE)
 
 
-def _shown(text: str, longest: int) -> str:
-    """`text` without secrets, and not longer than this.
+def shortened(text: str, longest: int) -> str:
+    """`text` without secrets and control characters, and not longer than this.
 
     Redaction sees a little more than is shown and no half word: half a key is not recognised.
     """
+    text = one_line(text)
     if len(text) > 2 * longest:
         text = text[: 2 * longest].rpartition(" ")[0] or "[cut]"
     said = redact(text)

@@ -59,7 +59,7 @@ MONEY: tuple[Rule, ...] = (
         statuses=_REFUSED,
         text=r"(?:exceeded|reached) your (?:current |monthly )?quota|quota has been exceeded|"
         r"out of .{0,40}\bquota|(?:account|current|credit|insufficient) balance|"
-        r"insufficient (?:funds|credit|quota)|"
+        r"insufficient[ _](?:funds|credit|quota)|"
         r"(?:out of|no|any|all available|used all|more|included|purchase|add|not enough) credits|"
         r"credits? (?:are|is|has|have been) (?:depleted|exhausted)|spend(?:ing)?[ _-](?:limit|cap)|"
         r"(?:hard|usage|billing) limits?\b|extra usage is required",
