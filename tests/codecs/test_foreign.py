@@ -18,6 +18,7 @@ from tests.codecs.bodies import google as google_body
 from tests.codecs.bodies import openai as openai_body
 
 from holdfast.codecs.foreign import classify
+from holdfast.codecs.foreign_names import BY_NAME, NOT_SENT
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, TransportError
 
 WHY = "SKIPPED WITHOUT EVIDENCE: the vendors' SDKs are in the `sdks` extra"
@@ -396,3 +397,12 @@ def test_odd_attributes_are_passed_over() -> None:
     assert classify(error).category is ErrorCategory.UNKNOWN
     vars(error).update(status_code=429, body={"message": object()}, headers={1: 2})
     assert classify(error).category is ErrorCategory.RATE_LIMIT_RETRYABLE
+
+
+@pytest.mark.parametrize("module", ["httpx", "httpx2", "requests.exceptions", "aiohttp"])
+def test_no_class_is_said_to_be_unsent_by_an_ancestor_alone(module: str) -> None:
+    for kind in vars(sdk(module)).values():
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            names = [parent.__name__ for parent in kind.__mro__]
+            first = next((name for name in names if name in BY_NAME), "")
+            assert not NOT_SENT.intersection(names) or first in NOT_SENT, kind

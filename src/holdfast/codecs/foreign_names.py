@@ -22,7 +22,7 @@ class ByName(NamedTuple):
 # Nothing was sent: no connection, or nothing that can be sent.
 _UNREACHED = (
     "NewConnectionError NameResolutionError ProxyError ConnectError ClientConnectorError "
-    "ClientConnectorDNSError ClientProxyConnectionError ServerConnectionError gaierror herror "
+    "ClientConnectorDNSError ClientProxyConnectionError gaierror herror "
     "ConnectionRefusedError EndpointConnectionError ProxyConnectionError"
 )
 _UNREACHED_IN_TIME = "ConnectTimeout PoolTimeout ConnectTimeoutError ConnectionTimeoutError"
@@ -35,7 +35,7 @@ _CUT = (
     "APIConnectionError ConnectionError OSError ReadError WriteError CloseError NetworkError "
     "RemoteProtocolError TransportError RequestError RequestException ChunkedEncodingError "
     "ClientConnectionError ClientOSError ClientPayloadError ServerDisconnectedError "
-    "ClientConnectionResetError ClientError IncompleteRead IncompleteReadError RemoteDisconnected "
+    "ClientConnectionResetError ServerConnectionError ClientError IncompleteRead IncompleteReadError RemoteDisconnected "
     "ProtocolError HTTPClientError URLError SSLError RetryableError ConnectionClosedError "
     "WebSocketConnectionClosedError"
 )
