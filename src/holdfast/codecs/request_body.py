@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message
@@ -17,6 +18,7 @@ from holdfast.core.request import ModelRequest, ToolSpec
 from holdfast.core.transcript import Transcript
 
 _ENCODER = msgspec.json.Encoder()
+_HEADS_KEPT = 8
 _WORDS = frozenset({"auto", "none", "required"})
 
 
@@ -39,6 +41,27 @@ class Head(Struct, frozen=True):
             and ours.model == request.model
             and self.system == system
         )
+
+
+class Heads:
+    """The heads of the last few requests. Replaced as a whole, so that threads may share it."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: tuple[Head, ...] = ()
+
+    def get(
+        self, request: ModelRequest, system: tuple[str, ...], encode: Callable[[], bytes]
+    ) -> bytes:
+        """The bytes of this request's head, made by `encode` when they are not at hand."""
+        for head in self._kept:
+            if head.fits(request, system):
+                return head.encoded
+        # Without its messages: a kept head must not keep a conversation alive.
+        made = Head(replace(request, messages=()), system, encode())
+        self._kept = (made, *self._kept[: _HEADS_KEPT - 1])
+        return made.encoded
 
 
 def to_json(argument: str, value: object) -> bytes:

@@ -6,7 +6,7 @@ from holdfast.codecs.anthropic.decode import AnthropicDecoder
 from holdfast.codecs.anthropic.encode import encode_request
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
-from holdfast.codecs.request_body import Head
+from holdfast.codecs.request_body import Heads
 from holdfast.codecs.wire import Encoded, Failure, Quirks
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.request import ModelRequest
@@ -26,8 +26,7 @@ class AnthropicCodec:
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         self.quirks = quirks or Quirks()
-        # The head of the last request: the iterations of a run share it. Only ever replaced whole.
-        self._kept: Head | None = None
+        self._heads = Heads()
 
     @property
     def name(self) -> str:
@@ -40,8 +39,7 @@ class AnthropicCodec:
         Raises:
             ConfigurationError: this wire cannot express a field, or the history is not whole.
         """
-        encoded, self._kept = encode_request(request, self._kept)
-        return encoded
+        return encode_request(request, self._heads)
 
     def decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:  # noqa: ARG002  # REASON: the body's first bytes tell more than its type
         """A decoder for one response body."""

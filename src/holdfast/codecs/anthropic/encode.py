@@ -22,7 +22,7 @@ from holdfast.codecs.anthropic.history import (
 from holdfast.codecs.anthropic.schema import strict_schema
 from holdfast.codecs.pairing import check_pairs, with_safe_ids
 from holdfast.codecs.request_body import (
-    Head,
+    Heads,
     check_tools,
     encode_history,
     leading_system,
@@ -52,21 +52,20 @@ _IN_WORDS = "Answer with nothing but one JSON value that fits this JSON Schema:\
 _Object = dict[str, object]
 
 
-def encode_request(request: ModelRequest, kept: Head | None = None) -> tuple[Encoded, Head]:
-    """The request as a body, and the head to hand in next time.
+def encode_request(request: ModelRequest, heads: Heads) -> Encoded:
+    """The request as path, headers and body.
 
     Raises:
         ConfigurationError: this wire cannot express a field, or the history is not whole.
     """
     system = leading_system(request.messages)
-    if kept is None or not kept.fits(request, system):
-        kept = Head(request, system, _head(request, system))
+    head = heads.get(request, system, lambda: _head(request, system))
     history = _history(request, len(system))
-    body = b"".join((kept.encoded, b',"messages":[', history, b"]}"))
+    body = b"".join((head, b',"messages":[', history, b"]}"))
     betas = (request.settings.extra or {}).get("betas")
     asked = betas if isinstance(betas, list | tuple) else ()
     beta = (("anthropic-beta", ",".join(map(str, asked))),) if asked else ()
-    return Encoded("/v1/messages", body, _HEADERS + beta), kept
+    return Encoded("/v1/messages", body, _HEADERS + beta)
 
 
 def version_of(model: str) -> tuple[int, int] | None:

@@ -1,0 +1,50 @@
+"""The wire as one object: encode, decode, classify. It must never hold a key or an address."""
+
+from __future__ import annotations
+
+from holdfast.codecs.openai_responses.decode import ResponsesDecoder
+from holdfast.codecs.openai_responses.encode import encode_request
+from holdfast.codecs.openai_responses.errors import classify
+from holdfast.codecs.openai_responses.vocabulary import WIRE
+from holdfast.codecs.request_body import Heads
+from holdfast.codecs.wire import Encoded, Failure, Quirks
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.request import ModelRequest
+
+
+class ResponsesCodec:
+    """OpenAI's Responses, used without state at the server.
+
+    Args:
+        quirks: `system_role` names the role of system messages.
+
+    >>> from holdfast.core.messages import user
+    >>> request = ModelRequest(model="gpt-5.2", messages=[user("Hi")])
+    >>> ResponsesCodec().encode(request).path
+    '/responses'
+    """
+
+    def __init__(self, quirks: Quirks | None = None) -> None:
+        self.quirks = quirks or Quirks()
+        self._heads = Heads()
+
+    @property
+    def name(self) -> str:
+        """The name of the wire."""
+        return WIRE
+
+    def encode(self, request: ModelRequest) -> Encoded:
+        """The request body.
+
+        Raises:
+            ConfigurationError: this wire cannot express a field, or the history is not whole.
+        """
+        return encode_request(request, self._heads, self.quirks)
+
+    def decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:  # noqa: ARG002  # REASON: the body's first bytes tell more than its type
+        """A decoder for one response body."""
+        return ResponsesDecoder(provider)
+
+    def classify(self, failure: Failure) -> ErrorInfo:
+        """What a refusal means."""
+        return classify(failure)

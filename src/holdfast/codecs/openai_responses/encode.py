@@ -1,0 +1,182 @@
+"""A neutral question as the body of OpenAI's `responses`, without state at the server.
+
+`store` is false, and reasoning comes encrypted, to be sent back: so a run can go on anywhere, and
+nothing of it stays behind. A user who wants the server's memory sets `store` in `settings.extra`.
+`seed` and a thinking budget have no field on this wire and are passed over, as is `cache`: the server
+caches by itself. Anything else that cannot be said is a `ConfigurationError` that names the field,
+before anything is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from holdfast.codecs.openai_responses.history import is_custom, leaves_nothing, message_encoder
+from holdfast.codecs.openai_responses.vocabulary import WIRE
+from holdfast.codecs.pairing import check_pairs, with_safe_ids
+from holdfast.codecs.request_body import (
+    Heads,
+    check_tools,
+    encode_history,
+    merge_extra,
+    to_json,
+)
+from holdfast.codecs.wire import Encoded, Quirks
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Message
+from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+
+_Object = dict[str, object]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WORDS = frozenset({"auto", "none", "required"})
+_HEADERS = (("content-type", "application/json"),)
+# These never reason, and refuse to be asked for it.
+_WITHOUT_REASONING = re.compile(r"(?:^|[/.])(?:gpt-3|gpt-4|chatgpt-)|-chat-latest")
+ENCRYPTED = "reasoning.encrypted_content"
+"""What to include in a reply so that its reasoning can go back without state at the server."""
+
+
+def encode_request(request: ModelRequest, heads: Heads, quirks: Quirks) -> Encoded:
+    """The request as path, headers and body.
+
+    Raises:
+        ConfigurationError: this wire cannot express a field, or the history is not whole.
+    """
+    head = heads.get(request, (), lambda: _head(request))
+    history = _history(request, quirks)
+    return Encoded("/responses", b"".join((head, b',"input":[', history, b"]}")), _HEADERS)
+
+
+def _history(request: ModelRequest, quirks: Quirks) -> bytes:
+    messages: Sequence[Message] = request.messages
+    if not messages:
+        raise ConfigurationError("messages", "is empty", fix="add a user message to the history")
+    plain = check_pairs(messages)
+    stored = bool((request.settings.extra or {}).get("store"))
+    key = f"{WIRE}|{quirks.system_role}|{stored}"
+    if plain and not any(_is_special(message, stored=stored) for message in messages):
+        encode = message_encoder(quirks.system_role, stored=stored)
+        return encode_history(messages, key, encode)
+    if not plain:
+        messages = with_safe_ids(messages)
+    messages = [message for message in messages if not leaves_nothing(message, stored=stored)]
+    custom = frozenset(call.id for message in messages for call in message.calls if is_custom(call))
+    encode = message_encoder(quirks.system_role, stored=stored, custom=custom)
+    return encode_history(messages, key, encode)
+
+
+def _is_special(message: Message, *, stored: bool) -> bool:
+    """Whether a message must be looked at together with others: it is left out, or its results differ."""
+    if message.role != "assistant":
+        return False
+    calls = message.calls
+    if calls:
+        return any(map(is_custom, calls))
+    return not message.text and leaves_nothing(message, stored=stored)
+
+
+def _head(request: ModelRequest) -> bytes:
+    settings = request.settings
+    body: _Object = {"model": request.model, "store": False}
+    if request.stream:
+        body["stream"] = True
+    if not _WITHOUT_REASONING.search(request.model):
+        body["include"] = [ENCRYPTED]
+    if request.instructions:
+        body["instructions"] = request.instructions
+    body.update(_tools(request.tools, settings))
+    body.update(_sampling(settings))
+    if request.output is not None:
+        body["text"] = {"format": _format(request.output)}
+    merge_extra(body, settings.extra, ("model", "input", "stream"))
+    return to_json("settings.extra", body)[:-1]
+
+
+def _tools(tools: Sequence[ToolSpec], settings: ModelSettings) -> _Object:
+    choice = settings.tool_choice
+    check_tools(tools, choice)
+    if not tools and "tools" not in (settings.extra or {}):
+        if choice == "required":
+            raise ConfigurationError("settings.tool_choice", "'required' needs tools")
+        return {}
+    body: _Object = {"tools": [_tool(tool) for tool in tools]}
+    if choice is not None:
+        named = {"type": "function", "name": choice}
+        body["tool_choice"] = choice if choice in _WORDS else named
+    if settings.parallel_tool_calls is not None:
+        body["parallel_tool_calls"] = settings.parallel_tool_calls
+    return body
+
+
+def _tool(tool: ToolSpec) -> _Object:
+    _check_name("tools", tool.name)
+    to_json(f"tools.{tool.name}.schema", tool.schema)
+    # Without the word, this wire reads a schema as a strict one, which demands every property.
+    entry: _Object = {"type": "function", "name": tool.name, "strict": False}
+    if tool.description:
+        entry["description"] = tool.description
+    return {**entry, "parameters": {"type": "object", "properties": {}, **tool.schema}}
+
+
+def _sampling(settings: ModelSettings) -> _Object:
+    if settings.stop:
+        raise ConfigurationError(
+            "settings.stop",
+            "the Responses wire has no stop texts",
+            fix="leave it empty, or use Chat Completions",
+        )
+    effort = settings.reasoning_effort
+    given = {
+        "max_output_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "reasoning": None if effort is None else {"effort": effort},
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _format(output: OutputSchema) -> _Object:
+    _check_name("output.name", output.name)
+    to_json("output.schema", output.schema)
+    if output.schema.get("type", "object") != "object":
+        raise ConfigurationError(
+            "output.schema",
+            "the wire takes only an object at the top",
+            fix='wrap it: {"type": "object", "properties": {"value": ...}}',
+        )
+    return {
+        "type": "json_schema",
+        "name": output.name,
+        "schema": output.schema,
+        "strict": output.strict and _is_strict(output.schema),
+    }
+
+
+def _is_strict(schema: object) -> bool:
+    """Whether the server's strict mode takes it: objects are closed and demand each property."""
+    if isinstance(schema, list | tuple):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        required = schema.get("required")
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(properties) != set(
+            required if isinstance(required, list | tuple) else ()
+        ):
+            return False
+    elif schema.get("type") == "object":
+        return False
+    return all(map(_is_strict, schema.values()))
+
+
+def _check_name(argument: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            argument,
+            f"{name[:80]!r} is no name on this wire",
+            fix="use letters, digits, _ and -, 1 to 64 of them",
+        )

@@ -1,0 +1,225 @@
+"""Output items as deltas: what each kind of item shows, and what of it must go back.
+
+An item is begun once, grows in pieces, and is ended by its last and whole form. Ending it again
+changes nothing. This module must never raise on any JSON.
+"""
+
+from __future__ import annotations
+
+import binascii
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from holdfast.codecs.json_text import json_text
+from holdfast.codecs.openai_responses.vocabulary import WIRE
+from holdfast.core.deltas import (
+    Delta,
+    PartSeen,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallDelta,
+)
+from holdfast.core.messages import Media, Opaque, Text
+
+Key: TypeAlias = int | str
+"""An item's `output_index`, or its id where there is none."""
+
+CUSTOM = "custom_tool_call"
+
+_Object: TypeAlias = dict[str, object]
+_BETWEEN = "\n\n"
+_CALL_FIELDS = frozenset({"type", "call_id", "name", "arguments", "input"})
+_MESSAGE_FIELDS = frozenset({"type", "role", "content"})
+_PART_FIELDS = frozenset({"type", "text"})
+
+
+class Track(Struct):
+    """One text under way: the number of the part that it belongs to, and what came of it."""
+
+    index: int
+    pieces: list[str]
+
+
+class Item(Struct):
+    """One output item under way."""
+
+    key: Key
+    kind: str
+    id: str
+    index: int
+    fields: _Object
+    thought: bool = False
+    ended: bool = False
+
+
+class ItemReader:
+    """Turns items into deltas, and numbers their parts in the order in which they begin.
+
+    Attributes:
+        running: the texts under way, by item, section and part.
+    """
+
+    __slots__ = ("_count", "running")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self.running: dict[tuple[Key, str, int], Track] = {}
+
+    def begin(self, key: Key, fields: _Object, out: list[Delta]) -> Item:
+        """An item is announced; its texts, if it has any yet, wait for its end."""
+        kind = text_of(fields.get("type"))
+        item = Item(key, kind, text_of(fields.get("id")), self._next(), fields)
+        if kind in ("function_call", CUSTOM):
+            out.append(ToolCallDelta(item.index, _call_id(fields), text_of(fields.get("name"))))
+        return item
+
+    def grow(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
+        """A piece of one of the item's texts."""
+        key = (item.key, section, part)
+        track = self.running.get(key)
+        if track is None:
+            track = self.running[key] = self._track(item, section, out)
+        if text:
+            track.pieces.append(text)
+            out.append(_delta(section, track.index, text))
+
+    def settle(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
+        """The whole of one of the item's texts: what of it was not shown yet is shown now."""
+        track = self.running.get((item.key, section, part))
+        if rest := _rest(text, track.pieces if track is not None else []):
+            self.grow(item, section, part, rest, out)
+
+    def end(self, item: Item, fields: _Object, out: list[Delta]) -> None:
+        """The item in its last and whole form."""
+        if item.ended:
+            return
+        item.ended = True
+        match item.kind:
+            case "message":
+                self._end_message(item, fields, out)
+            case "reasoning":
+                self._end_reasoning(item, fields, out)
+            case "function_call":
+                self._end_call(item, "arguments", fields, out)
+            case "custom_tool_call":
+                self._end_call(item, "input", fields, out)
+            case _:
+                out.append(PartSeen(_kept(fields), item.index))
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def _track(self, item: Item, section: str, out: list[Delta]) -> Track:
+        if section == "text":
+            return Track(self._next(), [])
+        if section == "input":
+            out.append(ToolCallDelta(item.index, arguments=_OPENING))
+        elif section in _THOUGHTS:
+            if item.thought:
+                out.append(ReasoningDelta(_BETWEEN, item.index))
+            item.thought = True
+        return Track(item.index, [])
+
+    def _end_message(self, item: Item, fields: _Object, out: list[Delta]) -> None:
+        own = {
+            name: v for name, v in fields.items() if name not in _MESSAGE_FIELDS and v is not None
+        }
+        strange = []
+        for at, part in enumerate(_objects(fields.get("content"))):
+            kind = part.get("type")
+            if kind == "refusal":
+                self.settle(item, "refusal", at, text_of(part.get("refusal")), out)
+            elif kind in ("output_text", "text", None):
+                self.settle(item, "text", at, text_of(part.get("text")), out)
+                track = self.running.get((item.key, "text", at))
+                if track is not None:
+                    beside = {n: v for n, v in part.items() if n not in _PART_FIELDS and v}
+                    extra = {"wire": WIRE, "item": own, **({"part": beside} if beside else {})}
+                    # It joins the text that was shown as it came.
+                    out.append(PartSeen(Text("", extra), track.index))
+            else:
+                strange.append(part)
+        if strange:
+            kept = {name: value for name, value in fields.items() if name != "id"}
+            out.append(PartSeen(Opaque(WIRE, {**kept, "content": strange}), item.index))
+
+    def _end_reasoning(self, item: Item, fields: _Object, out: list[Delta]) -> None:
+        for at, part in enumerate(_objects(fields.get("summary"))):
+            self.settle(item, "summary", at, text_of(part.get("text")), out)
+        for at, part in enumerate(_objects(fields.get("content"))):
+            self.settle(item, "thought", at, text_of(part.get("text")), out)
+        out.append(ReasoningDelta("", item.index, extra=fields))
+
+    def _end_call(self, item: Item, section: str, fields: _Object, out: list[Delta]) -> None:
+        whole = fields.get(section)
+        text = whole if isinstance(whole, str) else "" if whole is None else json_text(whole)
+        self.settle(item, section, 0, text, out)
+        extra = {name: value for name, value in fields.items() if name not in _CALL_FIELDS}
+        closing = ""
+        if section == "input":
+            begun = (item.key, section, 0) in self.running
+            closing = _CLOSING if begun else _OPENING + _CLOSING
+            extra["type"] = CUSTOM
+        call_id, name = _call_id(fields), text_of(fields.get("name"))
+        out.append(ToolCallDelta(item.index, call_id, name, closing, extra or None))
+
+
+_THOUGHTS = ("summary", "thought")
+# A custom tool takes plain text; here it is a call with one argument, so that it can be run.
+_OPENING, _CLOSING = '{"input":"', '"}'
+
+
+def text_of(value: object) -> str:
+    """A string as it is, anything else as an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def _rest(text: str, shown: list[str]) -> str:
+    """What follows in `text` after what was shown; nothing when the two do not agree."""
+    at = 0
+    for piece in shown:
+        if not text.startswith(piece, at):
+            return ""
+        at += len(piece)
+    return text[at:]
+
+
+def _delta(section: str, index: int, text: str) -> Delta:
+    match section:
+        case "text":
+            return TextDelta(text, index)
+        case "refusal":
+            return RefusalDelta(text)
+        case "summary" | "thought":
+            return ReasoningDelta(text, index)
+        case "input":
+            return ToolCallDelta(index, arguments=json_text(text)[1:-1])
+        case _:
+            return ToolCallDelta(index, arguments=text)
+
+
+def _call_id(fields: _Object) -> str:
+    return text_of(fields.get("call_id")) or text_of(fields.get("id"))
+
+
+def _objects(value: object) -> list[_Object]:
+    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+
+
+def _kept(fields: _Object) -> Media | Opaque:
+    """An item that is kept verbatim; a picture is also something to show."""
+    data = text_of(fields.get("result"))
+    if fields.get("type") != "image_generation_call" or not data:
+        return Opaque(WIRE, fields)
+    try:
+        picture = binascii.a2b_base64(data)
+    except ValueError:
+        return Opaque(WIRE, fields)
+    if not picture:
+        return Opaque(WIRE, fields)
+    item = {name: value for name, value in fields.items() if name != "result"}
+    kind = text_of(fields.get("output_format")) or "png"
+    return Media(f"image/{kind}", data=picture, extra={"wire": WIRE, "item": item})
