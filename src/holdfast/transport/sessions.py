@@ -68,10 +68,13 @@ class Sessions:
                 self._open.pop(loop, None)
                 _abandon(session)
 
-    def abandon(self) -> None:
-        """The program ends while loops are open (a notebook): nothing can be awaited any more."""
-        for session, _ in self._open.values():
-            _abandon(session)
+    def close_idle_loops(self) -> None:
+        """The program ends and left loops open (a notebook): run each once more, to close."""
+        for loop, (session, keeper) in list(self._open.items()):
+            if loop.is_closed():
+                _abandon(session)
+            elif not loop.is_running():
+                loop.run_until_complete(keeper.aclose())
 
 
 async def _finish(keeper: Keeper) -> None:
@@ -79,14 +82,13 @@ async def _finish(keeper: Keeper) -> None:
 
 
 def _abandon(session: ClientSession) -> None:
-    """Close a session whose loop does not run; its `__del__` would complain about the user."""
+    """Let go of a session whose loop was closed under it, or its `__del__` would complain."""
     connector = session.connector
     session.detach()
     if connector is not None:
-        closing = connector.close().__await__()
-        with suppress(StopIteration, RuntimeError):
-            next(closing)
-        closing.close()
+        # The loop is closed, so this runs to its end without waiting for anything.
+        with suppress(StopIteration):
+            connector.close().__await__().__next__()
 
 
 _ALL: WeakSet[Sessions] = WeakSet()
@@ -95,4 +97,4 @@ _ALL: WeakSet[Sessions] = WeakSet()
 @atexit.register
 def _at_exit() -> None:
     for sessions in list(_ALL):
-        sessions.abandon()
+        sessions.close_idle_loops()
