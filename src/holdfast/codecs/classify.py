@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -32,7 +33,8 @@ class Rule(Struct, frozen=True, kw_only=True):
         category: what the refusal then is.
         statuses: any of these; 0 stands for "no status, or a success" (an error inside a stream).
         codes: any of these among the codes, types and reasons, in lower case.
-        text: found in the provider's words, which are in lower case.
+        text: a regex found in the provider's words, which are in lower case; compiled when
+            it is first needed, because most processes never see an error.
         providers: only for these presets.
         promised: whether the provider named a wait of at most an hour.
     """
@@ -40,7 +42,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     category: ErrorCategory
     statuses: frozenset[int] = frozenset()
     codes: frozenset[str] = frozenset()
-    text: re.Pattern[str] | None = None
+    text: str = ""
     providers: frozenset[str] = frozenset()
     promised: bool | None = None
 
@@ -52,8 +54,13 @@ class Rule(Struct, frozen=True, kw_only=True):
             and (not self.codes or not self.codes.isdisjoint(refusal.codes))
             and (not self.providers or provider in self.providers)
             and (self.promised is None or self.promised is promised)
-            and (self.text is None or self.text.search(refusal.text) is not None)
+            and (not self.text or _compiled(self.text).search(refusal.text) is not None)
         )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def rule(
@@ -75,7 +82,7 @@ def rule(
         category=category,
         statuses=frozenset(statuses),
         codes=frozenset(codes.lower().split()),
-        text=re.compile(text) if text else None,
+        text=text,
         providers=frozenset(providers.split()),
         promised=promised,
     )
