@@ -1,0 +1,162 @@
+"""The event-stream reader against an independent one, under every cut and every line ending."""
+
+from itertools import pairwise
+from typing import Any, Self
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.codecs.sse import EventTooLargeError, SseDecoder, SseEvent
+
+
+def reference(body: bytes) -> list[SseEvent]:
+    """The standard's algorithm, a line at a time, over the whole body."""
+    text = body.decode("latin-1").removeprefix("\xef\xbb\xbf")
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    events: list[SseEvent] = []
+    name, data = "", []
+    for line in [*lines, ""]:
+        if not line:
+            if data:
+                events.append((name.encode("latin-1"), "\n".join(data).encode("latin-1")))
+            name, data = "", []
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            data.append(value)
+        elif field == "event":
+            name = value
+    return events
+
+
+def read(pieces: list[bytes]) -> list[SseEvent]:
+    decoder = SseDecoder()
+    events = [event for piece in pieces for event in decoder.feed(piece)]
+    return events + decoder.close()
+
+
+def cut(body: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted(place % (len(body) + 1) for place in places), len(body)]
+    return [body[a:b] for a, b in pairwise(edges)]
+
+
+LINES = st.one_of(
+    st.sampled_from(
+        ["", "data: {}", "data:x", "data", "data:  two", "event: ping", ": hello", ":", "id: 7"]
+        + ["retry: 300", "nonsense", "nonsense: 1", "event", "data: é😀"]
+    ),
+    st.text(max_size=12).filter(lambda text: "\r" not in text and "\n" not in text),
+)
+ENDS = st.sampled_from(["\n", "\r", "\r\n"])
+BODIES = st.lists(st.tuples(LINES, ENDS), max_size=20).map(
+    lambda lines: "".join(line + end for line, end in lines).encode("utf-8", "replace")
+)
+
+
+@given(BODIES, st.booleans(), st.lists(st.integers(0, 10_000), max_size=12))
+def test_any_cut_gives_the_events_of_the_standard(
+    body: bytes, bom: bool, places: list[int]
+) -> None:
+    body = b"".join((b"\xef\xbb\xbf" if bom else b"", body))
+    wanted = reference(body)
+    assert read([body]) == wanted
+    assert read(cut(body, places)) == wanted
+    assert read([body[at : at + 1] for at in range(len(body))]) == wanted
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 10_000), max_size=6))
+def test_any_bytes_are_read_without_an_error(body: bytes, places: list[int]) -> None:
+    assert read(cut(body, places)) == reference(body)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_each_line_ending_ends_lines_and_events(end: str) -> None:
+    body = end.join(["event: a", "data: 1", "data: 2", "", "data: 3", "", ""]).encode()
+    assert read([body]) == [(b"a", b"1\n2"), (b"", b"3")]
+
+
+def test_a_cut_between_cr_and_lf_makes_no_blank_line() -> None:
+    assert read([b"data: 1\r", b"\ndata: 2\r\n\r", b"\n"]) == [(b"", b"1\n2")]
+
+
+def test_a_cut_inside_a_character_changes_nothing() -> None:
+    body = "data: 😀\n\n".encode()
+    assert read([body[:8], body[8:]]) == [(b"", "😀".encode())]
+
+
+def test_an_event_without_its_blank_line_is_delivered_at_the_end() -> None:
+    decoder = SseDecoder()
+    assert decoder.feed(b"data: 1\n\ndata: 2") == [(b"", b"1")]
+    assert decoder.close() == [(b"", b"2")]
+    assert decoder.close() == []
+
+
+def test_comments_and_other_fields_are_noted_and_are_no_content() -> None:
+    decoder = SseDecoder()
+    events = decoder.feed(b": one\n\n: two\nid: 9\nretry: 250\nfoo: bar\ndata: x\n\n")
+    assert events == [(b"", b"x")]
+    assert (decoder.comments, decoder.unknown) == (2, 1)
+    assert (decoder.last_id, decoder.retry) == (b"9", 250)
+
+
+def test_strange_ids_and_waits_are_ignored() -> None:
+    decoder = SseDecoder()
+    decoder.feed(b"id: a\0b\nretry: -5\nretry: 1e9\nretry: " + b"9" * 5000 + b"\n\n")
+    assert (decoder.last_id, decoder.retry) == (b"", None)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_an_event_over_the_limit_is_refused_with_the_events_before_it(size: int) -> None:
+    decoder = SseDecoder(limit=100)
+    body = b"data: 1\n\ndata: " + b"x" * 200 + b"\n\n"
+    events: list[SseEvent] = []
+
+    def read_all() -> None:
+        for at in range(0, len(body), size):
+            events.extend(decoder.feed(body[at : at + size]))
+
+    with pytest.raises(EventTooLargeError, match="larger than 100 bytes") as caught:
+        read_all()
+    assert events + caught.value.events == [(b"", b"1")]
+
+
+class Counting(bytearray):
+    """Counts how many bytes are searched and copied."""
+
+    work = 0
+
+    def find(self, sub: Any, *span: Any) -> int:
+        Counting.work += len(self) - (span[0] if span else 0)
+        return super().find(sub, *span)
+
+    def __iadd__(self, other: Any) -> Self:
+        Counting.work += len(other)
+        super().__iadd__(other)
+        return self
+
+    def __bytes__(self) -> bytes:
+        Counting.work += len(self)
+        return memoryview(self).tobytes()
+
+
+def work(body: bytes, size: int) -> int:
+    Counting.work = 0
+    decoder = SseDecoder()
+    decoder._held = Counting()
+    events = 0
+    for at in range(0, len(body), size):
+        events += len(decoder.feed(body[at : at + size]))
+    assert events + len(decoder.close()) >= 1
+    return Counting.work
+
+
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_work_is_in_proportion_to_the_bytes_however_they_come(size: int) -> None:
+    length = 200_000
+    one_line = b"data: " + b"x" * length + b"\n\n"
+    many_lines = b"data: 1\n" * (length // 8) + b"\n"
+    many_events = b"data: 1\n\n" * (length // 9)
+    for body in (one_line, many_lines, many_events):
+        assert work(body, size) < 6 * len(body)
