@@ -46,7 +46,7 @@ async def floor(url: str) -> AsyncIterator[Turn]:
                 calls = choice.message.tool_calls or ()
                 results = await asyncio.gather(*map(run, calls))
                 said = [{"id": c.id, "type": "function", "function": c.function} for c in calls]
-                told = [{"role": "assistant", "tool_calls": said}, *results]
+                told = [{"role": "assistant", "content": None, "tool_calls": said}, *results]
                 history += b"," + encode(told)[1:-1]
 
         yield turn

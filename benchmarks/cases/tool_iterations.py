@@ -69,6 +69,7 @@ async def floor(url: str, weather: Weather = weather) -> AsyncIterator[Turn]:
                 given = arguments(call.function.arguments)
                 said = {
                     "role": "assistant",
+                    "content": None,
                     "tool_calls": [{"id": call.id, "type": "function", "function": call.function}],
                 }
                 result = await weather(given.city, given.days)

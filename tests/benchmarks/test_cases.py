@@ -45,7 +45,8 @@ async def test_both_sides_send_the_same_and_read_the_same(case: Case, served: Se
 
     assert ours == floor
     assert floor.text.startswith(ANSWER[:10])
-    assert our_bodies == floor_bodies
+    # A side may have asked before, to have a history.
+    assert our_bodies[-len(floor_bodies) :] == floor_bodies
 
 
 @pytest.mark.parametrize(
