@@ -30,7 +30,8 @@ from holdfast.transport.proxies import proxy_for
 from holdfast.transport.sessions import Sessions
 from holdfast.transport.watchdog import Watchdog
 
-_KEPT_TARGETS = 256
+# Addresses and limits are few; a program that makes them up must not fill the memory.
+_KEPT = 256
 # The library warns when a larger body is given as bytes and not as a file.
 _LARGEST_PLAIN_BODY = 2**20
 _KEEP_ALIVE_COMMENTS = "text/event-stream"
@@ -64,6 +65,7 @@ class Client:
         self._idle = idle
         self._tls = tls
         self._targets: dict[str, Target] = {}
+        self._connect_limits: dict[tuple[float | None, float | None], ClientTimeout] = {}
         self.sessions = Sessions(self._session)
 
     def exchange(self, request: HttpRequest, timeouts: Timeouts) -> Exchange:
@@ -75,9 +77,20 @@ class Client:
         found = self._targets.get(address)
         if found is None:
             found = _parse(address)
-            if len(self._targets) >= _KEPT_TARGETS:
+            if len(self._targets) >= _KEPT:
                 self._targets.clear()
             self._targets[address] = found
+        return found
+
+    def connect_limit(self, timeouts: Timeouts) -> ClientTimeout:
+        """The only limit that is the library's business: the rest is the watchdog's."""
+        key = (timeouts.connect, timeouts.total)
+        found = self._connect_limits.get(key)
+        if found is None:
+            if len(self._connect_limits) >= _KEPT:
+                self._connect_limits.clear()
+            limits = [limit for limit in key if limit is not None]
+            found = self._connect_limits[key] = ClientTimeout(connect=min(limits, default=None))
         return found
 
     def _session(self) -> ClientSession:
@@ -89,7 +102,6 @@ class Client:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": f"holdfast/{__version__}"},
-            skip_auto_headers=("Content-Type",),
             request_class=_WatchedRequest,
         )
         # The library repeats a GET whose connection broke, and has no public switch for it.
@@ -211,7 +223,7 @@ class Exchange:
             data=io.BytesIO(body) if len(body) > _LARGEST_PLAIN_BODY else body or None,
             proxy=target.proxy,
             allow_redirects=False,
-            timeout=_connect_limit(timeouts.connect, timeouts.total),
+            timeout=self._client.connect_limit(timeouts),
         )
 
     def _arrived(self) -> bytes:
@@ -237,11 +249,6 @@ class Exchange:
         if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
             return _unsendable(self._request, place)
         return failure(error, place, watch.timeouts)
-
-
-def _connect_limit(connect: float | None, total: float | None) -> ClientTimeout:
-    limits = [limit for limit in (connect, total) if limit is not None]
-    return ClientTimeout(connect=min(limits, default=None))
 
 
 def _cut(connection: Connection) -> bool:
