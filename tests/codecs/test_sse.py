@@ -34,7 +34,7 @@ def reference(body: bytes) -> list[SseEvent]:
 def read(pieces: list[bytes]) -> list[SseEvent]:
     decoder = SseDecoder()
     events = [event for piece in pieces for event in decoder.feed(piece)]
-    return events + decoder.close()
+    return [*events, *decoder.close()]
 
 
 def cut(body: bytes, places: list[int]) -> list[bytes]:
@@ -44,8 +44,22 @@ def cut(body: bytes, places: list[int]) -> list[bytes]:
 
 LINES = st.one_of(
     st.sampled_from(
-        ["", "data: {}", "data:x", "data", "data:  two", "event: ping", ": hello", ":", "id: 7"]
-        + ["retry: 300", "nonsense", "nonsense: 1", "event", "data: é😀"]
+        [
+            "",
+            "data: {}",
+            "data:x",
+            "data",
+            "data:  two",
+            "event: ping",
+            ": hello",
+            ":",
+            "id: 7",
+            "retry: 300",
+            "nonsense",
+            "nonsense: 1",
+            "event",
+            "data: é😀",
+        ]
     ),
     st.text(max_size=12).filter(lambda text: "\r" not in text and "\n" not in text),
 )

@@ -125,11 +125,10 @@ class Pieces:
         if self._started:
             return
         reply_id, model = _text(chunk.get("id")), _text(chunk.get("model"))
-        # A first chunk that only reports on the prompt may come without either.
-        if has_choice or (reply_id and model):
-            self._started = has_choice
-            if reply_id or model:
-                out.append(ReplyStarted(reply_id, model))
+        if reply_id or model:
+            out.append(ReplyStarted(reply_id, model))
+        # A first chunk that only reports on the prompt may come without either, or with half.
+        self._started = has_choice and (bool(reply_id or model) or self._message_seen)
 
     def _fail(self, chunk: _Object, out: list[Delta]) -> None:
         self._failed = True
