@@ -27,6 +27,9 @@ _BOM = b"\xef\xbb\xbf"
 _OPENINGS = (b"{", b"[", b"<")
 
 
+_NO_USAGE = msgspec.Raw()
+
+
 # The commonest chunk, and nothing else: every field that could mean more must be absent here, so
 # that any other chunk fails to fit and is read with care by `Pieces`.
 class _TextPart(Struct, gc=False, forbid_unknown_fields=True):
@@ -48,7 +51,7 @@ class _OnlyCandidate(Struct, gc=False):
 
 class _TextChunk(Struct, gc=False):
     candidates: tuple[_OnlyCandidate]
-    usageMetadata: msgspec.Raw | None = None  # noqa: N815
+    usageMetadata: msgspec.Raw = _NO_USAGE  # noqa: N815
     promptFeedback: None = None  # noqa: N815
     error: None = None
 
@@ -132,6 +135,8 @@ class GeminiDecoder:
 
     def _feed_events(self, sse: SseDecoder, data: bytes) -> list[Delta]:
         out: list[Delta] = []
+        if data[-4:] == b"\r\n\r\n":
+            data = _with_lf_only(data)
         try:
             events = sse.feed(data)
         except EventTooLargeError as error:
@@ -151,7 +156,7 @@ class GeminiDecoder:
                 else:
                     if text := chunk.candidates[0].content.parts[0].text:
                         out.append(TextDelta(text, self._quick))
-                    if chunk.usageMetadata is not None:
+                    if chunk.usageMetadata is not _NO_USAGE:
                         self._pieces.late_usage = chunk.usageMetadata
                     continue
             self._event(payload, out)
@@ -250,6 +255,19 @@ class GeminiDecoder:
         out.append(NotAReply(expected, got))
         self._done, self._quick = True, None
         self._body.clear()
+
+
+def _with_lf_only(data: bytes) -> bytes:
+    """Whole events, which this vendor ends with CRLF, with LF alone: these are read faster.
+
+    A search for one byte is many times faster than one for two. A CR that is a line end of its own
+    leaves the bytes as they are.
+    """
+    if data.find(b"\r") == len(data) - 4:
+        return data[:-4] + b"\n\n"
+    pieces = data.split(b"\r")
+    paired = {piece[:1] for piece in pieces[1:]} <= {b"\n"}
+    return b"".join(pieces) if paired else data
 
 
 def _has_field(body: bytearray) -> bool:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import re
 
-_OUTSIDE = re.compile(rb'["{}\]]')
+_OUTSIDE = re.compile(rb'["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')
 
 
 class DocumentSplitter:
-    r"""Takes bytes and gives whole top-level objects.
+    r"""Takes the bytes after the array's first bracket and gives whole top-level objects.
 
     Attributes:
         ended: the bracket that closes the array has come.
 
     >>> splitter = DocumentSplitter()
-    >>> splitter.feed(b'[{"a": "}"}\r\n,{"b"')
+    >>> splitter.feed(b'{"a": "}"}\r\n,{"b"')
     [b'{"a": "}"}']
     >>> splitter.feed(b': 1}]')
     [b'{"b": 1}']
@@ -28,13 +28,14 @@ class DocumentSplitter:
     True
     """
 
-    __slots__ = ("_at", "_depth", "_held", "_in_text", "_start", "ended")
+    __slots__ = ("_at", "_brackets", "_depth", "_held", "_in_text", "_start", "ended")
 
     def __init__(self) -> None:
         self._held = bytearray()
         self._at = 0
         self._start = 0
         self._depth = 0
+        self._brackets = 0
         self._in_text = False
         self.ended = False
 
@@ -44,13 +45,17 @@ class DocumentSplitter:
         return len(self._held)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The objects that these bytes complete."""
+        """The objects that these bytes complete; none after the end."""
+        if self.ended:
+            return []
         held = self._held
         held += data
         whole: list[bytes] = []
         while (mark := (_INSIDE if self._in_text else _OUTSIDE).search(held, self._at)) is not None:
             self._at = mark.end()
-            self._pass(held[mark.start()], whole)
+            if self._ends_at(held[mark.start()], whole):
+                held.clear()
+                return whole
         self._at = max(self._at, len(held))
         cut = self._start if self._depth else len(held)
         del held[:cut]
@@ -58,7 +63,8 @@ class DocumentSplitter:
         self._start = 0
         return whole
 
-    def _pass(self, sign: int, whole: list[bytes]) -> None:
+    def _ends_at(self, sign: int, whole: list[bytes]) -> bool:
+        """Note one sign; True when it is the bracket that closes the array."""
         if sign == 0x22:  # a quote
             self._in_text = not self._in_text
         elif sign == 0x5C:  # a backslash hides the next byte, which may be in the next piece
@@ -72,4 +78,7 @@ class DocumentSplitter:
                 whole.append(bytes(self._held[self._start : self._at]))
             self._depth = max(self._depth - 1, 0)
         elif not self._depth:
-            self.ended = True
+            # A list inside the array is nothing of ours, and its end is not the array's.
+            self._brackets += 1 if sign == 0x5B else -1
+            self.ended = self._brackets < 0
+        return self.ended

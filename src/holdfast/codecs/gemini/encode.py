@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
-from holdfast.codecs.pairing import check_pairs
 from holdfast.codecs.presets import path_segment
 from holdfast.codecs.request_body import (
     Head,
@@ -43,6 +42,8 @@ _HEADERS = (("content-type", "application/json"),)
 def encode_request(request: ModelRequest, kept: Head | None = None) -> tuple[Encoded, Head]:
     """The request as path and body, and the head to hand in next time.
 
+    The history must have passed `check_pairs`.
+
     Raises:
         ConfigurationError: this wire cannot express a field, or there is no message to answer.
     """
@@ -52,7 +53,6 @@ def encode_request(request: ModelRequest, kept: Head | None = None) -> tuple[Enc
         raise ConfigurationError(
             "messages", "holds nothing to answer", fix="add a user message to the history"
         )
-    check_pairs(request.messages)
     if kept is None or not kept.fits(request, system):
         kept = Head(request, system, _head(request, system))
     body = b"".join((kept.encoded, b'"contents":[', _contents(request, len(system)), b"]}"))

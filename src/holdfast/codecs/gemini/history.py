@@ -151,7 +151,8 @@ def _response(result: ToolResult) -> Json:
 
 
 def _empty(result: ToolResult) -> str:
-    return "The result is attached below." if result.content else ""
+    attached = any(isinstance(part, Media) for part in result.content)
+    return "The result is attached below." if attached else ""
 
 
 def _object(text: str) -> msgspec.Raw | None:

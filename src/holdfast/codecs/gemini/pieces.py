@@ -47,7 +47,9 @@ _Object = dict[str, object]
 CANDIDATES = "candidates attribute"
 _OURS = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})
 _ABOUT = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
-_COUNTS = ("promptTokenCount", "totalTokenCount")
+_COUNTS = frozenset(
+    {"promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"}
+)
 _WITH_A_MESSAGE = (FinishReason.CONTENT_FILTER, FinishReason.ERROR, FinishReason.UNKNOWN)
 _TEXT, _THOUGHT, _NOTHING = "text", "thought", ""
 
@@ -269,8 +271,9 @@ class Pieces:
 
     def _count(self, usage: _Object) -> None:
         """A chunk may say only what kind of traffic it was: that must not wipe out the counts."""
-        if not self._usage or any(name in usage for name in _COUNTS):
-            self._usage, self._usage_told = usage, False
+        if not _COUNTS.isdisjoint(usage):
+            # It is newer than the one that was put off.
+            self._usage, self._usage_told, self.late_usage = usage, False, None
 
     def _tell_usage(self, out: list[Delta]) -> None:
         if self.late_usage is not None:

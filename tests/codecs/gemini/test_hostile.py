@@ -1,0 +1,216 @@
+"""No bytes crash the decoder, however they are cut, and none cost more than linear time."""
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.codecs.gemini.bodies import array, call, chunk, deltas, events, read, text, whole
+
+from holdfast.codecs.gemini.documents import DocumentSplitter
+from holdfast.codecs.gemini.partial import PartialArguments
+from holdfast.core.messages import ReplyKind
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+FIELDS = st.sampled_from(
+    ["candidates", "content", "parts", "text", "thought", "thoughtSignature", "functionCall", "name",
+     "args", "id", "partialArgs", "willContinue", "jsonPath", "stringValue", "inlineData", "fileData",
+     "finishReason", "finishMessage", "index", "usageMetadata", "promptTokenCount", "error",
+     "promptFeedback", "blockReason", "groundingMetadata", "responseId", "modelVersion"]
+)  # fmt: skip
+SHAPED = st.recursive(
+    JSON,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=5),
+    max_leaves=30,
+)
+REAL = [
+    chunk(text("Hel"), text("th", thought=True, thoughtSignature="S")),
+    chunk({**call("pay", willContinue=True), "thoughtSignature": "S"}),
+    chunk(
+        {
+            "functionCall": {
+                "partialArgs": [{"jsonPath": "$.a[0]", "stringValue": "x"}],
+                "willContinue": True,
+            }
+        }
+    ),
+    chunk({"functionCall": {}}, finish="STOP", usageMetadata={"promptTokenCount": 3}),
+]
+FRAMES = (
+    events,
+    array,
+    lambda *chunks: b"\n".join(map(whole, chunks)),
+    lambda *chunks: whole(chunks[0]),
+)
+
+
+@st.composite
+def pieces(draw: st.DrawFn, body: bytes) -> list[bytes]:
+    cuts = sorted(draw(st.lists(st.integers(0, len(body)), max_size=8)))
+    return [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+
+
+@given(
+    st.data(),
+    st.binary(max_size=300),
+    st.sampled_from(["", "text/event-stream", "application/json"]),
+)
+def test_any_bytes(data: st.DataObject, body: bytes, content_type: str) -> None:
+    read(data.draw(pieces(body)), content_type)
+
+
+@given(st.data(), st.lists(SHAPED, min_size=1, max_size=4), st.sampled_from(FRAMES))
+@settings(max_examples=300)
+def test_any_json_of_our_fields(
+    data: st.DataObject, chunks: list[object], frame: Callable[..., bytes]
+) -> None:
+    body = frame(*chunks)
+    assert read(data.draw(pieces(body))).reply == read(body).reply
+
+
+@given(st.data(), st.sampled_from(FRAMES))
+@settings(max_examples=300)
+def test_a_real_body_with_damage(data: st.DataObject, frame: Callable[..., bytes]) -> None:
+    body = bytearray(frame(*REAL))
+    for _ in range(data.draw(st.integers(0, 4))):
+        at = data.draw(st.integers(0, len(body) - 1))
+        body[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    damaged = bytes(body)
+    assembled = read(data.draw(pieces(damaged)))
+    assert assembled.reply == read(damaged).reply
+    for made in assembled.reply.calls:
+        if assembled.reply.kind is ReplyKind.COMPLETE:
+            assert isinstance(json.loads(made.arguments), dict)
+
+
+@given(st.lists(st.dictionaries(FIELDS, JSON, max_size=5) | JSON, max_size=6))
+def test_any_partial_arguments(entries: list[object]) -> None:
+    arguments = PartialArguments()
+    for entry in entries:
+        arguments.add(entry)
+    arguments.text(whole=True)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [None, "", "$", "city", "$..city", "$.a.", "$.a b", "$[", "$[-1]", "$[9]", "$.a[1]", "$.*", "$[0]",
+     "$['a", "$.a" * 70, "$." + "a." * 5_000 + "a", "$" + "[0]" * 5_000],
+)  # fmt: skip
+def test_a_path_that_cannot_be_followed_spoils_the_call(path: object) -> None:
+    arguments = PartialArguments()
+    arguments.add({"jsonPath": path, "stringValue": "x"})
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(arguments.text(whole=True))
+
+
+@pytest.mark.parametrize(
+    ("path", "made"),
+    [
+        ("$.a.b", {"a": {"b": "x"}}),
+        ("$['a b'].c", {"a b": {"c": "x"}}),
+        ('$["a\\"b"]', {'a"b': "x"}),
+        ("$.a[0][0].b", {"a": [[{"b": "x"}]]}),
+        ("$.naïve-key", {"naïve-key": "x"}),
+    ],
+)
+def test_paths(path: str, made: object) -> None:
+    arguments = PartialArguments()
+    arguments.add({"jsonPath": path, "stringValue": "x"})
+    assert json.loads(arguments.text(whole=True)) == made
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"jsonPath": "$.a"}, {"jsonPath": "$.a.b", "stringValue": "x"}, {"jsonPath": "$.a[0]", "boolValue": True}],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_spoils_the_call(entry: object) -> None:
+    arguments = PartialArguments()
+    arguments.add({"jsonPath": "$.a", "stringValue": "text"})
+    arguments.add(entry)
+    assert arguments.text(whole=True) == "{"
+
+
+def test_a_text_that_is_announced_to_grow_is_not_whole() -> None:
+    arguments = PartialArguments()
+    arguments.add({"jsonPath": "$.a", "stringValue": "x", "willContinue": True})
+    assert arguments.text(whole=True) == '{"a":"x"'
+
+
+@given(st.lists(st.dictionaries(st.text(), JSON, max_size=3), max_size=5), st.data())
+def test_the_splitter_finds_every_object(objects: list[object], data: st.DataObject) -> None:
+    splitter = DocumentSplitter()
+    found = [
+        json.loads(part)
+        for piece in data.draw(pieces(array(*objects)[1:]))
+        for part in splitter.feed(piece)
+    ]
+    assert found == json.loads(json.dumps(objects))
+    assert splitter.ended
+
+
+@given(st.binary(max_size=200), st.data())
+def test_the_splitter_takes_any_bytes(body: bytes, data: st.DataObject) -> None:
+    once = DocumentSplitter()
+    split = DocumentSplitter()
+    found = [part for piece in data.draw(pieces(body)) for part in split.feed(piece)]
+    assert found == once.feed(body)
+    assert split.ended == once.ended
+
+
+HOSTILE: dict[str, Callable[[int], bytes]] = {
+    "open braces": lambda size: b"[" + b"{" * size,
+    "close braces": lambda size: b"[" + b"}" * size,
+    "brackets": lambda size: b"[" * size,
+    "quotes": lambda size: b'[{"' + b'\\"' * size,
+    "blanks": lambda size: b" " * size,
+    "line ends": lambda size: b"data: {}\r" * size,
+    "comments": lambda size: b": x\n" * size,
+    "one event": lambda size: b"data: " + b"x" * size,
+    "lines of one event": lambda size: b"data: {}\n" * size,
+    "empty objects": lambda size: b"[" + b"{}," * size,
+    "objects in one body": lambda size: b"{}\n" * size + b"{",
+    "nested": lambda size: b"data: " + b'{"a":' * size + b"\n\n",
+    "candidates": lambda size: whole({"candidates": [{"index": 1}] * size}),
+    "parts": lambda size: whole(chunk(*[text("x")] * size)),
+    "fragments": lambda size: events(
+        chunk(call("f", willContinue=True)),
+        *[
+            chunk(
+                {
+                    "functionCall": {
+                        "partialArgs": [
+                            {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
+                        ],
+                        "willContinue": True,
+                    }
+                }
+            )
+        ]
+        * (size // 40),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("step", [65_536, 7])
+def test_hostile_bodies_cost_linear_time(name: str, step: int) -> None:
+    def seconds(size: int) -> float:
+        body = HOSTILE[name](size)
+        cut = [body[at : at + step] for at in range(0, len(body), step)]
+        began = time.perf_counter()
+        deltas(cut)
+        return time.perf_counter() - began
+
+    seconds(100)
+    short = min(seconds(1_500) for _ in range(3))
+    long = min(seconds(24_000) for _ in range(2))
+    # Sixteen times the bytes; quadratic would be 256 times the time.
+    assert long < max(short, 0.0004) * 80
