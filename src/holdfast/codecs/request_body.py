@@ -138,8 +138,15 @@ def merge_extra(
             body[name] = value
 
 
-def check_tools(tools: Sequence[ToolSpec], choice: str | None) -> None:
+def check_tools(
+    tools: Sequence[ToolSpec], choice: str | None, extra: Mapping[str, object] | None = None
+) -> None:
     """Refuse two tools of one name, a schema that is no object, and a choice that names no tool.
+
+    Args:
+        tools: the tools of the request.
+        choice: the setting `tool_choice`.
+        extra: the user's own fields, which may hold more tools, in the form of the wire.
 
     Raises:
         ConfigurationError: it names the tool or the setting.
@@ -153,12 +160,21 @@ def check_tools(tools: Sequence[ToolSpec], choice: str | None) -> None:
             raise ConfigurationError(
                 f"tools.{tool.name}.schema", "must describe an object", fix='use "type": "object"'
             )
-    if choice is not None and choice not in _WORDS and choice not in names:
+    if choice is not None and choice not in _WORDS and choice not in names | _named(extra):
         raise ConfigurationError(
             "settings.tool_choice",
             f"no tool is named {choice[:80]!r}",
             fix="auto, none, required or the name of a tool",
         )
+
+
+def _named(extra: Mapping[str, object] | None) -> set[object]:
+    more = (extra or {}).get("tools")
+    return {
+        tool["name"]
+        for tool in (more if isinstance(more, list | tuple) else ())
+        if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)
+    }
 
 
 def _without_halves(value: object) -> object:

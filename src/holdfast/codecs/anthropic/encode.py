@@ -117,7 +117,7 @@ def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
         body["system"] = "\n\n".join(texts)
     _thinking(request.model, settings, body)
     _sampling(settings, body)
-    check_tools(request.tools, settings.tool_choice)
+    check_tools(request.tools, settings.tool_choice, settings.extra)
     if (choice := _tool_choice(settings, bool(request.tools))) is not None:
         body["tool_choice"] = choice
     if settings.cache:

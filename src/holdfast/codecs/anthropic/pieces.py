@@ -85,6 +85,10 @@ class Pieces:
         """One event; `name` is that of the event stream, for events that do not say their type."""
         kind = event.get("type")
         kind = kind if isinstance(kind, str) else name
+        if self.ended:
+            # One response holds one message: what follows it is somebody else's.
+            self._pass_over("after the end")
+            return
         match kind:
             case "content_block_delta":
                 self._delta(self._index(event), _object(event.get("delta")), out)

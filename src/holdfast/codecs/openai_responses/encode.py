@@ -96,7 +96,7 @@ def _head(request: ModelRequest) -> bytes:
 
 def _tools(tools: Sequence[ToolSpec], settings: ModelSettings) -> _Object:
     choice = settings.tool_choice
-    check_tools(tools, choice)
+    check_tools(tools, choice, settings.extra)
     if not tools and "tools" not in (settings.extra or {}):
         if choice == "required":
             raise ConfigurationError("settings.tool_choice", "'required' needs tools")
