@@ -1,0 +1,113 @@
+"""Tool calls in a stream, whatever a provider does to index and id."""
+
+import pytest
+from tests.codecs.openai_chat.bodies import Json, call, chunk, read, stream
+
+from holdfast.core.messages import ReplyKind, ToolCall
+
+
+def calls(*lists: list[Json]) -> tuple[ToolCall, ...]:
+    values = [chunk({"tool_calls": entries}) for entries in lists]
+    return read(stream(*values, chunk({}, "tool_calls"))).reply.calls
+
+
+def more(arguments: str, **fields: object) -> Json:
+    return {"function": {"arguments": arguments}, **fields}
+
+
+PARIS, ROME = '{"city": "Paris"}', '{"city": "Rome"}'
+TWO = (ToolCall("a", "weather", PARIS), ToolCall("b", "weather", ROME))
+
+
+def test_the_documented_form() -> None:
+    found = calls(
+        [call("weather", "", index=0, id="a")],
+        [more(PARIS[:5], index=0)],
+        [more(PARIS[5:], index=0)],
+        [call("weather", "", index=1, id="b")],
+        [more(ROME, index=1)],
+    )
+    assert found == TWO
+
+
+def test_fragments_of_two_calls_may_alternate() -> None:
+    found = calls(
+        [call("weather", "", index=0, id="a"), call("weather", "", index=1, id="b")],
+        [more(PARIS[:5], index=0), more(ROME[:5], index=1)],
+        [more(PARIS[5:], index=0)],
+        [more(ROME[5:], index=1)],
+    )
+    assert found == TWO
+
+
+@pytest.mark.parametrize("place", [{}, {"index": None}, {"index": "x"}])
+def test_no_index_and_whole_calls(place: Json) -> None:
+    first, second = call("weather", PARIS, id="a", **place), call("weather", ROME, id="b", **place)
+    assert calls([first, second]) == TWO
+    assert calls([first], [second]) == TWO
+
+
+def test_no_index_and_fragments_after_each_call() -> None:
+    found = calls(
+        [call("weather", "", id="a")],
+        [more(PARIS)],
+        [call("weather", "", id="b")],
+        [more(ROME)],
+    )
+    assert found == TWO
+
+
+def test_every_call_at_index_0() -> None:
+    first, second = call("weather", PARIS, id="a", index=0), call("weather", ROME, id="b", index=0)
+    assert calls([first], [second]) == TWO
+    assert calls([first, second]) == TWO
+
+
+def test_id_and_name_said_again_in_each_fragment() -> None:
+    found = calls(
+        [call("weather", PARIS[:5], id="a", index=0)],
+        [call("weather", PARIS[5:], id="a", index=0)],
+        [call("weather", ROME[:5], id="b", index=1)],
+        [call("weather", ROME[5:], id="b", index=1)],
+    )
+    assert found == TWO
+
+
+def test_ids_that_are_missing_or_empty() -> None:
+    wanted = (ToolCall("", "weather", PARIS), ToolCall("", "clock", "{}"))
+    assert calls([call("weather", PARIS)], [call("clock", "{}")]) == wanted
+    assert calls([call("weather", PARIS, id="", index=0), call("clock", "{}", id="", index=1)])
+    assert calls([call("weather", PARIS, index=0)], [call("clock", "{}", index=0)]) == wanted
+
+
+def test_an_id_that_two_calls_share_kills_nothing() -> None:
+    """D8: a reused tool-call id ended the run."""
+    entries = [call("weather", PARIS, id="a", index=0), call("weather", ROME, id="a", index=1)]
+    wanted = (ToolCall("a", "weather", PARIS), ToolCall("a", "weather", ROME))
+    assert calls(entries) == wanted
+    assert calls([entries[0]], [entries[1]]) == wanted
+    without_index = [call("weather", PARIS, id="a"), call("weather", ROME, id="a")]
+    assert calls(without_index) == wanted
+
+
+def test_an_id_that_comes_late_and_one_that_is_a_number() -> None:
+    assert calls([call("f", "{", index=0)], [more("}", index=0, id="a")]) == (
+        ToolCall("a", "f", "{}"),
+    )
+    assert calls([call("f", "{}", index=0, id=7)]) == (ToolCall("7", "f", "{}"),)
+
+
+def test_a_delta_without_type() -> None:
+    entry = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    assert calls([entry]) == (ToolCall("a", "f", "{}"),)
+
+
+def test_a_call_without_a_name_is_never_runnable() -> None:
+    reply = read(stream(chunk({"tool_calls": [more("{}", index=0, id="a")]}, "tool_calls"))).reply
+    assert reply.kind is ReplyKind.MALFORMED_CALL
+
+
+def test_a_call_that_begins_with_its_arguments() -> None:
+    assert calls([more("{", index=0)], [call("f", "}", index=0, id="a")]) == (
+        ToolCall("a", "f", "{}"),
+    )
