@@ -1,4 +1,35 @@
-"""Tools to prove behaviour: scripted models, a fake clock, a provider emulator with faults, crash points.
+"""Tools to prove behaviour: a scripted model, a fake clock, a provider emulator with faults.
 
 This room is public, and must never be imported by the runtime itself; it must not need the network.
+Names are imported when they are asked for, because pytest loads this package in every project.
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.testing.clock import FakeClock as FakeClock
+    from holdfast.testing.clock import FixedDice as FixedDice
+    from holdfast.testing.emulator import Emulator as Emulator
+    from holdfast.testing.scripted import ScriptedModel as ScriptedModel
+
+_HOME: dict[str, str] = {
+    "Emulator": "holdfast.testing.emulator",
+    "FakeClock": "holdfast.testing.clock",
+    "FixedDice": "holdfast.testing.clock",
+    "ScriptedModel": "holdfast.testing.scripted",
+}
+"""Public name -> the module that defines it. Sorted."""
+
+__all__ = ["Emulator", "FakeClock", "FixedDice", "ScriptedModel"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
