@@ -358,7 +358,7 @@ class TestHeldBack:
         outcome = await Bench().run(Script(fail(status=503), held(9.0)), Retry(handling))
         assert isinstance(outcome, Failed)
         assert (outcome.info.status, outcome.attempts, outcome.sent) == (503, 1, True)
-        assert "circuit breaker is open" in outcome.info.safe
+        assert "not tried again: transient; waiting another 9 s" in outcome.info.safe
 
     async def test_a_breaker_that_is_never_free_does_not_spin_for_ever(self) -> None:
         outcome = await Bench().run(Script(held(0.0)), Retry(ErrorHandling(max_breaker_wait=0.05)))

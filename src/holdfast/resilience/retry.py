@@ -143,7 +143,7 @@ _WHY: dict[Reason, str] = {
     "budget": "the retry budget of this endpoint is spent, so that retries do not add to its load",
     "deadline": "the wait of {detail} s would pass the deadline",
     "delay_too_long": "the provider asks to wait {detail} s, more than max_provider_delay",
-    "breaker": "the circuit breaker is open for another {detail} s, more than max_breaker_wait",
+    "breaker": "waiting another {detail} s would be more than max_breaker_wait",
     "custom_invalid": "custom_retry answered {detail}, which is no number of seconds",
     "custom_failed": "custom_retry or provider_handler raised {detail}",
     "custom_blocked": "custom_retry did not answer in {detail} s",
@@ -317,7 +317,10 @@ def _stopped(progress: _Progress, outcome: Failed, stop: Stop) -> Failed:
     info = progress.read or final.info
     if progress.handling.include_provider_details:
         info = with_details(info)
-    if why := _WHY.get(stop.reason, "").format(detail=stop.detail):
+    why = _WHY.get(stop.reason, "").format(detail=stop.detail)
+    if final is not outcome:
+        why = "; ".join(filter(None, (outcome.info.safe, why)))
+    if why:
         info = msgspec.structs.replace(info, safe=f"{info.safe} (not tried again: {why})")
         final.error.add_note(f"not tried again: {why}")
     if isinstance(final.error, HoldfastError):

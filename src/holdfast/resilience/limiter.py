@@ -1,0 +1,213 @@
+"""The limiter's decisions: how many calls at once, how many and how many tokens in a minute.
+
+The limit of calls at once adapts by what the provider says: a refusal for too many requests halves
+it (at most once a second, since refusals come in bunches), and each success while it is in use
+raises it a little, as TCP does. Pace is kept by buckets that may go into debt: whoever comes next
+waits until the debt is paid. What a reply costs is known only afterwards, so a call reserves what
+calls cost on average, and the difference is settled when it ends. `throttle` holds the state and
+the queue; this module must never wait.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_seconds
+from holdfast.resilience.checks import check_number, check_share, check_whole
+
+_LOWER_EVERY = 1.0
+_NEWEST_COUNTS = 0.2
+
+
+class LimiterOptions(Struct, frozen=True, kw_only=True):
+    """The settings.
+
+    Args:
+        concurrency: the most calls at once.
+        adaptive: lower that when the provider refuses, raise it again when it does not.
+        at_least: the lowest that it goes.
+        decrease: what is left of it after a refusal.
+        requests_per_minute: the pace of calls; None has no limit.
+        tokens_per_minute: the pace of tokens, input and output; None has no limit.
+        burst_seconds: how many seconds of that pace may come at once after a pause.
+        queue: how many calls may wait for a place; one more fails at once.
+        max_wait: the longest wait for a place or for the pace, in seconds.
+        max_pause: the longest Retry-After for which everybody pauses, in seconds.
+
+    >>> LimiterOptions(concurrency=0)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: limiter.concurrency: must be at least 1, got 0
+    """
+
+    concurrency: int = 1000
+    adaptive: bool = True
+    at_least: int = 1
+    decrease: float = 0.5
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    burst_seconds: float = 10.0
+    queue: int = 10_000
+    max_wait: float = 60.0
+    max_pause: float = 120.0
+
+    def __post_init__(self) -> None:
+        check_whole("limiter.concurrency", self.concurrency, at_least=1)
+        check_whole("limiter.at_least", self.at_least, at_least=1)
+        check_whole("limiter.queue", self.queue, at_least=0)
+        if self.at_least > self.concurrency:
+            raise ConfigurationError(
+                "limiter.at_least", f"is {self.at_least}, more than concurrency {self.concurrency}"
+            )
+        check_share("limiter.decrease", self.decrease)
+        check_seconds("limiter.requests_per_minute", self.requests_per_minute)
+        check_seconds("limiter.tokens_per_minute", self.tokens_per_minute)
+        for name in ("burst_seconds", "max_wait", "max_pause"):
+            check_number(f"limiter.{name}", getattr(self, name))
+
+
+class State(Struct, frozen=True):
+    """Where a limiter is: calls that run, the limit, and the buckets as counted at `at`.
+
+    `mean` is what a call costs on average, in tokens.
+    """
+
+    limit: float
+    running: int = 0
+    requests: float = 0.0
+    tokens: float = 0.0
+    mean: float = 0.0
+    at: float | None = None
+    paused_until: float = 0.0
+    lowered_at: float | None = None
+
+
+def initial(options: LimiterOptions) -> State:
+    """Nothing runs, and the buckets are full."""
+    return State(
+        float(options.concurrency),
+        requests=_room(options, options.requests_per_minute),
+        tokens=_room(options, options.tokens_per_minute),
+    )
+
+
+def has_place(state: State) -> bool:
+    """Whether one more call may run at once.
+
+    >>> has_place(State(limit=2.9, running=1)), has_place(State(limit=2.9, running=2))
+    (True, False)
+    """
+    return state.running < int(state.limit)
+
+
+def entered(state: State) -> State:
+    """The state after a call took a place."""
+    return msgspec.structs.replace(state, running=state.running + 1)
+
+
+def left(state: State) -> State:
+    """The state after a call gave its place back."""
+    return msgspec.structs.replace(state, running=max(0, state.running - 1))
+
+
+class Reservation(Struct, frozen=True):
+    """What a call took out of the pace: the seconds to wait first, and the tokens."""
+
+    wait: float
+    tokens: float = 0.0
+
+
+def reserved(options: LimiterOptions, state: State, now: float) -> tuple[State, Reservation]:
+    """Take one call out of the pace, and the state after that."""
+    wait = pause_left(options, state, now)
+    if not options.requests_per_minute and not options.tokens_per_minute:
+        return state, Reservation(wait)
+    state = _filled(options, state, now)
+    if options.requests_per_minute:
+        state = msgspec.structs.replace(state, requests=state.requests - 1.0)
+        wait = max(wait, -state.requests * 60.0 / options.requests_per_minute)
+    if not options.tokens_per_minute:
+        return state, Reservation(wait)
+    state = msgspec.structs.replace(state, tokens=state.tokens - state.mean)
+    wait = max(wait, -state.tokens * 60.0 / options.tokens_per_minute)
+    return state, Reservation(wait, state.mean)
+
+
+def refunded(options: LimiterOptions, state: State, taken: Reservation) -> State:
+    """The state after a call that had reserved did not go."""
+    requests = state.requests + 1.0 if options.requests_per_minute else 0.0
+    room = _room(options, options.requests_per_minute)
+    return msgspec.structs.replace(
+        state, requests=min(room, requests), tokens=state.tokens + taken.tokens
+    )
+
+
+def pause_left(options: LimiterOptions, state: State, now: float) -> float:
+    """Seconds for which everybody still pauses; a clock that jumped back cannot prolong them."""
+    return max(0.0, min(state.paused_until - now, options.max_pause))
+
+
+def settled(options: LimiterOptions, state: State, taken: Reservation, tokens: int) -> State:
+    """The state after it is known what a call cost; a call that failed cost nothing."""
+    if not options.tokens_per_minute:
+        return state
+    mean = state.mean + (tokens - state.mean) * (_NEWEST_COUNTS if state.mean else 1.0)
+    return msgspec.structs.replace(
+        state,
+        tokens=state.tokens + taken.tokens - tokens,
+        mean=mean if tokens else state.mean,
+    )
+
+
+def succeeded(options: LimiterOptions, state: State) -> State:
+    """The state after a call went well: the limit grows, if it is used."""
+    in_use = state.running * 2 >= state.limit
+    if options.adaptive and in_use and state.limit < options.concurrency:
+        limit = min(float(options.concurrency), state.limit + 1.0 / state.limit)
+        return msgspec.structs.replace(state, limit=limit)
+    return state
+
+
+def refused(
+    options: LimiterOptions, state: State, now: float, retry_after: float | None = None
+) -> State:
+    """The state after the provider refused a call because there were too many.
+
+    Args:
+        options: the settings.
+        state: the state before; the call still counts as running.
+        now: the monotonic clock, in seconds.
+        retry_after: what the provider said, in seconds; everybody pauses for so long.
+    """
+    if retry_after:
+        until = now + min(retry_after, options.max_pause)
+        state = msgspec.structs.replace(state, paused_until=max(state.paused_until, until))
+    lately = state.lowered_at is not None and 0 <= now - state.lowered_at < _LOWER_EVERY
+    if not options.adaptive or lately:
+        return state
+    limit = max(float(options.at_least), min(state.limit, state.running) * options.decrease)
+    return msgspec.structs.replace(state, limit=limit, lowered_at=now)
+
+
+def _room(options: LimiterOptions, per_minute: float | None) -> float:
+    if per_minute is None:
+        return 0.0
+    return max(1.0, per_minute * options.burst_seconds / 60.0)
+
+
+def _filled(options: LimiterOptions, state: State, now: float) -> State:
+    passed = 0.0 if state.at is None else max(0.0, now - state.at)
+    return msgspec.structs.replace(
+        state,
+        requests=_gained(options, state.requests, options.requests_per_minute, passed),
+        tokens=_gained(options, state.tokens, options.tokens_per_minute, passed),
+        at=now,
+    )
+
+
+def _gained(options: LimiterOptions, held: float, per_minute: float | None, passed: float) -> float:
+    if per_minute is None:
+        return held
+    return min(_room(options, per_minute), held + passed * per_minute / 60.0)

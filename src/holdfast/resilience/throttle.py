@@ -1,0 +1,226 @@
+"""The limiter as a strategy, and the throttle that it shares: places, a fair queue, and a pace.
+
+Places are handed over in the order of arrival. A call that is cancelled or gives up while it waits
+leaves the queue, and if it was handed a place in the same moment, hands it on. A throttle serves
+any number of threads and event loops; no lock may be held while anything is awaited.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import Lock
+
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
+from holdfast.core.messages import Reply
+from holdfast.resilience import limiter
+from holdfast.resilience.limiter import LimiterOptions, Reservation
+from holdfast.resilience.pipeline import (
+    Act,
+    Call,
+    Done,
+    Failed,
+    Outcome,
+    P,
+    T,
+    not_sent,
+    settings_of,
+)
+from holdfast.resilience.waiter import Waiter
+
+_TOO_MANY = ErrorCategory.RATE_LIMIT_RETRYABLE
+
+
+class LimiterError(ProviderError):
+    """Our own limiter held the call back; nothing was sent.
+
+    Args:
+        message: what happened.
+        retry_after: seconds after which it may be tried; None when waiting is no use.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        info = ErrorInfo(
+            category=ErrorCategory.RATE_LIMIT_RETRYABLE,
+            safe=message,
+            landed=Landed.NO,
+            retry_after=retry_after,
+            code="limiter",
+        )
+        super().__init__(message, info=info)
+
+
+class Load(Struct, frozen=True):
+    """What can be seen of a throttle at one moment."""
+
+    target: str
+    running: int
+    waiting: int
+    limit: int
+
+
+def reply_tokens(value: object) -> int:
+    """What a value costs of the tokens: those of a reply, nothing for anything else."""
+    return value.usage.total if isinstance(value, Reply) else 0
+
+
+class Throttle:
+    """One limiter's state and queue, for all runs, threads and event loops of the process.
+
+    Args:
+        target: names what it protects.
+        options: the settings.
+        tokens_of: how many tokens a value cost, for `tokens_per_minute`.
+    """
+
+    __slots__ = ("_lock", "_queue", "_state", "_tokens_of", "options", "target")
+
+    def __init__(
+        self,
+        target: str,
+        options: LimiterOptions | None = None,
+        *,
+        tokens_of: Callable[[object], int] = reply_tokens,
+    ) -> None:
+        self.target = target
+        self.options = options or LimiterOptions()
+        self._tokens_of = tokens_of
+        self._state = limiter.initial(self.options)
+        self._queue: OrderedDict[Waiter[bool], None] = OrderedDict()
+        self._lock = Lock()
+
+    def load(self) -> Load:
+        """How much is going on."""
+        state = self._state
+        return Load(self.target, state.running, len(self._queue), int(state.limit))
+
+    async def enter(self, call: Call[P]) -> Reservation | LimiterError:
+        """Wait for a place and for the pace; the error when that is not to be had.
+
+        Who got a reservation must give it to `leave`.
+        """
+        waiter: Waiter[bool] | None = None
+        taken = Reservation(0.0)
+        now = call.env.clock.monotonic()
+        with self._lock:
+            if not self._queue and limiter.has_place(self._state):
+                self._state, taken = limiter.reserved(
+                    self.options, limiter.entered(self._state), now
+                )
+                if taken.wait <= 0:
+                    return taken
+            elif len(self._queue) >= self.options.queue:
+                return LimiterError(f"{self.target}: not called, the queue is full")
+            else:
+                waiter = Waiter()
+                self._queue[waiter] = None
+        if waiter is None:
+            return await self._pace(taken, call)
+        if not await self._place(waiter, call):
+            return LimiterError(f"{self.target}: not called, no place became free in time")
+        with self._lock:
+            now = call.env.clock.monotonic()
+            self._state, taken = limiter.reserved(self.options, self._state, now)
+        return await self._pace(taken, call)
+
+    async def _place(self, waiter: Waiter[bool], call: Call[P]) -> bool:
+        try:
+            got = await waiter.wait(call.env.clock, self._patience(call))
+        except BaseException:
+            self._give_up(waiter)
+            raise
+        return got is not None or not self._give_up(waiter, keep=True)
+
+    def _give_up(self, waiter: Waiter[bool], *, keep: bool = False) -> bool:
+        """Leave the queue. True when there was no place; one that came late is kept or handed on."""
+        with self._lock:
+            if not waiter.granted:
+                self._queue.pop(waiter, None)
+                return True
+            if not keep:
+                self._state = limiter.left(self._state)
+                self._grant()
+            return False
+
+    async def _pace(self, taken: Reservation, call: Call[P]) -> Reservation | LimiterError:
+        """Wait as long as reserved, and on if everybody pauses meanwhile; holds a place."""
+        clock, patience, wait = call.env.clock, self._patience(call), taken.wait
+        try:
+            while wait > 0:
+                if wait > patience:
+                    self._abandon(taken)
+                    message = f"{self.target}: not called, its limits allow that in {wait:.3g} s"
+                    return LimiterError(message, wait)
+                await clock.sleep(wait)
+                patience -= wait
+                wait = limiter.pause_left(self.options, self._state, clock.monotonic())
+        except BaseException:
+            self._abandon(taken)
+            raise
+        return taken
+
+    def _patience(self, call: Call[P]) -> float:
+        remaining = call.remaining()
+        return self.options.max_wait if remaining is None else min(remaining, self.options.max_wait)
+
+    def _abandon(self, taken: Reservation) -> None:
+        """Give back a place and a reservation that were not used."""
+        with self._lock:
+            self._state = limiter.refunded(self.options, limiter.left(self._state), taken)
+            self._grant()
+
+    def leave(self, taken: Reservation, outcome: Outcome[T] | None, now: float) -> None:
+        """Give the place back, and learn from how the call went; None when it was cancelled."""
+        done = isinstance(outcome, Done)
+        tokens = self._tokens_of(outcome.value) if isinstance(outcome, Done) else 0
+        with self._lock:
+            state = limiter.settled(self.options, self._state, taken, tokens)
+            if done:
+                state = limiter.succeeded(self.options, state)
+            elif isinstance(outcome, Failed) and outcome.info.category is _TOO_MANY:
+                state = limiter.refused(self.options, state, now, outcome.info.retry_after)
+            self._state = limiter.left(state)
+            if self._queue:
+                self._grant()
+
+    def _grant(self) -> None:
+        """Hand free places to the first in the queue; the lock is held."""
+        while self._queue and limiter.has_place(self._state):
+            waiter, _ = self._queue.popitem(last=False)
+            if waiter.wake(True):
+                waiter.granted = True
+                self._state = limiter.entered(self._state)
+
+
+class Limiter(Struct, frozen=True):
+    """The strategy: each call enters the throttle, and leaves it however it ends."""
+
+    throttle: Throttle
+
+    @property
+    def name(self) -> str:
+        """`limiter`"""
+        return "limiter"
+
+    def describe(self) -> Mapping[str, object]:
+        """The target and the settings."""
+        return {"target": self.throttle.target, **settings_of(self.throttle.options)}
+
+    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+        """The act, at the pace of the throttle."""
+        throttle = self.throttle
+
+        async def with_limiter(call: Call[P]) -> Outcome[T]:
+            taken = await throttle.enter(call)
+            if isinstance(taken, LimiterError):
+                return not_sent(taken)
+            outcome: Outcome[T] | None = None
+            try:
+                outcome = await act(call)
+            finally:
+                throttle.leave(taken, outcome, call.env.clock.monotonic())
+            return outcome
+
+        return with_limiter

@@ -1,0 +1,115 @@
+"""Two limits of time, which are different things: one for each attempt, one for the whole call.
+
+An attempt that takes too long is cut, and may be repeated; the deadline is for all attempts and the
+waits between them. Both cut by the real event loop, because what they cut is real I/O. Waiting for
+the first byte, and between two chunks, is the transport's. A cut attempt has *landed unknown*:
+nobody knows what the other side did with it. Neither may turn a cancellation from outside into a
+timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, TransportError
+from holdfast.core.limits import check_seconds
+from holdfast.core.notices import AttemptAbandoned
+from holdfast.resilience.pipeline import Act, Call, Failed, Outcome, P, T
+
+
+class AttemptTimeout(Struct, frozen=True):
+    """The strategy: cut one attempt after so many seconds.
+
+    Args:
+        seconds: for one attempt.
+        may_repeat: False for an act that must not be done twice, since the cut one may have landed.
+    """
+
+    seconds: float
+    may_repeat: bool = True
+
+    def __post_init__(self) -> None:
+        _check("attempt_timeout", self.seconds)
+
+    @property
+    def name(self) -> str:
+        """`timeout`"""
+        return "timeout"
+
+    def describe(self) -> Mapping[str, object]:
+        """The seconds."""
+        return {"seconds": self.seconds}
+
+    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+        """The act, cut when it takes too long."""
+        seconds, may_repeat = self.seconds, self.may_repeat
+
+        async def with_timeout(call: Call[P]) -> Outcome[T]:
+            limit = asyncio.timeout(seconds)
+            try:
+                async with limit:
+                    return await act(call)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+            cut = cut_off(f"no answer within {seconds:g} s, the limit for one attempt", may_repeat)
+            call.env.tell(AttemptAbandoned(call.key, call.attempt, cut.info.public()))
+            return cut
+
+        return with_timeout
+
+
+class Deadline(Struct, frozen=True):
+    """The strategy: cut the whole call, all attempts and waits together, after so many seconds.
+
+    A nearer deadline of the run itself stays in force.
+    """
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        _check("deadline", self.seconds)
+
+    @property
+    def name(self) -> str:
+        """`deadline`"""
+        return "deadline"
+
+    def describe(self) -> Mapping[str, object]:
+        """The seconds."""
+        return {"seconds": self.seconds}
+
+    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+        """The act, with a deadline that the strategies inside know."""
+        seconds = self.seconds
+
+        async def with_deadline(call: Call[P]) -> Outcome[T]:
+            remaining = call.remaining()
+            left = seconds if remaining is None else min(seconds, remaining)
+            deadline = call.env.clock.monotonic() + left
+            limit = asyncio.timeout(left)
+            try:
+                async with limit:
+                    return await act(msgspec.structs.replace(call, deadline=deadline))
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+            return cut_off(f"no answer within {left:.3g} s, the limit for all attempts", False)
+
+        return with_deadline
+
+
+def cut_off(message: str, may_repeat: bool) -> Failed:
+    """The outcome of an act that was cut: a timeout that may have landed."""
+    info = ErrorInfo(category=ErrorCategory.TIMEOUT, safe=message, code="cut_off")
+    return Failed(TransportError(message, info=info), info, may_repeat=may_repeat)
+
+
+def _check(argument: str, seconds: float | None) -> None:
+    if seconds is None:
+        raise ConfigurationError(argument, "must be a number of seconds", fix="Leave it out")
+    check_seconds(argument, seconds)

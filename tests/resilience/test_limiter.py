@@ -1,0 +1,171 @@
+"""The pure half: places, pace and AIMD on explicit states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.resilience import limiter
+from holdfast.resilience.limiter import LimiterOptions, Reservation, State
+
+
+class TestAdaptive:
+    OPTIONS = LimiterOptions(concurrency=100)
+
+    def test_a_refusal_halves_what_runs(self) -> None:
+        state = limiter.refused(self.OPTIONS, State(limit=100.0, running=20), 5.0)
+        assert state.limit == 10.0
+
+    def test_refusals_that_come_in_a_bunch_count_once(self) -> None:
+        state = State(limit=100.0, running=20)
+        for _ in range(20):
+            state = limiter.refused(self.OPTIONS, state, 5.0)
+        assert state.limit == 10.0
+        assert limiter.refused(self.OPTIONS, state, 6.0).limit == 5.0
+
+    def test_it_never_goes_below_its_lowest(self) -> None:
+        state = State(limit=1.0, running=1)
+        for second in range(10):
+            state = limiter.refused(self.OPTIONS, state, float(second))
+        assert state.limit == 1.0
+        assert limiter.has_place(State(limit=state.limit, running=0))
+
+    def test_successes_raise_it_by_about_one_for_each_full_load(self) -> None:
+        state = State(limit=10.0, running=10)
+        for _ in range(10):
+            state = limiter.succeeded(self.OPTIONS, state)
+        assert 10.9 < state.limit < 11.0
+
+    def test_an_idle_limit_does_not_grow(self) -> None:
+        state = State(limit=10.0, running=1)
+        assert limiter.succeeded(self.OPTIONS, state) is state
+
+    def test_it_can_be_switched_off(self) -> None:
+        options = LimiterOptions(adaptive=False)
+        assert limiter.refused(options, State(limit=9.0, running=9), 0.0).limit == 9.0
+
+
+class TestPace:
+    def test_requests_wait_their_turn_after_the_burst(self) -> None:
+        options = LimiterOptions(requests_per_minute=60, burst_seconds=2)
+        state, waits = limiter.initial(options), []
+        for _ in range(5):
+            state, taken = limiter.reserved(options, state, 0.0)
+            waits.append(taken.wait)
+        assert waits == [0, 0, 1, 2, 3]
+
+    def test_time_pays_the_debt_and_fills_no_more_than_the_burst(self) -> None:
+        options = LimiterOptions(requests_per_minute=60, burst_seconds=2)
+        state = limiter.reserved(options, limiter.initial(options), 0.0)[0]
+        state, taken = limiter.reserved(options, state, 1000.0)
+        assert (taken.wait, state.requests) == (0, 1)
+
+    def test_who_does_not_go_gives_the_reservation_back(self) -> None:
+        options = LimiterOptions(requests_per_minute=60, burst_seconds=1)
+        state = limiter.reserved(options, limiter.initial(options), 0.0)[0]
+        state, taken = limiter.reserved(options, state, 0.0)
+        assert limiter.refunded(options, state, taken).requests == 0
+
+    def test_tokens_are_charged_when_they_are_known(self) -> None:
+        options = LimiterOptions(tokens_per_minute=600, burst_seconds=10)
+        state, taken = limiter.reserved(options, limiter.initial(options), 0.0)
+        assert taken == Reservation(0.0, 0.0)
+        state = limiter.settled(options, state, taken, 150)
+        state, taken = limiter.reserved(options, state, 0.0)
+        # 100 at first, 150 used, 150 expected of this call: a debt of 200 at 10 a second.
+        assert taken == Reservation(20.0, 150.0)
+
+    def test_a_call_that_failed_costs_no_tokens(self) -> None:
+        options = LimiterOptions(tokens_per_minute=600)
+        state = State(limit=9.0, tokens=50.0, mean=40.0, at=0.0)
+        after, taken = limiter.reserved(options, state, 0.0)
+        assert limiter.settled(options, after, taken, 0) == state
+
+    def test_everybody_pauses_for_retry_after_but_not_for_ever(self) -> None:
+        options = LimiterOptions(max_pause=60.0)
+        state = limiter.refused(options, State(limit=9.0), 10.0, retry_after=20.0)
+        assert limiter.reserved(options, state, 15.0)[1].wait == 15.0
+        state = limiter.refused(options, State(limit=9.0), 10.0, retry_after=1e9)
+        assert limiter.pause_left(options, state, 10.0) == 60.0
+
+    def test_a_clock_that_jumps_back_gains_nothing_and_waits_no_longer_than_a_pause(self) -> None:
+        options = LimiterOptions(requests_per_minute=60, max_pause=60.0)
+        state = State(limit=9.0, requests=0.0, at=1e6, paused_until=1e6 + 5)
+        _, taken = limiter.reserved(options, state, 0.0)
+        assert taken.wait == 60.0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"concurrency": 0},
+        {"concurrency": None},
+        {"at_least": 0},
+        {"decrease": 0},
+        {"decrease": 2},
+        {"requests_per_minute": 0},
+        {"tokens_per_minute": float("nan")},
+        {"queue": -1},
+        {"max_wait": float("inf")},
+        {"max_pause": -1},
+        {"burst_seconds": "1"},
+    ],
+    ids=str,
+)
+def test_a_bad_setting_is_named(bad: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"limiter.{next(iter(bad))}"):
+        LimiterOptions(**bad)
+
+
+def test_the_lowest_limit_is_not_above_the_highest() -> None:
+    with pytest.raises(ConfigurationError, match="more than concurrency 2"):
+        LimiterOptions(concurrency=2, at_least=3)
+
+
+options_ = st.builds(
+    LimiterOptions,
+    concurrency=st.integers(1, 50),
+    decrease=st.floats(0.1, 1),
+    requests_per_minute=st.none() | st.floats(0.1, 1e5),
+    tokens_per_minute=st.none() | st.floats(0.1, 1e6),
+)
+uses = st.lists(
+    st.tuples(
+        st.sampled_from(["enter", "done", "refused", "cancelled", "abandon"]),
+        st.floats(-100, 100),
+        st.integers(0, 10_000),
+    ),
+    max_size=150,
+)
+
+
+@given(options_, uses)
+def test_places_are_never_lost_and_the_limit_stays_in_its_bounds(
+    options: LimiterOptions, history: list[tuple[str, float, int]]
+) -> None:
+    state, now = limiter.initial(options), 0.0
+    out: list[Reservation] = []
+    for move, step, amount in history:
+        now += step
+        if move == "enter":
+            if limiter.has_place(state):
+                state, taken = limiter.reserved(options, limiter.entered(state), now)
+                assert taken.wait >= 0
+                out.append(taken)
+        elif out:
+            taken = out.pop(0)
+            if move == "abandon":
+                state = limiter.refunded(options, limiter.left(state), taken)
+                continue
+            state = limiter.settled(options, state, taken, amount if move == "done" else 0)
+            if move == "done":
+                state = limiter.succeeded(options, state)
+            elif move == "refused":
+                state = limiter.refused(options, state, now, float(amount))
+            state = limiter.left(state)
+        assert state.running == len(out)
+        assert options.at_least <= state.limit <= options.concurrency
