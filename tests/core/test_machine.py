@@ -31,7 +31,9 @@ def opened(limits: Limits | None = None, output: OutputType | None = None) -> Ru
     return machine
 
 
-def says(machine: RunMachine, *parts: Text | ToolCall, kind: ReplyKind = ReplyKind.COMPLETE) -> None:
+def says(
+    machine: RunMachine, *parts: Text | ToolCall, kind: ReplyKind = ReplyKind.COMPLETE
+) -> None:
     (effect,) = machine.pending()
     machine.apply(ev.ModelReplied(effect.key, 1.0, Reply(parts, kind=kind, usage=Usage(5, 2))))
 
@@ -93,7 +95,11 @@ def test_a_paused_reply_goes_on_with_another_iteration() -> None:
 
 @pytest.mark.parametrize(
     ("limits", "limit"),
-    [(Limits(iterations=1), "iterations"), (Limits(seconds=2), "seconds"), (Limits(tokens=7), "tokens")],
+    [
+        (Limits(iterations=1), "iterations"),
+        (Limits(seconds=2), "seconds"),
+        (Limits(tokens=7), "tokens"),
+    ],
 )
 def test_a_limit_ends_the_turn_with_a_valid_history(limits: Limits, limit: str) -> None:
     machine = opened(limits)
@@ -121,7 +127,12 @@ def test_calls_over_the_tool_limit_are_answered_and_not_run() -> None:
     machine = opened(Limits(tool_calls=1))
     says(machine, ToolCall("1", "a"), ToolCall("2", "b"))
     assert close(machine).status is ev.Status.LIMIT
-    answered = [part for message in machine.transcript for part in message.parts if isinstance(part, ToolResult)]
+    answered = [
+        part
+        for message in machine.transcript
+        for part in message.parts
+        if isinstance(part, ToolResult)
+    ]
     assert [part.is_error for part in answered] == [True, True]
 
 

@@ -32,7 +32,7 @@ def test_secrets_are_taken_out(text: str, secret: str) -> None:
     "text", ["file not found: a/b.txt", "expected 3 items, got 4", "tokens: none of these", ""]
 )
 def test_plain_text_keeps_its_meaning(text: str) -> None:
-    assert redact(text).split(":")[0] == text.split(":")[0]
+    assert redact(text).split(":")[0] == text.split(":", maxsplit=1)[0]
 
 
 def test_a_hostile_text_costs_bounded_time() -> None:

@@ -35,7 +35,7 @@ end of this file. `private` must never enter a message, an event, a notice or a 
 from __future__ import annotations
 
 import math
-from enum import Enum
+from enum import StrEnum
 from typing import NewType
 
 import msgspec
@@ -48,7 +48,7 @@ SafeText = NewType("SafeText", str)
 """Text about a failure that a model may read. Made only by the functions of this module."""
 
 
-class ErrorCategory(str, Enum):
+class ErrorCategory(StrEnum):
     """Why something failed; retrying is decided by this and nothing else (seed 000, extended)."""
 
     UNKNOWN = "unknown"
@@ -92,7 +92,7 @@ _RETRYABLE = frozenset(
 )
 
 
-class Landed(str, Enum):
+class Landed(StrEnum):
     """Whether the act can have happened on the other side. NO means that it provably did not."""
 
     NO = "no"
@@ -126,10 +126,11 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, private="") if self.private else self
 
     def __repr__(self) -> str:
+        names = ("status", "code", "retry_after", "request_id", "provider")
         known = [f"category={self.category.value}", f"landed={self.landed.value}"]
-        for name in ("status", "code", "retry_after", "request_id", "provider"):
-            if (value := getattr(self, name)) is not None:
-                known.append(f"{name}={value!r}")
+        known += [
+            f"{name}={value!r}" for name in names if (value := getattr(self, name)) is not None
+        ]
         return f"ErrorInfo({', '.join(known)}, safe={self.safe!r})"
 
 

@@ -7,7 +7,7 @@ refuses that. Names and tags are for ever, since old journals are read by newer 
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolResult
 
 
-class Status(str, Enum):
+class Status(StrEnum):
     """How a turn ended, or that it has not."""
 
     RUNNING = "running"

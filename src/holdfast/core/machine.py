@@ -10,7 +10,7 @@ from `TRANSITIONS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -45,7 +45,7 @@ from holdfast.core.output import Invalid, OutputType, Valid, parse, repair_messa
 from holdfast.core.transcript import Transcript
 
 
-class Phase(str, Enum):
+class Phase(StrEnum):
     """What a run waits for."""
 
     IDLE = "idle"
@@ -304,18 +304,14 @@ class RunMachine:
         self.phase = Phase.MODEL
         limits = self.limits
         if limits.iterations is not None and self.iteration >= limits.iterations:
-            self._reach(
-                "iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations)
-            )
+            self._reach("iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations))
         elif limits.seconds is not None and at - self._opened_at >= limits.seconds:
             self._reach("seconds", f"The time limit of {limits.seconds:g} seconds is reached.")
         elif limits.tokens is not None and self.usage.total >= limits.tokens:
             self._reach("tokens", f"The limit of {limits.tokens} tokens is reached.")
 
     def _reach(self, limit: str, safe: str) -> None:
-        info = ErrorInfo(
-            category=ErrorCategory.LIMIT, safe=safe, code=limit, landed=Landed.NO
-        )
+        info = ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=limit, landed=Landed.NO)
         self._end(ev.Status.LIMIT, info)
 
     def _interrupted(self, event: ev.TurnInterrupted) -> None:

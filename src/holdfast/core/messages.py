@@ -8,7 +8,7 @@ that a journal line is readable by a person and decodes to the same value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -143,7 +143,7 @@ def tool_results(results: Iterable[ToolResult]) -> Message:
     return Message("tool", tuple(results))
 
 
-class FinishReason(str, Enum):
+class FinishReason(StrEnum):
     """Why a reply ended, in one vocabulary for all wires; the wire's own word is kept beside it."""
 
     STOP = "stop"
@@ -180,7 +180,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
 
-class ReplyKind(str, Enum):
+class ReplyKind(StrEnum):
     """What came back, judged by `codecs.assemble`: the same for the same content, streamed or not."""
 
     COMPLETE = "complete"

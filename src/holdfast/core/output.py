@@ -46,7 +46,7 @@ class OutputType(Protocol):
         ...
 
 
-_FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.S)
+_FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
 
 def _embedded(text: str) -> str | None:

@@ -1,5 +1,5 @@
-"""The shell: asks the machine what is pending, performs it, journals the outcome, and asks again.
+"""The shell: performs the effects that the machine asks for, and journals what happened.
 
-This room must never decide what happens next (core does) nor how a wire looks (codecs do).
-The only broad except of the package stands here, in the file that performs effects.
+`driver.py` is the first file to read. This room must never decide what happens next: that is the
+machine's, and it must never put the private half of an error into an event or a notice.
 """

@@ -1,0 +1,216 @@
+"""Agent: the frozen description of an agent, and the ways to run it.
+
+An agent holds no state of any run, so one object serves any number of runs at once. This module
+must never decide what a run does: it checks what the user gave, compiles it into a plan, and hands
+it to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from holdfast.core.errors import (
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastError,
+    exception_for,
+)
+from holdfast.core.events import Status
+from holdfast.core.limits import Limits
+from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.messages import Message
+from holdfast.core.request import ModelSettings
+from holdfast.journal.memory import MemoryJournal
+from holdfast.journal.port import Journal
+from holdfast.resilience.clock import Clock, Dice
+from holdfast.resilience.retry import ErrorHandling
+from holdfast.runtime.bridge import run_blocking
+from holdfast.runtime.clock import SystemClock, new_run_id, system_dice
+from holdfast.runtime.compile import Settings, compile_plan
+from holdfast.runtime.conversations import Conversations
+from holdfast.runtime.driver import drive, settle
+from holdfast.runtime.models import Model
+from holdfast.runtime.notices import Channel
+from holdfast.runtime.resolve import Access
+from holdfast.runtime.result import Result
+from holdfast.runtime.run import Run
+from holdfast.runtime.stream import RunStream
+from holdfast.runtime.turn import Prompt, Turn, message_of
+from holdfast.tools.tool import Tool
+from holdfast.transport.port import Timeouts, Transport
+
+T = TypeVar("T", default=str)
+
+
+class Agent(Generic[T]):
+    """A model, its instructions and its tools, with everything that keeps them working.
+
+    Args:
+        model: `"provider:model"`, such as "openai:gpt-5.2" or "ollama:llama3.2", or a Model.
+        name: names the agent in logs and events.
+        instructions: the system prompt.
+        tools: functions, or tools made by `@tool`.
+        output: the type of the answer: `str`, a pydantic model, a dataclass, a TypedDict, ...
+        settings: temperature, output limit and the like.
+        limits: iterations, seconds, tokens of one turn.
+        error_handling: retries, waits, and what the model sees of errors.
+        parallel_tools: how many tools of one reply may run at once.
+        base_url: another address of the provider.
+        api_key: the key; without it, the provider's environment variable is read.
+        timeouts: connect, first byte, between chunks, total, in seconds.
+        journal: where events are kept; without one, in memory.
+        transport: how HTTP is done; without one, aiohttp with a shared pool.
+        clock: time, for tests.
+        dice: chance, for tests.
+
+    Raises:
+        ConfigurationError: something of this is wrong; it names the argument and the fix.
+    """
+
+    __slots__ = ("_conversations", "_journal", "_plan")
+
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        name: str = "agent",
+        instructions: str = "",
+        tools: Iterable[Callable[..., Any] | Tool] = (),
+        output: type[T] = str,  # type: ignore[assignment]  # the default of T is str
+        settings: ModelSettings | None = None,
+        limits: Limits | None = None,
+        error_handling: ErrorHandling | None = None,
+        parallel_tools: int = 16,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeouts: Timeouts | None = None,
+        journal: Journal | None = None,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        dice: Dice | None = None,
+    ) -> None:
+        access = Access(base_url=base_url, api_key=api_key, timeouts=timeouts or Timeouts())
+        self._plan = compile_plan(
+            Settings(
+                model=model,
+                name=name,
+                instructions=instructions,
+                tools=tools,
+                output=output,
+                settings=settings or ModelSettings(),
+                limits=limits or Limits(),
+                handling=error_handling or ErrorHandling(),
+                parallel_tools=parallel_tools,
+                access=access,
+                transport=transport,
+                clock=clock or SystemClock(),
+                dice=dice or system_dice,
+            )
+        )
+        self._journal = journal
+        self._conversations = Conversations(journal or MemoryJournal(), self._plan.output)
+
+    async def run(
+        self,
+        prompt: Prompt,
+        *,
+        session: str | None = None,
+        history: Sequence[Message] = (),
+        limits: Limits | None = None,
+        deps: object = None,
+    ) -> Result[T]:
+        """Run one turn to its end.
+
+        Args:
+            prompt: what the user says.
+            session: continue the conversation of this name.
+            history: continue this conversation instead.
+            limits: other limits for this turn.
+            deps: an object of yours that tools find as `ToolContext.deps`.
+
+        Raises:
+            HoldfastError: the turn did not complete; `.result` has what there is.
+        """
+        turn = Turn(
+            message=message_of(prompt), session=session, history=history, limits=limits, deps=deps
+        )
+        return await self._turn(turn, None)
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        session: str | None = None,
+        history: Sequence[Message] = (),
+        limits: Limits | None = None,
+        deps: object = None,
+    ) -> RunStream[T]:
+        """Run one turn and watch it: `async with agent.stream(...) as run: async for item in run`.
+
+        The arguments are those of `run`.
+        """
+        turn = Turn(
+            message=message_of(prompt), session=session, history=history, limits=limits, deps=deps
+        )
+        return RunStream(lambda channel: self._turn(turn, channel))
+
+    def run_sync(
+        self,
+        prompt: Prompt,
+        *,
+        session: str | None = None,
+        history: Sequence[Message] = (),
+        limits: Limits | None = None,
+        deps: object = None,
+    ) -> Result[T]:
+        """`run` for synchronous code; works in scripts, threads and notebooks."""
+        turn = Turn(
+            message=message_of(prompt), session=session, history=history, limits=limits, deps=deps
+        )
+        return run_blocking(self._turn(turn, None))
+
+    def describe(self) -> str:
+        """The pipeline that will run, outermost first, with its settings."""
+        return self._plan.describe()
+
+    def __repr__(self) -> str:
+        return f"Agent({self._plan.model.name!r}, name={self._plan.name!r})"
+
+    async def _turn(self, turn: Turn, channel: Channel | None) -> Result[T]:
+        if turn.session is not None:
+            async with self._conversations.turn(turn.session) as machine:
+                journal = self._conversations.journal
+                run = Run(self._plan, turn.session, machine, journal, channel)
+                return await self._drive(run, turn)
+        machine = RunMachine(turn.history, self._plan.output)
+        journal = self._journal or MemoryJournal()
+        return await self._drive(Run(self._plan, new_run_id(), machine, journal, channel), turn)
+
+    async def _drive(self, run: Run, turn: Turn) -> Result[T]:
+        run.session, run.deps = turn.session, turn.deps
+        if turn.limits is not None:
+            run.limits = turn.limits
+        if run.machine.phase is not Phase.IDLE:
+            await settle(run, "cancelled")
+        await run.open(turn.message)
+        await drive(run)
+        result: Result[T] = run.result()  # type: ignore[assignment]  # the plan's output type is T
+        if result.status is Status.COMPLETED:
+            return result
+        raise _failure(run, result)
+
+
+def _failure(run: Run, result: Result[T]) -> HoldfastError:
+    """The exception of a turn that did not complete, with its result and its cause."""
+    cause = run.error
+    info = result.error or ErrorInfo(category=ErrorCategory.UNKNOWN, safe="The turn failed.")
+    if isinstance(cause, HoldfastError) and info.category is cause.info.category:
+        error = cause
+    else:
+        error = exception_for(info, run.machine.partial)
+        error.__cause__ = cause
+    error.result = result
+    return error

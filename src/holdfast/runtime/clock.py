@@ -1,0 +1,34 @@
+"""The real clock and the real dice: the only place where a run touches either."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from uuid import uuid4
+
+
+class SystemClock:
+    """`resilience.clock.Clock` over the machine's own clock."""
+
+    __slots__ = ()
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+
+system_dice = random.random
+
+
+def new_run_id() -> str:
+    """A run id that nobody else has."""
+    return uuid4().hex

@@ -1,0 +1,107 @@
+"""From what the user gave to a plan: checks it all, wraps the strategies once, indexes the tools.
+
+Nothing here may run a tool or reach a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import Limits, check_count
+from holdfast.core.output import OutputType
+from holdfast.core.request import ModelSettings
+from holdfast.resilience.clock import Clock, Dice
+from holdfast.resilience.pipeline import Pipeline
+from holdfast.resilience.retry import ErrorHandling, Retry
+from holdfast.runtime.models import Model
+from holdfast.runtime.plan import Plan
+from holdfast.runtime.resolve import Access, resolve
+from holdfast.runtime.tool_call import tool_act
+from holdfast.tools.registry import Registry
+from holdfast.tools.tool import Tool
+from holdfast.transport.port import Transport
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The keywords of an agent, as they were given."""
+
+    model: str | Model
+    name: str
+    instructions: str
+    tools: Iterable[Callable[..., Any] | Tool]
+    output: object
+    settings: ModelSettings
+    limits: Limits
+    handling: ErrorHandling
+    parallel_tools: int
+    access: Access
+    transport: Transport | None
+    clock: Clock
+    dice: Dice
+
+
+def compile_plan(given: Settings) -> Plan:
+    """Check and compile. Raises ConfigurationError that names the argument."""
+    _check_types(given)
+    transport = given.transport
+    model = resolve(given.model, given.access, lambda: transport or _shared_transport())
+    registry = Registry(given.tools)
+    pipeline = Pipeline((Retry(given.handling),))
+    return Plan(
+        name=given.name,
+        model=model,
+        instructions=given.instructions,
+        registry=registry,
+        output=_output_type(given.output),
+        settings=given.settings,
+        limits=given.limits,
+        handling=given.handling,
+        parallel_tools=given.parallel_tools,
+        pipeline=pipeline,
+        ask_model=pipeline.around(model.attempt),
+        use_tool=pipeline.around(tool_act(registry, given.handling.function_timeout)),
+        clock=given.clock,
+        dice=given.dice,
+    )
+
+
+def _check_types(given: Settings) -> None:
+    for argument, wanted in (
+        ("name", str),
+        ("instructions", str),
+        ("settings", ModelSettings),
+        ("limits", Limits),
+        ("handling", ErrorHandling),
+    ):
+        value = getattr(given, argument)
+        if not isinstance(value, wanted):
+            shown = "error_handling" if argument == "handling" else argument
+            raise ConfigurationError(
+                shown, f"must be {wanted.__name__}, got {type(value).__name__}"
+            )
+    if not given.name.strip():
+        raise ConfigurationError("name", "is empty")
+    if given.parallel_tools is None:
+        raise ConfigurationError("parallel_tools", "must be a whole number, got None")
+    check_count("parallel_tools", given.parallel_tools, at_least=1)
+
+
+def _output_type(output: object) -> OutputType | None:
+    if output is str:
+        return None
+    from holdfast.runtime.output_type import pydantic_output  # pydantic is heavy
+
+    return pydantic_output(output)
+
+
+@cache
+def _shared_transport() -> Transport:
+    """The transport of all agents that were given none: one connection pool per event loop."""
+    from holdfast.transport.http import HttpTransport
+
+    return HttpTransport()

@@ -1,0 +1,74 @@
+"""Sessions that are open in this process: one machine each, and one turn of each at a time.
+
+A machine kept here is only a shortcut for folding its journal again, so it may be dropped at any
+moment; it must never be the only place where something is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.output import OutputType
+from holdfast.journal.port import Journal
+
+_MOST_OPEN = 1000
+
+
+class _Open:
+    """One session: its machine, and who waits for it or holds it."""
+
+    __slots__ = ("lock", "machine", "users")
+
+    def __init__(self, machine: RunMachine) -> None:
+        self.machine = machine
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
+class Conversations:
+    """The open sessions of one agent, least recently used first."""
+
+    __slots__ = ("_open", "_output", "journal")
+
+    def __init__(self, journal: Journal, output: OutputType | None) -> None:
+        self.journal = journal
+        self._output = output
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    @asynccontextmanager
+    async def turn(self, session: str) -> AsyncIterator[RunMachine]:
+        """The session's machine, caught up with its journal; a second turn waits for the first."""
+        entry = self._open.get(session)
+        if entry is None:
+            entry = self._open[session] = _Open(RunMachine(output=self._output))
+        self._open.move_to_end(session)
+        entry.users += 1
+        try:
+            async with entry.lock:
+                await self._catch_up(session, entry.machine)
+                try:
+                    yield entry.machine
+                finally:
+                    if entry.machine.phase is not Phase.IDLE:
+                        self._forget(session)
+        finally:
+            entry.users -= 1
+            self._trim()
+
+    async def _catch_up(self, session: str, machine: RunMachine) -> None:
+        for record in await self.journal.read(session, machine.applied):
+            machine.apply(record.event)
+
+    def _forget(self, session: str) -> None:
+        self._open.pop(session, None)
+
+    def _trim(self) -> None:
+        for session, entry in list(self._open.items()):
+            if len(self._open) <= _MOST_OPEN:
+                return
+            if not entry.users:
+                self._forget(session)

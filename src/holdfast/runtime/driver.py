@@ -1,0 +1,78 @@
+"""The loop: ask the machine what is pending, perform it, commit what happened, ask again.
+
+Read this file first. It must never decide anything: what happens next is the machine's business,
+how an effect is performed is that of `perform`, and what is kept is the journal's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from holdfast.core.effects import Effect, RunTool, begun_key, digest, interrupted_key
+from holdfast.core.events import ToolsBegun, TurnInterrupted
+from holdfast.core.machine import Phase
+from holdfast.runtime import perform
+from holdfast.runtime.run import Run
+
+
+async def drive(run: Run) -> None:
+    """Perform until nothing is pending; a run that is stopped from outside is closed first."""
+    limit = asyncio.timeout(run.limits.seconds)
+    try:
+        async with limit:
+            await _until_idle(run)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        await settle(run, "deadline")
+    except asyncio.CancelledError:
+        await settle(run, "cancelled")
+        raise
+
+
+async def _until_idle(run: Run) -> None:
+    while effects := run.machine.pending():
+        if isinstance(effects[0], RunTool):
+            await _batch(run, effects)
+        else:
+            await _one(run, effects[0])
+
+
+async def _one(run: Run, effect: Effect) -> None:
+    run.started.add(effect.key)
+    await run.commit(await perform.perform(run, effect), digest(effect))
+    run.started.discard(effect.key)
+
+
+async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
+    """Run the tools of one reply together, at most `parallel_tools` at once."""
+    machine, clock = run.machine, run.plan.clock
+    if not machine.begun:
+        await run.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), clock.now()))
+    if len(effects) == 1:
+        await _one(run, effects[0])
+        return
+    places = asyncio.Semaphore(run.plan.parallel_tools)
+
+    async def in_place(effect: Effect) -> None:
+        async with places:
+            await _one(run, effect)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for effect in effects:
+                group.create_task(in_place(effect))
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
+async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
+    """Close a turn that was stopped, so that its history tells what was attempted."""
+    machine = run.machine
+    if machine.phase in (Phase.MODEL, Phase.TOOLS):
+        key, at = interrupted_key(machine.turn), run.plan.clock.now()
+        started = tuple(sorted(run.started))
+        await run.commit(TurnInterrupted(key, at, reason, started, run.partial))
+    for effect in machine.pending():
+        await _one(run, effect)

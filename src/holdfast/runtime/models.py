@@ -1,0 +1,172 @@
+"""Models: what answers a `ModelRequest`, over HTTP or any other way.
+
+A model makes exactly one attempt and says what came of it as a value; it must never retry, sleep,
+or raise for a failure of the outside world. Keys stay in the headers of the endpoint and never
+show in a `repr`, an error or a notice.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Mapping
+from typing import Protocol
+
+from holdfast.codecs.assemble import Assembled, Assembler
+from holdfast.codecs.presets import Preset
+from holdfast.codecs.wire import Codec, Encoded, Failure
+from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.core.errors import HoldfastError, exception_for
+from holdfast.core.messages import Reply
+from holdfast.core.notices import AttemptAbandoned, AttemptStarted
+from holdfast.core.request import ModelRequest
+from holdfast.resilience.pipeline import Call, Done, Failed, Outcome, failed
+from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
+
+_SHOWN = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta})
+_LARGEST_ERROR_BODY = 256 * 1024
+
+
+class Model(Protocol):
+    """Anything that answers: an endpoint, or a script in a test."""
+
+    @property
+    def name(self) -> str:
+        """`provider:model`, as people write it."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model's name on its wire."""
+        ...
+
+    def describe(self) -> Mapping[str, object]:
+        """What it is and where it is, without any secret."""
+        ...
+
+    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+        """Ask once."""
+        ...
+
+
+class Endpoint:
+    """Where a model is reached: the preset, the address, and the headers with the key."""
+
+    __slots__ = ("_headers", "base_url", "preset")
+
+    def __init__(
+        self, preset: Preset, base_url: str, auth: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        self.preset = preset
+        self.base_url = base_url
+        self._headers = (("content-type", "application/json"), *preset.headers, *auth)
+
+    def request(self, model: str, encoded: Encoded) -> HttpRequest:
+        """The HTTP request for one encoded question."""
+        path = self.preset.path_for(encoded.path, model).lstrip("/")
+        headers = self._headers + encoded.headers
+        return HttpRequest("POST", f"{self.base_url}/{path}", headers, encoded.body)
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.preset.name!r}, {self.base_url!r})"
+
+
+class HttpModel:
+    """A model behind an HTTP endpoint that speaks one of the wires."""
+
+    __slots__ = ("_codec", "_endpoint", "_timeouts", "_transport", "model", "name")
+
+    def __init__(
+        self,
+        model: str,
+        endpoint: Endpoint,
+        codec: Codec,
+        transport: Transport,
+        timeouts: Timeouts,
+    ) -> None:
+        self.model = model
+        self.name = f"{endpoint.preset.name}:{model}"
+        self._endpoint = endpoint
+        self._codec = codec
+        self._transport = transport
+        self._timeouts = timeouts
+
+    def __repr__(self) -> str:
+        return f"HttpModel({self.name!r}, {self._endpoint.base_url!r})"
+
+    def describe(self) -> Mapping[str, object]:
+        """What it is and where it is."""
+        return {
+            "model": self.name,
+            "wire": self._codec.name,
+            "base_url": self._endpoint.base_url,
+            "timeouts": self._timeouts,
+        }
+
+    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+        """Encode, send, decode, assemble: one validated reply, or what went wrong."""
+        request = call.payload
+        assembler = Assembler(self._endpoint.preset.quirks, self._codec.name)
+        call.env.tell(AttemptStarted(call.key, call.attempt, self.name))
+        try:
+            encoded = self._codec.encode(request)
+            http = self._endpoint.request(self.model, encoded)
+            timeouts = self._timeouts if request.stream else self._timeouts.whole()
+            async with self._transport.send(http, timeouts) as response:
+                if not 200 <= response.status < 300:
+                    outcome: Outcome[Reply] = await self._refused(response, call)
+                else:
+                    await self._read(response, assembler, call)
+                    outcome = _judged(assembler.finish())
+        except HoldfastError as error:
+            if assembler.visible:
+                error.partial = assembler.finish().reply
+            outcome = failed(error)
+        except CancelledError:
+            if assembler.visible and call.env.keep_partial is not None:
+                call.env.keep_partial(assembler.finish().reply)
+            raise
+        if isinstance(outcome, Failed) and assembler.visible:
+            call.env.tell(AttemptAbandoned(call.key, call.attempt, outcome.info.public()))
+        return outcome
+
+    async def _read(
+        self, response: Response, assembler: Assembler, call: Call[ModelRequest]
+    ) -> None:
+        provider = self._endpoint.preset.name
+        decoder = self._codec.decoder(response.headers.get("content-type", ""), provider)
+        feed, publish, ready = assembler.feed, call.env.publish, call.env.ready
+        while data := await response.read():
+            if not (deltas := decoder.feed(data)):
+                continue
+            response.content_seen()
+            for delta in deltas:
+                feed(delta)
+                if publish is not None and type(delta) in _SHOWN:
+                    publish(delta)  # type: ignore[arg-type]  # _SHOWN is the union's deltas
+            if ready is not None:
+                await ready()
+        for delta in decoder.close():
+            feed(delta)
+            if publish is not None and type(delta) in _SHOWN:
+                publish(delta)  # type: ignore[arg-type]  # as above
+
+    async def _refused(self, response: Response, call: Call[ModelRequest]) -> Failed:
+        body = bytearray()
+        while len(body) < _LARGEST_ERROR_BODY and (data := await response.read()):
+            body += data
+        info = self._codec.classify(
+            Failure(
+                provider=self._endpoint.preset.name,
+                status=response.status,
+                headers=response.headers,
+                body=bytes(body),
+                now=call.env.clock.now(),
+            )
+        )
+        return Failed(exception_for(info), info)
+
+
+def _judged(assembled: Assembled) -> Outcome[Reply]:
+    if assembled.error is None:
+        return Done(assembled.reply)
+    return failed(assembled.error)

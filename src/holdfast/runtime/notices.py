@@ -1,0 +1,81 @@
+"""The live side channel of one run: events and notices on their way to one reader.
+
+It must never hold up the run for a reader that went away, never grow without bound for one that is
+slow, and never be needed for the run to be right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TypeAlias
+
+from holdfast.core.events import Event
+from holdfast.core.notices import Notice
+
+Item: TypeAlias = Event | Notice
+
+_HIGH_WATER = 512
+"""Unread items at which the producer waits: about one socket read of small deltas."""
+
+
+class Channel:
+    """A queue with one writer side and one reader, made for thousands of tiny items."""
+
+    __slots__ = ("_closed", "_items", "_reader", "_writers")
+
+    def __init__(self) -> None:
+        self._items: deque[Item] = deque()
+        self._closed = False
+        self._reader: asyncio.Future[None] | None = None
+        self._writers: list[asyncio.Future[None]] = []
+
+    def publish(self, item: Item) -> None:
+        """Hand over one item; never waits. After `close`, items are dropped."""
+        if self._closed:
+            return
+        self._items.append(item)
+        reader = self._reader
+        if reader is not None:
+            self._reader = None
+            if not reader.done():
+                reader.set_result(None)
+
+    async def ready(self) -> None:
+        """Wait while the reader is far behind."""
+        while len(self._items) >= _HIGH_WATER and not self._closed:
+            writer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._writers.append(writer)
+            await writer
+
+    def close(self) -> None:
+        """No more items; a reader gets what is left, and then the end."""
+        self._closed = True
+        self._wake_writers()
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def abandon(self) -> None:
+        """The reader went away: drop everything and let the writer go on."""
+        self._items.clear()
+        self.close()
+
+    def _wake_writers(self) -> None:
+        for writer in self._writers:
+            if not writer.done():
+                writer.set_result(None)
+        self._writers.clear()
+
+    def __aiter__(self) -> Channel:
+        return self
+
+    async def __anext__(self) -> Item:
+        items = self._items
+        while not items:
+            if self._closed:
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        if self._writers and len(items) <= _HIGH_WATER // 2:
+            self._wake_writers()
+        return items.popleft()

@@ -1,0 +1,120 @@
+"""One function per kind of effect: each performs it and returns the event that ends it.
+
+This is where an exception of the outside world becomes a value, and the only room with a broad
+`except`: whatever a model or a strategy raises unexpectedly ends as an event, never as a lost run.
+Cancellation always passes.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from holdfast.core.effects import CallModel, CloseTurn, Effect, RunTool
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, tool_failure_text
+from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished, TurnClosed
+from holdfast.core.messages import Reply, Text, ToolResult
+from holdfast.core.notices import ToolStarted
+from holdfast.core.redaction import redact
+from holdfast.core.request import ModelRequest
+from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
+from holdfast.runtime.run import Run
+from holdfast.runtime.tool_call import ToolAttempt
+from holdfast.tools.context import ToolContext
+
+_log = logging.getLogger("holdfast")
+_log.addHandler(logging.NullHandler())  # silent until the application says where logs go
+
+IN_DOUBT_NOTE = " It may have taken effect: check before calling it again."
+
+
+async def perform(run: Run, effect: Effect) -> Event:
+    """Perform any effect."""
+    if isinstance(effect, RunTool):
+        return await run_tool(run, effect)
+    if isinstance(effect, CallModel):
+        return await call_model(run, effect)
+    return await close_turn(run, effect)
+
+
+async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed:
+    """Ask the model, with everything that the pipeline does for safety."""
+    plan = run.plan
+    request = ModelRequest(
+        model=plan.model.model,
+        messages=run.machine.transcript,
+        instructions=plan.instructions,
+        tools=plan.registry.specs,
+        output=plan.output.schema if plan.output is not None else None,
+        settings=plan.settings,
+        stream=run.channel is not None,
+    )
+    try:
+        outcome: Outcome[Reply] = await plan.ask_model(
+            Call(effect.key, request, run.env, run.deadline)
+        )
+    except Exception as error:
+        outcome = _unexpected(error)
+    at = plan.clock.now()
+    if isinstance(outcome, Done):
+        return ModelReplied(effect.key, at, outcome.value, outcome.attempts)
+    run.error = outcome.error
+    _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _detail(outcome))
+    partial = outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
+    return ModelFailed(effect.key, at, outcome.info.public(), partial, outcome.attempts)
+
+
+async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
+    """Run one tool; a failure becomes the text that the model reads."""
+    call = effect.call
+    run.env.tell(ToolStarted(effect.key, call.name, call.arguments))
+    context = ToolContext(
+        run_id=run.run_id,
+        key=effect.key,
+        call_id=call.id,
+        tool=call.name,
+        session=run.session,
+        deps=run.deps,
+    )
+    try:
+        outcome = await run.plan.use_tool(
+            Call(effect.key, ToolAttempt(effect, context), run.env, run.deadline)
+        )
+    except Exception as error:
+        outcome = _unexpected(error)
+    at = run.plan.clock.now()
+    if isinstance(outcome, Done):
+        return ToolFinished(effect.key, at, outcome.value, attempts=outcome.attempts)
+    _log.warning(
+        "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _detail(outcome)
+    )
+    text: str = tool_failure_text(
+        call.name,
+        str(outcome.error),
+        detailed=run.plan.handling.include_detailed_errors_in_chat,
+    )
+    if not outcome.may_repeat:
+        text += IN_DOUBT_NOTE
+    result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
+    return ToolFinished(effect.key, at, result, outcome.info.public(), outcome.attempts)
+
+
+async def close_turn(run: Run, effect: CloseTurn) -> TurnClosed:
+    """End the turn."""
+    return TurnClosed(effect.key, run.plan.clock.now(), effect.status, effect.error)
+
+
+def _unexpected(error: Exception) -> Failed:
+    if isinstance(error, HoldfastError):
+        return Failed(error, error.info)
+    name = type(error).__name__
+    info = ErrorInfo(
+        category=ErrorCategory.PROGRAMMING,
+        safe=f"An unexpected {name} stopped this call; the log has the details.",
+        private=redact(f"{name}: {error}"),
+        code=name,
+    )
+    return Failed(error, info)
+
+
+def _detail(outcome: Failed) -> str:
+    return outcome.info.private or outcome.info.safe

@@ -1,0 +1,54 @@
+"""An agent, compiled: what every run of it shares and nothing that one run changes.
+
+Strategies are wrapped and tools are indexed once, here; a run only calls what is ready. A plan
+must never hold the state of a run: one agent serves any number of runs at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Reply, ToolResult
+from holdfast.core.output import OutputType
+from holdfast.core.request import ModelRequest, ModelSettings
+from holdfast.resilience.clock import Clock, Dice
+from holdfast.resilience.pipeline import Act, Pipeline
+from holdfast.resilience.retry import ErrorHandling
+from holdfast.runtime.models import Model
+from holdfast.runtime.tool_call import ToolAttempt
+from holdfast.tools.registry import Registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that is decided before a run begins."""
+
+    name: str
+    model: Model
+    instructions: str
+    registry: Registry
+    output: OutputType | None
+    settings: ModelSettings
+    limits: Limits
+    handling: ErrorHandling
+    parallel_tools: int
+    pipeline: Pipeline
+    ask_model: Act[ModelRequest, Reply]
+    use_tool: Act[ToolAttempt, ToolResult]
+    clock: Clock
+    dice: Dice
+
+    def describe(self) -> str:
+        """The pipeline that will run, outermost first, with its settings."""
+        lines = [f"agent {self.name}", "  model"]
+        lines += [f"    {field}: {value}" for field, value in self.model.describe().items()]
+        lines.append("  pipeline, outermost first")
+        lines.append("    format: what the model and the user see of an error")
+        for strategy, settings in self.pipeline.describe():
+            shown = ", ".join(f"{field}={value}" for field, value in settings.items())
+            lines.append(f"    {strategy}: {shown}")
+        lines.append("    call, parse and validate")
+        lines.append(f"  limits: {self.limits}")
+        lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
+        return "\n".join(lines)

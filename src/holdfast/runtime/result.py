@@ -1,0 +1,43 @@
+"""What a run hands back: the answer, and everything needed to judge or go on from it."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.events import Status
+from holdfast.core.messages import Message, Usage
+from holdfast.core.transcript import Transcript
+
+T = TypeVar("T")
+
+
+class Result(Struct, Generic[T], frozen=True, kw_only=True):
+    """The end of one turn.
+
+    Args:
+        output: the answer, of the type that the agent was given; None when there is none.
+        text: the answer's text; the partial text when the turn did not complete.
+        status: how the turn ended.
+        usage: tokens of all accepted replies of this turn.
+        iterations: model calls of this turn.
+        run_id: names the run in its journal.
+        history: the whole conversation; pass it as `history=` to go on.
+        error: why the turn did not complete.
+    """
+
+    output: T
+    text: str
+    status: Status
+    usage: Usage
+    iterations: int
+    run_id: str
+    history: Transcript
+    error: ErrorInfo | None = None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation as a tuple."""
+        return tuple(self.history)

@@ -1,0 +1,103 @@
+"""One turn under way: what the driver and the performing functions share about it.
+
+A run belongs to one task. Nothing outside this object may hold the state of a turn.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.effects import turn_key
+from holdfast.core.events import Event, Status, TurnOpened
+from holdfast.core.limits import Limits
+from holdfast.core.machine import RunMachine
+from holdfast.core.messages import Message, Reply
+from holdfast.journal.port import Journal
+from holdfast.resilience.pipeline import Env
+from holdfast.runtime.notices import Channel
+from holdfast.runtime.plan import Plan
+from holdfast.runtime.result import Result
+
+
+class Run:
+    """The state of one turn outside the machine.
+
+    Args:
+        plan: the agent, compiled.
+        run_id: names the run in its journal.
+        machine: the conversation so far; this run opens its next turn.
+        journal: where the events go.
+        channel: where events and notices are shown; None when nobody looks.
+    """
+
+    __slots__ = (
+        "channel",
+        "deadline",
+        "deps",
+        "env",
+        "error",
+        "journal",
+        "limits",
+        "machine",
+        "partial",
+        "plan",
+        "run_id",
+        "session",
+        "started",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        run_id: str,
+        machine: RunMachine,
+        journal: Journal,
+        channel: Channel | None = None,
+    ) -> None:
+        self.plan = plan
+        self.run_id = run_id
+        self.machine = machine
+        self.journal = journal
+        self.channel = channel
+        self.limits: Limits = plan.limits
+        self.session: str | None = None
+        self.deps: object = None
+        self.deadline: float | None = None
+        self.started: set[str] = set()
+        self.error: BaseException | None = None
+        publish = channel.publish if channel is not None else None
+        ready = channel.ready if channel is not None else None
+        self.partial: Reply | None = None
+        self.env = Env(plan.clock, plan.dice, publish, ready, self._keep_partial)
+
+    def _keep_partial(self, reply: Reply) -> None:
+        self.partial = reply
+
+    async def commit(self, event: Event, digest: str = "") -> None:
+        """Dry-run against the machine, keep, then believe."""
+        self.machine.check(event)
+        await self.journal.append(self.run_id, event, digest)
+        self.machine.apply(event)
+        if self.channel is not None:
+            self.channel.publish(event)
+
+    async def open(self, message: Message) -> None:
+        """Begin the next turn with what the user said."""
+        if self.limits.seconds is not None:
+            self.deadline = self.plan.clock.monotonic() + self.limits.seconds
+        key = turn_key(self.machine.turn + 1)
+        await self.commit(TurnOpened(key, self.plan.clock.now(), message, self.limits))
+
+    def result(self) -> Result[object]:
+        """The turn as it ended."""
+        machine = self.machine
+        completed = machine.status is Status.COMPLETED
+        said = machine.reply if completed else machine.partial
+        return Result(
+            output=machine.output if completed else None,
+            text=said.text if said is not None else "",
+            status=machine.status,
+            usage=machine.usage,
+            iterations=machine.iteration + 1,
+            run_id=self.run_id,
+            history=machine.transcript.fork(),
+            error=machine.error,
+        )

@@ -1,0 +1,96 @@
+"""A run that is watched: events and notices as they come, and the result at the end.
+
+Leaving the `async with` block early cancels the run and waits until nothing of it is left. This
+class must never change what a run does: it only looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from holdfast.core.deltas import TextDelta
+from holdfast.core.events import ModelReplied
+from holdfast.runtime.notices import Channel
+from holdfast.runtime.result import Result
+
+T = TypeVar("T")
+
+
+class RunStream(Generic[T]):
+    """What `agent.stream(...)` gives; use it with `async with`.
+
+    Args:
+        start: begins the run with the channel to publish to, and gives its result.
+    """
+
+    __slots__ = ("_channel", "_start", "_task")
+
+    def __init__(self, start: Callable[[Channel], Awaitable[Result[T]]]) -> None:
+        self._start = start
+        self._channel = Channel()
+        self._task: asyncio.Task[Result[T]] | None = None
+
+    async def __aenter__(self) -> RunStream[T]:
+        self._task = asyncio.create_task(self._work(), name="holdfast-run")
+        return self
+
+    async def _work(self) -> Result[T]:
+        try:
+            return await self._start(self._channel)
+        finally:
+            self._channel.close()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._channel.abandon()
+        task = self._running()
+        if not task.done():
+            task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # looked at, so that an unread failure is not reported as lost
+
+    def _running(self) -> asyncio.Task[Result[T]]:
+        if self._task is None:
+            raise RuntimeError("use the stream inside `async with agent.stream(...) as run`")
+        return self._task
+
+    def __aiter__(self) -> Channel:
+        self._running()
+        return self._channel
+
+    async def text(self, *, live: bool = False) -> AsyncIterator[str]:
+        """The text of the answers: of whole replies, or live as it is written.
+
+        Args:
+            live: yield text while it comes; text of an attempt that fails later is included.
+        """
+        async for item in self:
+            if live and type(item) is TextDelta:
+                yield item.text
+            elif not live and isinstance(item, ModelReplied) and item.reply.text:
+                yield item.reply.text
+
+    async def wait(self) -> Result[T]:
+        """Let the run finish, and give its result; raises what the run raised."""
+        self._channel.abandon()
+        return await asyncio.shield(self._running())
+
+    def cancel(self) -> None:
+        """Ask the run to stop; its history will tell what was attempted."""
+        self._running().cancel()
+
+    @property
+    def result(self) -> Result[T]:
+        """The result of the finished run; raises what the run raised."""
+        task = self._running()
+        if not task.done():
+            raise RuntimeError("the run is not finished: read the stream to its end first")
+        return task.result()

@@ -1,0 +1,91 @@
+"""What one call of `run` was given, checked before anything begins.
+
+Every mistake is a ConfigurationError that names the argument; nothing here may start a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Media, Message, Text, user
+from holdfast.core.transcript import Transcript
+
+Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
+"""What a user says: text, a user message, or texts and media."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One turn, as it was asked for; the meaning of the fields is that of `Agent.run`."""
+
+    message: Message
+    session: str | None
+    history: Sequence[Message]
+    limits: Limits | None
+    deps: object
+
+    def __post_init__(self) -> None:
+        _check_session(self.session)
+        if self.session is not None and len(self.history):
+            raise ConfigurationError(
+                "history", "cannot be given together with session", fix="Leave one of them out"
+            )
+        _check_limits(self.limits)
+        _check_history(self.history)
+
+
+def _check_session(session: object) -> None:
+    if session is None or (isinstance(session, str) and session.strip()):
+        return
+    raise ConfigurationError("session", f"must be a text that is not empty, got {session!r}")
+
+
+def _check_limits(limits: object) -> None:
+    if limits is not None and not isinstance(limits, Limits):
+        raise ConfigurationError("limits", f"must be Limits, got {type(limits).__name__}")
+
+
+def _check_history(history: object) -> None:
+    if isinstance(history, Transcript):
+        return
+    if not isinstance(history, Sequence) or isinstance(history, str | bytes):
+        raise ConfigurationError(
+            "history", f"must be a list of messages, got {type(history).__name__}"
+        )
+    for at, entry in enumerate(history):
+        if not isinstance(entry, Message):
+            raise ConfigurationError(
+                f"history[{at}]", f"must be a Message, got {type(entry).__name__}"
+            )
+
+
+def message_of(prompt: object) -> Message:
+    """The user message of a prompt.
+
+    Args:
+        prompt: a `Prompt`; anything else is refused.
+
+    >>> message_of("Hello").text
+    'Hello'
+    """
+    if isinstance(prompt, Message):
+        if prompt.role != "user" or not prompt.parts:
+            raise ConfigurationError("prompt", "must be a user message with at least one part")
+        return prompt
+    if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
+        raise ConfigurationError(
+            "prompt", f"must be a text, a Message or a list of parts, got {type(prompt).__name__}"
+        )
+    parts = (prompt,) if isinstance(prompt, str) else tuple(prompt)
+    for at, part in enumerate(parts):
+        if not isinstance(part, str | Text | Media):
+            raise ConfigurationError(
+                f"prompt[{at}]", f"must be text or Media, got {type(part).__name__}"
+            )
+    if not any(part.strip() if isinstance(part, str) else part for part in parts):
+        raise ConfigurationError("prompt", "is empty", fix="Say something")
+    return user(*parts)
