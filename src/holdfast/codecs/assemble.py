@@ -86,7 +86,7 @@ class Assembler:
 
     __slots__ = (
         "_calls", "_evidence", "_open", "_open_kind", "_parts", "_quirks", "_start", "_text",
-        "_text_at", "_usage", "_wire",
+        "_text_at", "_texts", "_thoughts", "_usage", "_wire",
     )  # fmt: skip
 
     def __init__(self, quirks: Quirks, wire: str = "") -> None:
@@ -96,6 +96,8 @@ class Assembler:
         # The parts of the newest kind, by index; emptied when a part of another kind begins.
         self._open: dict[int, _Text | _Thought] = {}
         self._open_kind: type[object] | None = None
+        self._texts: dict[int, _Text] = {}
+        self._thoughts: dict[int, _Thought] = {}
         self._text: list[str] = []
         self._text_at = -1
         self._calls: dict[int, _Call] = {}
@@ -184,9 +186,9 @@ class Assembler:
                 self._evidence.take(delta)
 
     def _take_part(self, part: Part, index: int) -> None:
-        known = self._open.get(index)
-        if isinstance(part, Text) and not part.text and isinstance(known, _Text):
-            # What belongs to a text that was shown as it came.
+        known = self._texts.get(index)
+        if isinstance(part, Text) and not part.text and known is not None:
+            # What belongs to a text that was shown as it came, whatever came since.
             known.extra = part.extra
         else:
             self._begin(part)
@@ -199,18 +201,22 @@ class Assembler:
         if not isinstance(known, _Text):
             known = _Text([])
             self._begin(known)
-            self._open[index] = known
+            self._open[index] = self._texts[index] = known
         known.pieces.append(delta.text)
         self._text, self._text_at = known.pieces, index
 
     def _take_reasoning(self, delta: ReasoningDelta) -> None:
         if not (delta.text or delta.signature or delta.extra):
             return
-        known = self._open.get(delta.index)
+        index = delta.index
+        known = self._open.get(index)
         if not isinstance(known, _Thought):
-            known = _Thought([])
-            self._begin(known)
-            self._open[delta.index] = known
+            # What belongs to a thought may come late; more text is another thought.
+            late = None if delta.text else self._thoughts.get(index)
+            known = late or _Thought([])
+            if late is None:
+                self._begin(known)
+                self._open[index] = self._thoughts[index] = known
         if delta.text:
             known.pieces.append(delta.text)
         if delta.signature:
