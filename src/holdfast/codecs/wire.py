@@ -60,6 +60,7 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         stream_usage: ask for usage in the stream by `stream_options`.
         reasoning_field: the message field in which reasoning goes back ("reasoning_content",
             "reasoning", or "content" for blocks inside the content); "" sends none back.
+        state_fields: fields of vendor state in messages and calls that go back as they came.
         reasoning_object: effort and budget of thinking stand in one object, `reasoning`.
         response_format: how a wanted shape is asked for: "json_schema", or "json_object", where
             the schema is told in the instructions.
@@ -74,6 +75,7 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     system_role: str = "system"
     stream_usage: bool = True
     reasoning_field: str = ""
+    state_fields: tuple[str, ...] = ("extra_content",)
     reasoning_object: bool = False
     response_format: Literal["json_schema", "json_object"] = "json_schema"
     seed_field: str = "seed"

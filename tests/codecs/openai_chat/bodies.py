@@ -67,7 +67,7 @@ def as_stream(body: Json) -> bytes:
 def _fragments(message: Json) -> list[Json]:
     made: list[Json] = [{"role": "assistant", "content": ""}]
     for name, value in sorted(message.items(), key=lambda field: _ORDER.get(field[0], 9)):
-        if isinstance(value, str) and name in _ORDER:
+        if isinstance(value, str) and name in _GROWING:
             half = len(value) // 2
             made += [{name: value[:half]}, {name: value[half:]}]
         elif name == "tool_calls" and isinstance(value, list):
@@ -78,13 +78,9 @@ def _fragments(message: Json) -> list[Json]:
     return made
 
 
-_ORDER = {
-    "reasoning": 0,
-    "reasoning_content": 0,
-    "reasoning_details": 1,
-    "content": 2,
-    "refusal": 3,
-}
+_GROWING = ("reasoning", "reasoning_content", "content", "refusal")
+_ORDER = dict.fromkeys(_GROWING[:2], 0) | {"content": 2, "refusal": 3}
+_ORDER |= dict.fromkeys(("reasoning_details", "thought_signature", "extra_content"), 1)
 
 
 def _call_fragments(number: int, entry: Json) -> list[Json]:

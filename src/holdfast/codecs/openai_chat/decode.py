@@ -38,6 +38,7 @@ class _Plain(Struct, gc=False):
     reasoning_signature: None = None
     reasoning_id: None = None
     thought_signature: None = None
+    extra_content: None = None
     function_call: None = None
     refusal: None = None
     audio: None = None
@@ -148,6 +149,7 @@ class ChatDecoder:
         text, told = plain.content, plain.reasoning_content or plain.reasoning
         if plain.tool_calls is None:
             if told:
+                self._pieces.reasoning.told = True
                 out.append(ReasoningDelta(told))
             if text:
                 out.append(TextDelta(text))

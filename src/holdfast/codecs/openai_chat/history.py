@@ -7,7 +7,8 @@ here:
   they follow in one user message, after a line that says whose they are.
 - A system message keeps its place in the history, under the provider's word for the role.
 - Reasoning goes back only where `Quirks.reasoning_field` names a field for it, and only when no
-  other wire has its state in it.
+  other wire has its state in it. State beside it, and beside a call, goes back where
+  `Quirks.state_fields` names it.
 - Pictures and files that a model made are not sent back: the wire has no form for them. Sound is,
   by its id.
 - Opaque blocks of other wires are dropped, and so are annotations.
@@ -28,6 +29,7 @@ from holdfast.codecs.request_body import to_json
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
+    Extra,
     Media,
     Message,
     Opaque,
@@ -51,7 +53,6 @@ _SOUNDS = {
 }
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/(?:[a-z0-9][a-z0-9.+_-]*|\*)")
 _NOT_SENT = frozenset({"annotations"})
-_CALL_EXTRA = ("extra_content", "thought_signature", "provider_metadata")
 
 
 class HistoryEncoder:
@@ -73,6 +74,7 @@ class HistoryEncoder:
                 WIRE,
                 quirks.system_role,
                 quirks.reasoning_field,
+                ",".join(quirks.state_fields),
                 str(quirks.call_id_length),
                 str(quirks.media_in_results),
             )
@@ -118,23 +120,38 @@ class HistoryEncoder:
                 wire.update((k, v) for k, v in part.data.items() if k not in _NOT_SENT)
         if calls:
             ids = self._ids(call.id for call in calls)
-            wire["tool_calls"] = [_call(call, own) for call, own in zip(calls, ids, strict=True)]
+            wire["tool_calls"] = [
+                self._call(call, own) for call, own in zip(calls, ids, strict=True)
+            ]
         return wire
+
+    def _call(self, call: ToolCall, own_id: str) -> _Object:
+        return {
+            "id": own_id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+            **(self._state(call.extra) if call.wire in (None, WIRE) else {}),
+        }
 
     def _reasoning(self, thoughts: Sequence[Reasoning]) -> _Object:
         field = self._quirks.reasoning_field
         ours = [part for part in thoughts if part.wire in (None, WIRE)]
-        if not field or field == "content" or not ours:
-            return {}
         wire: _Object = {}
-        if told := "".join(part.text for part in ours):
+        told = "".join(part.text for part in ours)
+        if told and field not in ("", "content"):
             wire[field] = told
         for part in ours:
-            for name, value in (part.extra or {}).items():
+            for name, value in self._state(part.extra).items():
                 known = wire.get(name)
-                both = isinstance(known, list) and isinstance(value, list)
-                wire[name] = [*known, *value] if both else value  # type: ignore[misc]  # both lists
+                if isinstance(known, list) and isinstance(value, list):
+                    wire[name] = [*known, *value]
+                else:
+                    wire[name] = value
         return wire
+
+    def _state(self, extra: Extra | None) -> _Object:
+        fields = self._quirks.state_fields
+        return {name: extra[name] for name in fields if name in extra} if extra else {}
 
     def _results(self, message: Message) -> list[_Object]:
         results = [part for part in message.parts if isinstance(part, ToolResult)]
@@ -175,17 +192,6 @@ class HistoryEncoder:
                 return given
         made = blake2b(f"{given}#{occurrence}".encode("utf-8", "replace"), digest_size=16)
         return made.hexdigest()[:length] if length else f"call_{made.hexdigest()[:24]}"
-
-
-def _call(call: ToolCall, own_id: str) -> _Object:
-    wire: _Object = {
-        "id": own_id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments},
-    }
-    if call.wire in (None, WIRE) and call.extra:
-        wire.update((name, call.extra[name]) for name in _CALL_EXTRA if name in call.extra)
-    return wire
 
 
 def _content(parts: Sequence[Part]) -> object:

@@ -41,18 +41,19 @@ class Pieces:
         calls: tells the tool calls of this reply apart.
         finished: a finish reason has come.
         other_choices: pieces of choices other than the first, dropped.
+        reasoning: collects the state of this reply's reasoning.
     """
 
     __slots__ = (
         "_audio", "_choice_seen", "_classify", "_failed", "_message_seen", "_provider",
-        "_reasoning", "_recognised", "_started", "_strange", "calls", "finished", "other_choices",
+        "_recognised", "_started", "_strange", "calls", "finished", "other_choices", "reasoning",
     )  # fmt: skip
 
     def __init__(self, classify: Callable[[Failure], ErrorInfo], provider: str) -> None:
         self._classify = classify
         self._provider = provider
         self.calls = CallTracker()
-        self._reasoning = ReasoningState()
+        self.reasoning = ReasoningState()
         self._audio = AudioPieces()
         self._started = False
         self._choice_seen = False
@@ -72,7 +73,7 @@ class Pieces:
     def at_rest(self) -> bool:
         """Whether a chunk of mere text, reasoning or arguments changes nothing here."""
         started = self._started and self._message_seen
-        return started and not self.finished and not self._reasoning.pending
+        return started and not self.finished and not self.reasoning.pending
 
     def take(
         self, chunk: _Object, out: list[Delta], *, failed: bool = False, whole: bool = False
@@ -149,12 +150,12 @@ class Pieces:
         if choice.get("index") not in _FIRST:
             self.other_choices += 1
             return
-        whole = "message" in choice if whole else "delta" not in choice
-        message = choice.get("message" if whole else "delta")
-        if whole and self._choice_seen and message is not None:
-            # Two whole choices that both claim to be the first.
+        if whole and self._choice_seen:
+            # Two choices that both claim to be the first.
             self.other_choices += 1
             return
+        whole = "message" in choice if whole else "delta" not in choice
+        message = choice.get("message" if whole else "delta")
         self._choice_seen = True
         finish = choice.get("finish_reason")
         if isinstance(message, dict):
@@ -172,14 +173,15 @@ class Pieces:
             self._flush(out)
             self.finished = True
             native = choice.get("native_finish_reason")
+            reason = finish_reason(finish)
             if isinstance(native, str) and finish_reason(native) is FinishReason.LENGTH:
                 # A gateway may call a reply that was cut inside a call a finished one.
-                finish = native
-            out.append(Finished(finish_reason(finish), finish))
+                reason = FinishReason.LENGTH
+            out.append(Finished(reason, finish))
 
     def _message(self, message: _Object, whole: bool, out: list[Delta]) -> None:
         self._message_seen = True
-        if told := self._reasoning.read(message, whole=whole):
+        if told := self.reasoning.read(message, whole=whole):
             out.append(ReasoningDelta(told))
         content = message.get("content")
         if isinstance(content, str):
@@ -252,8 +254,8 @@ class Pieces:
 
     def _flush(self, out: list[Delta]) -> None:
         """State of the reasoning goes before whatever follows it, so that it joins its text."""
-        if self._reasoning.pending:
-            out.append(self._reasoning.take())
+        if self.reasoning.pending:
+            out.append(self.reasoning.take())
 
     def _refuse(self, expected: str, got: object, out: list[Delta]) -> None:
         self._failed = True

@@ -12,20 +12,31 @@ from holdfast.core.deltas import ReasoningDelta
 
 _TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 _STATE_FIELDS = frozenset(
-    ("reasoning_opaque", "reasoning_signature", "reasoning_id", "thought_signature")
+    (
+        "extra_content",
+        "reasoning_id",
+        "reasoning_opaque",
+        "reasoning_signature",
+        "thought_signature",
+    )
 )
 _GROWING = ("text", "summary")
 
 
 class ReasoningState:
-    """Collects the state of one reply's reasoning until it is taken."""
+    """Collects the state of one reply's reasoning until it is taken.
 
-    __slots__ = ("_details", "_fields", "_texts")
+    Attributes:
+        told: text has come in a field of its own, so that the text of details is a repetition.
+    """
+
+    __slots__ = ("_details", "_fields", "_texts", "told")
 
     def __init__(self) -> None:
         self._details: list[dict[str, object]] = []
         self._texts: list[dict[str, list[str]]] = []
         self._fields: dict[str, object] = {}
+        self.told = False
 
     @property
     def pending(self) -> bool:
@@ -47,15 +58,17 @@ class ReasoningState:
         if not _STATE_FIELDS.isdisjoint(message):
             for field in _STATE_FIELDS:
                 value = message.get(field)
-                if isinstance(value, str) and value:
+                if isinstance(value, str | dict) and value:
                     self._fields[field] = value
         details = message.get("reasoning_details")
         told = self._read_details(details, whole=whole) if isinstance(details, list) else ""
         for field in _TEXT_FIELDS:
             value = message.get(field)
             if isinstance(value, str) and value:
+                self.told = True
                 return value
-        return told
+        # Details may come at the end, after their text was told piece by piece.
+        return "" if self.told else told
 
     def _read_details(self, details: list[object], *, whole: bool) -> str:
         told = []
