@@ -70,6 +70,7 @@ class Failed(Struct, frozen=True):
         sent: False when the act was not begun at all (an open breaker, a full queue); that is no
             attempt, and says nothing about the endpoint.
         tried: the targets that were left before this one.
+        out_of_time: True when it was given up for want of time; a caller with more may fare better.
     """
 
     error: BaseException
@@ -78,6 +79,7 @@ class Failed(Struct, frozen=True):
     may_repeat: bool = True
     sent: bool = True
     tried: tuple[Attempted, ...] = ()
+    out_of_time: bool = False
 
 
 def failed(error: HoldfastError) -> Failed:

@@ -325,7 +325,8 @@ def _stopped(progress: _Progress, outcome: Failed, stop: Stop) -> Failed:
         final.error.add_note(f"not tried again: {why}")
     if isinstance(final.error, HoldfastError):
         final.error.info = info
-    return msgspec.structs.replace(final, info=info, attempts=progress.made)
+    late = stop.reason == "deadline"
+    return msgspec.structs.replace(final, info=info, attempts=progress.made, out_of_time=late)
 
 
 def with_details(info: ErrorInfo) -> ErrorInfo:

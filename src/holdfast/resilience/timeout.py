@@ -56,7 +56,9 @@ class AttemptTimeout(Struct, frozen=True):
             except TimeoutError:
                 if not limit.expired():
                     raise
-            cut = cut_off(f"no answer within {seconds:g} s, the limit for one attempt", may_repeat)
+            cut = cut_off(
+                f"no answer within {seconds:g} s, the limit for one attempt", may_repeat=may_repeat
+            )
             call.env.tell(AttemptAbandoned(call.key, call.attempt, cut.info.public()))
             return cut
 
@@ -98,12 +100,14 @@ class Deadline(Struct, frozen=True):
             except TimeoutError:
                 if not limit.expired():
                     raise
-            return cut_off(f"no answer within {left:.3g} s, the limit for all attempts", False)
+            return cut_off(
+                f"no answer within {left:.3g} s, the limit for all attempts", may_repeat=False
+            )
 
         return with_deadline
 
 
-def cut_off(message: str, may_repeat: bool) -> Failed:
+def cut_off(message: str, *, may_repeat: bool) -> Failed:
     """The outcome of an act that was cut: a timeout that may have landed."""
     info = ErrorInfo(category=ErrorCategory.TIMEOUT, safe=message, code="cut_off")
     return Failed(TransportError(message, info=info), info, may_repeat=may_repeat)

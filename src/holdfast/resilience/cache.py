@@ -1,0 +1,215 @@
+"""The cache's decisions: what a request is called, what may be kept, and what has to go.
+
+A key is a strong hash of everything that is sent, in a canonical form, with the scope of the
+credentials in it: an answer must never cross from one account to another. Only a whole reply is
+kept, and none that asks for tools unless that is wanted, since replaying it would do them again.
+`replay` holds the entries; this module must never keep any itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from hashlib import blake2b, md5
+from typing import Generic, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_seconds
+from holdfast.core.messages import FinishReason, Reply, ReplyKind
+from holdfast.core.request import ModelRequest
+from holdfast.resilience.checks import check_whole
+from holdfast.resilience.pipeline import T
+
+KeyOf: TypeAlias = Callable[[object], str | None]
+"""The name of a payload; None when it cannot be named, and then the cache stands aside."""
+
+Weigh: TypeAlias = Callable[[object], int | None]
+"""The size of a value in bytes; None when it must not be kept."""
+
+
+class CacheOptions(Struct, frozen=True, kw_only=True):
+    """The settings.
+
+    Args:
+        entries: the most answers that are kept; 100 in seed 003.
+        size: the most bytes of answers, as they look in JSON.
+        ttl: how long an answer is good, in seconds; 600 in seed 002, None without end (seed 003).
+        tool_calls: keep replies that ask for tools, too.
+
+    >>> CacheOptions(entries=0)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: cache.entries: must be at least 1, got 0
+    """
+
+    entries: int = 1000
+    size: int = 64 * 1024 * 1024
+    ttl: float | None = 600.0
+    tool_calls: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole("cache.entries", self.entries, at_least=1)
+        check_whole("cache.size", self.size, at_least=1)
+        check_seconds("cache.ttl", self.ttl)
+        if not isinstance(self.tool_calls, bool):
+            raise ConfigurationError("cache.tool_calls", "must be True or False")
+
+
+SEED_002 = CacheOptions(ttl=600.0)
+"""The cache of seed 002: ten minutes; here by a strong hash."""
+
+SEED_003 = CacheOptions(entries=100, ttl=None)
+"""The cache of seed 003: 100 answers, without an end."""
+
+
+def seed_003_key(messages: Sequence[object], agent_config: object) -> str:
+    """The key function of seed 003, as it was, for whoever must read its keys.
+
+    It joins two texts without a separator and hashes them with MD5, so two requests can be made to
+    share a key: do not use it for a new cache.
+
+    >>> seed_003_key([{"role": "user"}], {"model": "m"})
+    'e6b8ae65d5aee1ea8475ef7f3def863d'
+    """
+    content = json.dumps(messages, sort_keys=True) + json.dumps(agent_config, sort_keys=True)
+    return md5(content.encode(), usedforsecurity=False).hexdigest()
+
+
+def scope_of(*credentials: str) -> str:
+    """A name for an account that does not show its key; the same for the same credentials.
+
+    >>> scope_of("sk-1", "https://a") == scope_of("sk-1", "https://a") != scope_of("sk-2", "https://a")
+    True
+    """
+    return _hashed(_encode(credentials))
+
+
+def request_key(scope: str) -> KeyOf:
+    """The key function for model requests of one account: everything that is sent, but `stream`.
+
+    Args:
+        scope: names the account and the endpoint; `scope_of` makes one.
+    """
+    if not scope:
+        raise ConfigurationError(
+            "cache.scope", "must name the credentials", fix="Use scope_of(api_key, base_url)"
+        )
+
+    def key_of(payload: object) -> str | None:
+        if not isinstance(payload, ModelRequest):
+            return None
+        return canonical_key((scope, msgspec.structs.replace(payload, stream=False)))
+
+    return key_of
+
+
+def canonical_key(value: object) -> str | None:
+    """A strong hash of any value that has a JSON form, whatever the order of its mappings.
+
+    >>> canonical_key({"a": 1, "b": (2,)}) == canonical_key({"b": [2], "a": 1})
+    True
+    >>> canonical_key(object()) is None
+    True
+    """
+    try:
+        return _hashed(_encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+
+
+def _hashed(data: bytes) -> str:
+    return blake2b(data, digest_size=32).hexdigest()
+
+
+def _sequence(value: object) -> object:
+    """A history is a sequence of its own kind; anything else has no canonical form."""
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError(type(value).__name__)
+
+
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=_sequence).encode
+
+
+def weigh_reply(options: CacheOptions) -> Weigh:
+    """The size of a reply that may be kept: a whole one that ended by itself."""
+
+    def weigh(value: object) -> int | None:
+        if not isinstance(value, Reply) or value.kind is not ReplyKind.COMPLETE:
+            return None
+        if value.finish is not FinishReason.STOP and not value.calls:
+            return None
+        if value.calls and not options.tool_calls:
+            return None
+        try:
+            return len(_encode(value))
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    return weigh
+
+
+class Entry(Struct, Generic[T], frozen=True):
+    """One answer, its size in bytes, and when it was kept on the monotonic clock."""
+
+    value: T
+    weight: int
+    at: float
+
+
+class Shelf(Generic[T]):
+    """Entries in the order of their last use; knows when one is too old and which goes first.
+
+    >>> shelf = Shelf(CacheOptions(entries=2, ttl=10))
+    >>> for name in "abc":
+    ...     shelf.put(name, name.upper(), weight=1, now=0.0)
+    >>> shelf.get("a", 1.0), shelf.get("c", 1.0), shelf.get("c", 11.0)
+    (None, Entry(value='C', weight=1, at=0.0), None)
+    """
+
+    __slots__ = ("_entries", "options", "weight")
+
+    def __init__(self, options: CacheOptions) -> None:
+        self.options = options
+        self.weight = 0
+        self._entries: OrderedDict[str, Entry[T]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: str, now: float) -> Entry[T] | None:
+        """The entry, if it is there and not too old; one from the future is too old."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        ttl = self.options.ttl
+        if ttl is not None and not 0 <= now - entry.at < ttl:
+            self.drop(key)
+            return None
+        self._entries.move_to_end(key)
+        return entry
+
+    def put(self, key: str, value: T, *, weight: int, now: float) -> None:
+        """Keep an answer, and let go of those that were not used for longest."""
+        self.drop(key)
+        if weight > self.options.size:
+            return
+        self._entries[key] = Entry(value, weight, now)
+        self.weight += weight
+        while len(self._entries) > self.options.entries or self.weight > self.options.size:
+            self.drop(next(iter(self._entries)))
+
+    def drop(self, key: str) -> None:
+        """Forget one answer."""
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.weight -= entry.weight
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self.weight = 0

@@ -1,0 +1,233 @@
+"""Hedging: when an attempt is slower than nearly all others were, begin a second one beside it.
+
+It is opt-in, since it pays twice; a guard keeps the second attempts to a share of all calls. The
+first attempt that answers wins, and the other is cancelled and awaited: nothing is left running.
+In a stream, "answers" means showing its first piece: from then on only that attempt is heard, so
+that nobody ever reads two answers at once. Hedge only what may be done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Generic
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_seconds
+from holdfast.core.messages import Reply
+from holdfast.core.notices import Notice
+from holdfast.resilience.budget import Bucket, BudgetOptions, deposited, withdrawn
+from holdfast.resilience.checks import check_share, check_whole
+from holdfast.resilience.pipeline import Act, Call, Done, Outcome, P, T, settings_of
+
+_PIECES = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
+
+
+class HedgeOptions(Struct, frozen=True, kw_only=True):
+    """The settings.
+
+    Args:
+        quantile: begin the second attempt when the first takes longer than this share of them.
+        samples: without so many latencies, nothing is hedged.
+        window: how many of the newest latencies are kept.
+        delay: a fixed number of seconds in place of the quantile.
+        max_share: the most second attempts, as a share of all calls.
+
+    >>> HedgeOptions(quantile=95)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: hedge.quantile: must be above 0 and at most 1, got 95
+    """
+
+    quantile: float = 0.95
+    samples: int = 20
+    window: int = 200
+    delay: float | None = None
+    max_share: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_share("hedge.quantile", self.quantile)
+        check_share("hedge.max_share", self.max_share)
+        check_whole("hedge.samples", self.samples, at_least=1)
+        check_whole("hedge.window", self.window, at_least=1)
+        check_seconds("hedge.delay", self.delay)
+        if self.samples > self.window:
+            raise ConfigurationError("hedge.samples", "is more than hedge.window keeps")
+
+
+def delay_before(options: HedgeOptions, latencies: Sequence[float]) -> float | None:
+    """Seconds after which a second attempt makes sense; None when too little is known.
+
+    >>> delay_before(HedgeOptions(quantile=0.5, samples=3), [9.0, 1.0, 2.0])
+    2.0
+    """
+    if options.delay is not None:
+        return options.delay
+    if len(latencies) < options.samples:
+        return None
+    ordered = sorted(latencies)
+    return ordered[min(len(ordered) - 1, int(options.quantile * len(ordered)))]
+
+
+class Latencies:
+    """What is known of one endpoint: the newest latencies, and what the guard still allows."""
+
+    __slots__ = ("_bucket", "_guard", "_lock", "_newest", "options")
+
+    def __init__(self, options: HedgeOptions | None = None) -> None:
+        self.options = options or HedgeOptions()
+        self._newest: deque[float] = deque(maxlen=self.options.window)
+        self._guard = BudgetOptions(
+            ratio=self.options.max_share, reserve=0.0, reserve_per_second=0.0, most=10.0
+        )
+        self._bucket = Bucket(0.0, 0.0)
+        self._lock = Lock()
+
+    def begin(self) -> float | None:
+        """Count one call, and say after how many seconds to hedge it."""
+        with self._lock:
+            self._bucket = deposited(self._guard, self._bucket)
+            return delay_before(self.options, self._newest)
+
+    def allowed(self) -> bool:
+        """Take one second attempt out of the guard, if it is there."""
+        with self._lock:
+            after = withdrawn(self._bucket)
+            if after is not None:
+                self._bucket = after
+            return after is not None
+
+    def learn(self, seconds: float) -> None:
+        """Remember how long a successful attempt took."""
+        with self._lock:
+            self._newest.append(seconds)
+
+
+class Hedge(Struct, frozen=True):
+    """The strategy: a second attempt beside a slow first one."""
+
+    latencies: Latencies
+
+    @property
+    def name(self) -> str:
+        """`hedge`"""
+        return "hedge"
+
+    def describe(self) -> Mapping[str, object]:
+        """The settings."""
+        return settings_of(self.latencies.options)
+
+    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+        """The act, raced against itself when it is slow."""
+        latencies = self.latencies
+
+        async def with_hedge(call: Call[P]) -> Outcome[T]:
+            delay = latencies.begin()
+            clock = call.env.clock
+            began = clock.monotonic()
+            if delay is None:
+                outcome = await act(call)
+            else:
+                outcome = await _Race(act, call).run(delay, latencies.allowed)
+            if isinstance(outcome, Done):
+                latencies.learn(clock.monotonic() - began)
+            return outcome
+
+        return with_hedge
+
+
+class _Race(Generic[P, T]):
+    """The attempts of one call, of which the first that answers is the only one that is heard."""
+
+    __slots__ = ("_act", "_call", "_heard", "_runners")
+
+    def __init__(self, act: Act[P, T], call: Call[P]) -> None:
+        self._act = act
+        self._call = call
+        self._heard: int | None = None
+        self._runners: list[asyncio.Task[Outcome[T]]] = []
+
+    async def run(self, delay: float, allowed: Callable[[], bool]) -> Outcome[T]:
+        """Begin, begin again after the delay if that is allowed, and give the first answer."""
+        timer = asyncio.ensure_future(self._call.env.clock.sleep(delay))
+        try:
+            self._start()
+            await asyncio.wait([*self._runners, timer], return_when=asyncio.FIRST_COMPLETED)
+            if not self._runners[0].done() and self._heard is None and allowed():
+                self._start()
+            return await self._winner()
+        finally:
+            timer.cancel()
+            for runner in self._runners:
+                runner.cancel()
+            await asyncio.gather(timer, *self._runners, return_exceptions=True)
+
+    async def _winner(self) -> Outcome[T]:
+        """The outcome that was heard, or the first success, or the first failure if all fail."""
+        failure: Outcome[T] | None = None
+        pending = set(self._runners)
+        while pending:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for number, runner in enumerate(self._runners):
+                deaf = self._heard not in (None, number)
+                if deaf or runner not in done or runner.cancelled():
+                    continue
+                outcome = runner.result()
+                if self._heard == number or isinstance(outcome, Done):
+                    self._heard = number
+                    return outcome
+                failure = failure or outcome
+        if failure is None:
+            raise asyncio.CancelledError
+        return failure
+
+    def _start(self) -> None:
+        number = len(self._runners)
+        env = self._call.env
+        call = msgspec.structs.replace(
+            self._call,
+            env=msgspec.structs.replace(
+                env,
+                publish=self._filter(number, env.publish) if env.publish else None,
+                keep_partial=self._keep(number, env.keep_partial) if env.keep_partial else None,
+            ),
+        )
+
+        async def attempt() -> Outcome[T]:
+            return await self._act(call)
+
+        self._runners.append(asyncio.create_task(attempt(), name=f"holdfast-hedge-{number}"))
+
+    def _filter(self, number: int, publish: Callable[[Notice], None]) -> Callable[[Notice], None]:
+        held: list[Notice] = []
+
+        def show(notice: Notice) -> None:
+            if self._heard is None and isinstance(notice, _PIECES):
+                self._hear(number)
+                for earlier in held:
+                    publish(earlier)
+            if self._heard == number or (self._heard is None and number == 0):
+                publish(notice)
+            elif self._heard is None:
+                held.append(notice)
+
+        return show
+
+    def _keep(self, number: int, keep: Callable[[Reply], None]) -> Callable[[Reply], None]:
+        def keep_heard(reply: Reply) -> None:
+            if self._heard in (None, number):
+                keep(reply)
+
+        return keep_heard
+
+    def _hear(self, number: int) -> None:
+        self._heard = number
+        for other, runner in enumerate(self._runners):
+            if other != number:
+                runner.cancel()

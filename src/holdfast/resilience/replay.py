@@ -1,0 +1,181 @@
+"""The cache as a strategy: the same question at the same time is asked once, and later not at all.
+
+Calls that ask what is being asked already wait for that answer. When the one that asks is
+cancelled, one of those who wait asks in its place; when it fails, they share the failure, except
+when it only ran out of its own time. A kept answer is replayed as a stream of one piece, so that
+whoever shows deltas shows it. No lock may be held while anything is awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import cast
+
+from msgspec import Struct
+
+from holdfast.core.deltas import TextDelta
+from holdfast.core.messages import Reply, Text
+from holdfast.resilience.cache import CacheOptions, KeyOf, Shelf, Weigh, weigh_reply
+from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T, settings_of
+from holdfast.resilience.timeout import cut_off
+from holdfast.resilience.waiter import Waiter
+
+
+class Stats(Struct, frozen=True):
+    """What a cache did so far; `shared` are calls that waited for the answer to another."""
+
+    hits: int
+    misses: int
+    shared: int
+    entries: int
+    bytes: int
+
+
+class _Flight:
+    """One question on its way, and who waits for the answer."""
+
+    __slots__ = ("waiters",)
+
+    def __init__(self) -> None:
+        self.waiters: list[Waiter[Outcome[object] | _Retake]] = []
+
+
+class _Retake(Struct, frozen=True):
+    """Whoever asked is gone without an answer: ask again."""
+
+
+_RETAKE = _Retake()
+
+
+class Store:
+    """Answers and questions on their way, for all runs, threads and event loops of the process.
+
+    Args:
+        options: the settings.
+    """
+
+    __slots__ = ("_flights", "_hits", "_lock", "_misses", "_shared", "_shelf", "options")
+
+    def __init__(self, options: CacheOptions | None = None) -> None:
+        self.options = options or CacheOptions()
+        self._shelf: Shelf[object] = Shelf(self.options)
+        self._flights: dict[str, _Flight] = {}
+        self._hits = self._misses = self._shared = 0
+        self._lock = Lock()
+
+    def stats(self) -> Stats:
+        """The counts so far."""
+        return Stats(self._hits, self._misses, self._shared, len(self._shelf), self._shelf.weight)
+
+    def clear(self) -> None:
+        """Forget every answer; questions on their way go on."""
+        with self._lock:
+            self._shelf.clear()
+
+    def look(self, key: str, now: float) -> Done[object] | Waiter[Outcome[object] | _Retake] | None:
+        """The kept answer, a place among those who wait, or None: then the caller asks and lands."""
+        with self._lock:
+            entry = self._shelf.get(key, now)
+            if entry is not None:
+                self._hits += 1
+                return Done(entry.value)
+            flight = self._flights.get(key)
+            if flight is None:
+                self._misses += 1
+                self._flights[key] = _Flight()
+                return None
+            self._shared += 1
+            waiter: Waiter[Outcome[object] | _Retake] = Waiter()
+            flight.waiters.append(waiter)
+            return waiter
+
+    def land(
+        self, key: str, outcome: Outcome[object] | None, weight: int | None, now: float
+    ) -> None:
+        """The question came back: keep what may be kept, and tell those who wait."""
+        with self._lock:
+            flight = self._flights.pop(key)
+            if isinstance(outcome, Done) and weight is not None:
+                self._shelf.put(key, outcome.value, weight=weight, now=now)
+        late = isinstance(outcome, Failed) and outcome.out_of_time
+        answer = _RETAKE if outcome is None or late else outcome
+        for waiter in flight.waiters:
+            waiter.wake(answer)
+
+
+class Cache(Struct, frozen=True):
+    """The strategy: answer from what is kept, and keep what may be kept.
+
+    Args:
+        store: where answers are; several pipelines may share one.
+        key_of: names a payload; `request_key(scope)` for model requests.
+        weigh: the size of a value, or None for one that must not be kept; without one, whole
+            replies are kept.
+    """
+
+    store: Store
+    key_of: KeyOf
+    weigh: Weigh | None = None
+
+    @property
+    def name(self) -> str:
+        """`cache`"""
+        return "cache"
+
+    def describe(self) -> Mapping[str, object]:
+        """The settings."""
+        return settings_of(self.store.options)
+
+    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+        """The act, asked only when the answer is not known."""
+        store, key_of = self.store, self.key_of
+        weigh = self.weigh or weigh_reply(store.options)
+
+        async def asked(call: Call[P], key: str) -> Outcome[T]:
+            outcome: Outcome[T] | None = None
+            weight: int | None = None
+            try:
+                outcome = await act(call)
+                if isinstance(outcome, Done):
+                    weight = weigh(outcome.value)
+            finally:
+                now = call.env.clock.monotonic()
+                store.land(key, cast("Outcome[object] | None", outcome), weight, now)
+            return outcome
+
+        async def with_cache(call: Call[P]) -> Outcome[T]:
+            key = key_of(call.payload)
+            if key is None:
+                return await act(call)
+            known = await _known(store, key, call)
+            if known is None:
+                return await asked(call, key)
+            if isinstance(known, Done):
+                replay(call, known.value)
+            # The key names the payload, so what is kept under it is of this act's type.
+            return cast("Outcome[T]", known)
+
+        return with_cache
+
+
+async def _known(store: Store, key: str, call: Call[P]) -> Outcome[object] | None:
+    """The answer that is kept, or that somebody else gets meanwhile; None: the caller must ask."""
+    while True:
+        found = store.look(key, call.env.clock.monotonic())
+        if not isinstance(found, Waiter):
+            return found
+        answer = await found.wait(call.env.clock, call.remaining())
+        if answer is None:
+            return cut_off("no answer in time to the same question of another run", may_repeat=True)
+        if not isinstance(answer, _Retake):
+            return answer
+
+
+def replay(call: Call[P], value: object) -> None:
+    """Show a kept reply to who watches, as a stream of one piece for each text."""
+    if call.env.publish is None or not isinstance(value, Reply):
+        return
+    for index, part in enumerate(value.parts):
+        if isinstance(part, Text) and part.text:
+            call.env.publish(TextDelta(part.text, index))
