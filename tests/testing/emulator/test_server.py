@@ -278,6 +278,11 @@ def test_a_brain_without_an_answer_is_said_loudly_and_is_not_worth_a_retry(
     assert said.encode() in data
 
 
+def test_a_fault_script_that_raises_is_said_loudly(sockets: list[Socket]) -> None:
+    with Emulator(faults=raising) as emulator:  # type: ignore[arg-type]
+        assert b"ZeroDivisionError" in talk(emulator, sockets, body()).until(b"}}")
+
+
 def test_a_history_that_the_provider_refuses_is_refused(sockets: list[Socket]) -> None:
     with Emulator() as emulator:
         data = talk(emulator, sockets, b'{"model": "m", "messages": []}').until(b"}}")

@@ -192,10 +192,14 @@ class Connection(asyncio.Protocol):
             self._task = self._loop.create_task(self._answer(request))
 
     async def _answer(self, request: RawRequest) -> None:
+        served = False
         try:
             await self._serve(self, request)
+            served = True
         finally:
             self._task = None
+            if not served:  # A client that waits for ever would hide the error.
+                self._transport.abort()
         self._next()
 
     def _parse(self) -> RawRequest | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -42,6 +43,7 @@ from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.wires.port import Chunking, ErrorBody, Rendering, Wire
 from holdfast.testing.emulator.wires.registry import wire_for
 
+_T = TypeVar("_T")
 _NOTHING = Answer(0, {}, ())
 
 
@@ -134,26 +136,32 @@ class Service:
         request = msgspec.structs.replace(request, number=self._calls)
         entry.number = self._calls
         entry.body = request.body
-        entry.faults = faults_for(self._behaviour.faults, request)
-        replaced = _NOTHING if unanswered(entry.faults) else refusal(wire, entry.faults)
-        if replaced is not None:
-            return acts(replaced, entry.faults), None
-        return await self._ask(wire, request, entry)
+        return await self._answer(wire, request, entry)
 
-    async def _ask(
+    async def _answer(
         self, wire: Wire, request: EmulatedRequest, entry: LoggedRequest
     ) -> tuple[list[Act], Turn | None]:
         turn: Turn | None = None
         try:
+            entry.faults = await self._choose_faults(request)
+            replaced = _NOTHING if unanswered(entry.faults) else refusal(wire, entry.faults)
+            if replaced is not None:
+                return acts(replaced, entry.faults), None
             turn = self._behaviour.script.take()
-            reply = await _reply(turn, request)
+            reply = as_reply(await _guarded(turn.answer(request)), request.number)
             answer = self._render(wire, reply, request, entry.faults)
         except (LookupError, ConfigurationError, BrainError) as error:
             entry.problem = str(error)
             # A 400, so that no client repeats what cannot get better.
-            problem = wire.invalid_request(f"The emulator's brain has no answer: {error}")
+            problem = wire.invalid_request(f"The emulator has no answer: {error}")
             return acts(error_answer(problem), ()), turn
         return acts(answer, entry.faults), turn
+
+    async def _choose_faults(self, request: EmulatedRequest) -> tuple[Fault, ...]:
+        script = self._behaviour.faults
+        if callable(script):
+            return await _guarded(_chosen(script, request))
+        return faults_for(script, request)
 
     def _render(
         self, wire: Wire, reply: Reply, request: EmulatedRequest, faults: tuple[Fault, ...]
@@ -209,20 +217,25 @@ class Service:
 
 
 class BrainError(Exception):
-    """The brain raised."""
+    """The brain or the fault script raised."""
 
 
-async def _reply(turn: Turn, request: EmulatedRequest) -> Reply:
-    # A task, because only a task can hold any exception of the user's function without a broad
-    # except clause, and a brain that raises must become an answer and not a hanging client.
-    asking = asyncio.ensure_future(turn.answer(request))
+async def _guarded(work: Coroutine[object, object, _T]) -> _T:
+    """Run a function of the user; whatever it raises becomes a BrainError."""
+    # A task, because only a task can hold any exception without a broad except clause, and a
+    # function that raises must become an answer and not a hanging client.
+    asking = asyncio.ensure_future(work)
     try:
         await asyncio.wait({asking})
     finally:
         asking.cancel()
     if error := asking.exception():
         raise BrainError(f"it raised {type(error).__name__}: {error}") from error
-    return as_reply(asking.result(), request.number)
+    return asking.result()
+
+
+async def _chosen(script: FaultScript, request: EmulatedRequest) -> tuple[Fault, ...]:
+    return faults_for(script, request)
 
 
 async def _emit(connection: Connection, data: bytes, *, alone: bool) -> None:

@@ -43,7 +43,7 @@ def check_history(messages: object) -> None:
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
         role = message.get("role") if isinstance(message, dict) else None
-        if role not in _ROLES:
+        if not isinstance(role, str) or role not in _ROLES:
             raise MalformedRequest(f"Invalid value for '{where}.role': {role!r}.")
         if role == "tool":
             _close(message.get("tool_call_id"), open_calls, where)
@@ -75,7 +75,10 @@ def _expect_closed(open_calls: list[str]) -> None:
 
 def _opened(message: dict[str, Any], where: str) -> list[str]:
     found: list[str] = []
-    for index, call in enumerate(message.get("tool_calls") or []):
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise MalformedRequest(f"Invalid type for '{where}.tool_calls': expected an array.")
+    for index, call in enumerate(calls):
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(call.get("id"), str):
             raise MalformedRequest(f"Missing required parameter: '{where}.tool_calls[{index}]'.")
@@ -103,14 +106,17 @@ def read_history(messages: list[dict[str, Any]]) -> tuple[Message, ...]:
             else:
                 found.append(Message("tool", (result,)))
             continue
-        parts = (*_content(message.get("content")), *_own_parts(message))
+        own = _own_parts(message) if role == "assistant" else ()
+        parts = (*_content(message.get("content")), *own)
         names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
         found.append(Message(role, parts))
     return tuple(found)
 
 
-def read_tools(tools: list[Any]) -> tuple[ToolSpec, ...]:
+def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     """The offered tools; those that are no functions are left out."""
+    if not isinstance(tools, list):
+        raise MalformedRequest("Invalid type for 'tools': expected an array of objects.")
     functions = (tool.get("function") for tool in tools if isinstance(tool, dict))
     return tuple(
         ToolSpec(
