@@ -13,32 +13,40 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 from pydantic_core.core_schema import ErrorType
 
 from holdfast.core.redaction import redact
-from holdfast.tools.schema import Signature
-from holdfast.tools.wording import Node, Path, known_names, quote, show_path, wanted
+from holdfast.tools.wording import (
+    SEND_AGAIN,
+    Node,
+    Path,
+    Refused,
+    known_names,
+    quote,
+    show_path,
+    wanted,
+)
 
 _CONSTANT = re.compile("NaN|Infinity")
 _MOST_PROBLEMS = 10
 _LONGEST_REASON = 200
-_AGAIN = "Send the whole call again, with its arguments as one complete JSON object."
 
 
-class Refused(Struct, frozen=True):
-    """Why a call cannot be run: for the model, and as a code."""
+class Wanted(Protocol):
+    """What this module needs of a compiled signature."""
 
-    text: str
-    code: str
+    schema: Mapping[str, object]
+    required: Sequence[str]
+    validate_json: Callable[[str], BaseModel]
 
 
-def parse(signature: Signature, text: str) -> BaseModel | Refused:
+def parse(signature: Wanted, text: str) -> BaseModel | Refused:
     """Validate the argument text of one call.
 
     Args:
@@ -64,20 +72,10 @@ def parse(signature: Signature, text: str) -> BaseModel | Refused:
     return validated
 
 
-def cut_off(text: str) -> Refused:
-    """The refusal of a call whose reply was cut before the arguments can have been complete."""
-    end = f", after {quote(text[-60:])}" if text else ""
-    return Refused(
-        f"its arguments were cut off by the output limit{end}. {_AGAIN} "
-        "If they are long, make them shorter or split the work into several calls.",
-        "unfinished_arguments",
-    )
-
-
-def _malformed(problem: str, signature: Signature | None = None) -> Refused:
+def _malformed(problem: str, signature: Wanted | None = None) -> Refused:
     names = ", ".join(signature.required) if signature is not None else ""
     needed = f" It needs: {names}." if names else ""
-    return Refused(f"{problem}.{needed} {_AGAIN}", "malformed_arguments")
+    return Refused(f"{problem}.{needed} {SEND_AGAIN}", "malformed_arguments")
 
 
 class _Twice(ValueError):
@@ -113,10 +111,12 @@ def _no_constant(constant: str) -> object:
     raise ArithmeticError(constant)
 
 
-def _refused(signature: Signature, text: str, error: ValidationError) -> Refused:
+def _refused(signature: Wanted, text: str, error: ValidationError) -> Refused:
     problems = error.errors(include_url=False, include_input=False)
     if problems[0]["type"] == "json_invalid":
         return _not_json(text, str(problems[0].get("ctx", {}).get("error", "")))
+    if problems[0]["type"] == "string_unicode" and not problems[0]["loc"]:
+        return _malformed("its arguments are no Unicode text")
     try:
         written = json.loads(text)
     except (ValueError, RecursionError):
@@ -167,7 +167,7 @@ class _Problem(Struct, frozen=True):
     fallback: str
 
 
-def _lines(signature: Signature, written: object, errors: Sequence[Any]) -> list[str]:
+def _lines(signature: Wanted, written: object, errors: Sequence[Any]) -> list[str]:
     problems = _likeliest([_located(written, error) for error in errors], 0)
     lines = (_line(signature.schema, written, problem) for problem in problems)
     return list(dict.fromkeys(lines))

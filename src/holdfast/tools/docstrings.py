@@ -50,6 +50,7 @@ def _docstring(function: Callable[..., object]) -> str:
     if inspect.isroutine(function):
         return inspect.getdoc(function) or ""
     kind = type(function)
-    text = inspect.getdoc(kind.__call__) or kind.__doc__ or ""
+    # Not getdoc: it would find the words of `type.__call__`.
+    text = inspect.cleandoc(kind.__call__.__doc__ or kind.__doc__ or "")
     # What a dataclass writes when nobody wrote anything.
     return "" if text.startswith(f"{kind.__name__}(") else text

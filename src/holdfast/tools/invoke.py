@@ -38,6 +38,7 @@ from holdfast.tools.results import (
 )
 from holdfast.tools.threads import ToolThreads, Work
 from holdfast.tools.tool import NAME_PATTERN, Tool
+from holdfast.tools.wording import Refused, cut_off
 
 _MOST_NAMES = 128
 _LONGEST_NAME = 64
@@ -131,11 +132,8 @@ _Arguments = tuple[Sequence[object], dict[str, object]]
 def _arguments(
     tool: Tool, call: ToolCall, context: ToolContext, *, unfinished: bool
 ) -> _Arguments | Invocation:
-    # Loaded since the first tool was made.
-    from holdfast.tools.arguments import Refused, cut_off, parse
-
     signature = tool.signature
-    found = cut_off(call.arguments) if unfinished else parse(signature, call.arguments)
+    found = cut_off(call.arguments) if unfinished else signature.parse(call.arguments)
     if isinstance(found, Refused):
         return _not_run(call, found.code, found.text)
     return signature.call_with(found, context)

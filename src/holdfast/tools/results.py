@@ -5,8 +5,8 @@
    and base64 with a note otherwise.
 3. A list, tuple or generator of parts, strings and bytes, with at least one part or image among
    them, is these in order. A generator is read up to 10,000 items.
-4. Everything else is JSON, as pydantic writes it: models, dataclasses, enums, dates, decimals, sets
-   (sorted where they can be), msgspec structs, and what has `tolist` (numpy). NaN and Infinity are
+4. Everything else is JSON, as pydantic writes it: models, dataclasses, enums, dates, decimals, sets,
+   msgspec structs, iterators, and what has `tolist` (numpy). NaN and Infinity are
    the strings "NaN" and "Infinity"; bytes inside are base64.
 
 The text of one result is cut at a limit, with a note that says how much is missing. What has no JSON
@@ -18,7 +18,10 @@ from __future__ import annotations
 
 import base64
 import enum
-from collections.abc import Iterable
+import json
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import msgspec
 
@@ -154,21 +157,28 @@ def _json(value: object) -> str:
 
     try:
         data = to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=_plain)
-    except Exception as error:  # noqa: BLE001  # REASON: serializers are the user's code
-        return _cleaned_json(value, error)
-    return data.decode()
+        return data.decode()
+    except Exception as error:  # REASON: serializers are the user's code
+        if "surrogates not allowed" not in str(error):
+            raise _no_form(value) from error
+    return _without_surrogates(value)
 
 
-def _cleaned_json(value: object, error: Exception) -> str:
-    """Once more without lone surrogates, as in names of files; else the typed error."""
-    if "surrogates not allowed" in str(error):
-        from pydantic_core import to_jsonable_python
+def _without_surrogates(value: object) -> str:
+    """Names of files hold lone surrogates where they are no UTF-8; only values are mended."""
+    from pydantic_core import to_jsonable_python
 
+    try:
         plain = to_jsonable_python(
             value, inf_nan_mode="strings", bytes_mode="base64", fallback=_plain
         )
-        return clean(msgspec.json.encode(plain).decode())
-    raise ResultTypeError(f"a result of type {type(value).__name__} has no JSON form") from error
+        return clean(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
+    except Exception as error:  # REASON: as above
+        raise _no_form(value) from error
+
+
+def _no_form(value: object) -> ResultTypeError:
+    return ResultTypeError(f"a result of type {type(value).__name__} has no JSON form")
 
 
 def _plain(value: object) -> object:
@@ -177,9 +187,11 @@ def _plain(value: object) -> object:
         return msgspec.to_builtins(value)
     if isinstance(value, memoryview):
         return bytes(value)
-    if isinstance(value, range):
-        return list(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, range | Iterator):
+        return list(islice(value, MOST_ITEMS))
     # numpy and its kin: scalars and arrays.
     if callable(to_list := getattr(value, "tolist", None)) and not isinstance(value, type):
         return to_list()
-    raise ResultTypeError(f"{type(value).__name__} has no JSON form")
+    raise _no_form(value)

@@ -17,9 +17,17 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticUndefined
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.tools.annotations import Parameter, annotation_of, is_context, parameters_of
+from holdfast.tools.annotations import (
+    Parameter,
+    UndefinedNameError,
+    annotation_of,
+    is_context,
+    parameters_of,
+)
+from holdfast.tools.arguments import parse
 from holdfast.tools.context import ToolContext
 from holdfast.tools.docstrings import Described, described
+from holdfast.tools.wording import Refused
 
 _UNUSABLE = (
     PydanticUserError,
@@ -79,6 +87,10 @@ class Signature:
         self._positional = tuple(order[:positional])
         self._keywords = tuple(order[positional:])
         self._plain = not positional and all(slot.parameter == slot.field for slot in order)
+
+    def parse(self, text: str) -> BaseModel | Refused:
+        """The validated arguments of one call, or why they are refused; see `arguments`."""
+        return parse(self, text)
 
     def call_with(
         self, validated: BaseModel, context: ToolContext
@@ -239,34 +251,31 @@ def _culprit(
             _schema_of(_built({slot.field: fields[slot.field]}))
         except _UNUSABLE as alone:
             where = f"tool {name!r}, argument {slot.parameter!r}"
-            problem, fix = _reason(fields[slot.field][0], alone)
-            return ConfigurationError(where, problem, fix=fix)
-    problem, fix = _reason("its arguments", error)
-    return ConfigurationError(f"tool {name!r}", problem, fix=fix)
+            return _refusal(where, fields[slot.field][0], alone)
+    return _refusal(f"tool {name!r}", "its arguments", error)
 
 
-def _reason(annotation: object, error: Exception) -> tuple[str, str]:
+def _refusal(where: str, annotation: object, error: Exception) -> ConfigurationError:
     """The problem in our words: pydantic's are about settings that a tool does not have."""
     code = getattr(error, "code", None)
-    if code == "typed-dict-version":
-        return (
-            "holds a typing.TypedDict, which cannot be read before Python 3.12",
-            "Import TypedDict from typing_extensions",
-        )
     if code == "class-not-fully-defined" or isinstance(
         error, (NameError, PydanticUndefinedAnnotation)
     ):
-        return (
+        return UndefinedNameError(
+            where,
             "holds a class with a field whose type cannot be found",
-            "Define or import that type before the tool",
+            fix="Define or import that type before the tool",
         )
-    if code in ("schema-for-unknown-type", "invalid-for-json-schema"):
-        return (
-            f"is of a type that JSON cannot express: {_type_name(annotation)}",
-            "Take what JSON can hold, and get objects from ToolContext.deps",
-        )
-    first_line = str(error).partition("\n")[0]
-    return f"cannot be used: {first_line}", "Use a type that pydantic can validate"
+    if code == "typed-dict-version":
+        problem = "holds a typing.TypedDict, which cannot be read before Python 3.12"
+        fix = "Import TypedDict from typing_extensions"
+    elif code in ("schema-for-unknown-type", "invalid-for-json-schema"):
+        problem = f"is of a type that JSON cannot express: {_type_name(annotation)}"
+        fix = "Take what JSON can hold, and get objects from ToolContext.deps"
+    else:
+        problem = f"cannot be used: {str(error).partition(chr(10))[0]}"
+        fix = "Use a type that pydantic can validate"
+    return ConfigurationError(where, problem, fix=fix)
 
 
 def _type_name(annotation: object) -> str:

@@ -105,7 +105,8 @@ class ToolThreads:
         self._start_empty()
         # A child process has none of its parent's threads.
         myself = weakref.WeakMethod(self._start_empty)
-        os.register_at_fork(after_in_child=lambda: (again := myself()) and again())
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=lambda: (again := myself()) and again())
 
     def _start_empty(self) -> None:
         self._changed = threading.Condition(threading.Lock())
@@ -148,22 +149,18 @@ class ToolThreads:
             if self._idle >= len(self._waiting):
                 self._changed.notify()
                 return True
-            if self._threads < self._limit:
-                self._start_thread()
-                return True
-            return False
+            return self._threads < self._limit and self._start_thread()
 
     def _grow(self, work: Work) -> None:
         """Nobody has begun `work` for a while."""
         with self._changed:
             if work.state != "waiting":
                 return
-            if self._threads + len(self._abandoned) < self._most:
-                self._start_thread()
+            if self._start_thread():
                 return
             self._waiting.remove(work)
             work.state = "dropped"
-        work.refuse(f"all {self._most} threads are taken by tools that do not end")
+        work.refuse("every thread is taken by a tool that does not end")
 
     def _give_up(self, work: Work) -> None:
         """The caller of `work` goes on without it."""
@@ -178,11 +175,19 @@ class ToolThreads:
                 if len(self._waiting) > self._idle and self._threads < self._limit:
                     self._start_thread()
 
-    def _start_thread(self) -> None:
+    def _start_thread(self) -> bool:
+        """Whether there is one thread more."""
+        if self._threads + len(self._abandoned) >= self._most:
+            return False
+        name = f"holdfast-tool-{next(self._numbers)}"
+        try:
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+        except RuntimeError:
+            _log.warning("the operating system gives no more threads to tools")
+            return False
         self._threads += 1
-        threading.Thread(
-            target=self._serve, name=f"holdfast-tool-{next(self._numbers)}", daemon=True
-        ).start()
+        self._idle += 1
+        return True
 
     def _serve(self) -> None:
         while (work := self._next()) is not None:
@@ -195,7 +200,6 @@ class ToolThreads:
     def _next(self) -> Work | None:
         """The next work; None when there was none for a while, and the thread should end."""
         with self._changed:
-            self._idle += 1
             found = self._changed.wait_for(lambda: bool(self._waiting), _IDLE_SECONDS)
             self._idle -= 1
             if not found:
@@ -211,6 +215,8 @@ class ToolThreads:
             since = self._abandoned.pop(work, None)
             if since is None:
                 work.state = "done"
+                # Before its caller is told, so that the caller's next call finds this thread.
+                self._idle += 1
                 return False
         _log.warning(
             "function %r ended %.1f seconds after its caller gave it up%s",

@@ -1,4 +1,4 @@
-"""Says in words what a JSON Schema wants at one place, for a model that got it wrong.
+"""Words for a model whose call cannot be run: what a JSON Schema wants, and what it wrote.
 
 Only the schema's own words are used, and what the model wrote itself. This module must never see an
 exception, and its text is the same for the same input.
@@ -10,11 +10,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from msgspec import Struct
+
 Node: TypeAlias = Mapping[str, object]
 Path: TypeAlias = Sequence[str | int]
 
+SEND_AGAIN = "Send the whole call again, with its arguments as one complete JSON object."
+
 _LONGEST_QUOTE = 80
 _MOST_CHOICES = 20
+_DEEPEST_ARRAY = 2
 _PLURALS = {"string": "strings", "integer": "integers", "number": "numbers", "object": "objects"}
 _PLURALS |= {"array": "arrays", "boolean": "booleans", "null": "nulls"}
 _LIMITS = (
@@ -31,6 +36,13 @@ _LIMITS = (
 )
 
 
+class Refused(Struct, frozen=True):
+    """Why a call cannot be run: for the model, and as a code."""
+
+    text: str
+    code: str
+
+
 def quote(value: object) -> str:
     """What the model wrote, as JSON on one line, cut to 80 characters.
 
@@ -39,6 +51,16 @@ def quote(value: object) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "... [cut]"
+
+
+def cut_off(text: str) -> Refused:
+    """The refusal of a call whose reply was cut before the arguments can have been complete."""
+    end = f", after `{text[-60:]}`" if text else ""
+    return Refused(
+        f"its arguments were cut off by the output limit{end}. {SEND_AGAIN} "
+        "If they are long, make them shorter or split the work into several calls.",
+        "unfinished_arguments",
+    )
 
 
 def show_path(path: Path) -> str:
@@ -61,25 +83,28 @@ def wanted(root: Node, path: Path) -> str:
 
     >>> schema = {"properties": {"n": {"type": "array", "items": {"type": "integer", "minimum": 1}}}}
     >>> wanted(schema, ["n"]), wanted(schema, ["n", 0])
-    ('array of integers', 'integer, at least 1')
+    ('array of (integer, at least 1)', 'integer, at least 1')
     """
-    found = [root]
-    for place in path:
-        found = [inner for node in found for inner in _inside(root, node, place)]
-    words = dict.fromkeys(word for node in found for word in _words(root, node))
+    words = dict.fromkeys(word for node in _at(root, path) for word in _words(root, node))
     return " or ".join(words)
 
 
 def known_names(root: Node, path: Path) -> list[str]:
     """The names that an object at `path` may have, in the schema's order."""
-    found = [root]
-    for place in path:
-        found = [inner for node in found for inner in _inside(root, node, place)]
     names: dict[str, None] = {}
-    for node in found:
+    for node in _at(root, path):
         for option in _options(root, node):
             names.update(dict.fromkeys(_mapping(option.get("properties"))))
     return list(names)
+
+
+def _at(root: Node, path: Path) -> list[Node]:
+    """The nodes at `path`: several below a union, each once however often the union recurs."""
+    found = [root]
+    for place in path:
+        inside = (inner for node in found for inner in _inside(root, node, place))
+        found = list({id(inner): inner for inner in inside}.values())
+    return found
 
 
 def _mapping(value: object) -> Node:
@@ -121,11 +146,11 @@ def _inside(root: Node, node: Node, place: str | int) -> list[Node]:
     return found
 
 
-def _words(root: Node, node: Node) -> list[str]:
-    return [word for option in _options(root, node) if (word := _word(root, option))]
+def _words(root: Node, node: Node, depth: int = 0) -> list[str]:
+    return [word for option in _options(root, node) if (word := _word(root, option, depth))]
 
 
-def _word(root: Node, node: Node) -> str:
+def _word(root: Node, node: Node, depth: int) -> str:
     if "const" in node:
         return quote(node["const"])
     choices = node.get("enum")
@@ -137,9 +162,15 @@ def _word(root: Node, node: Node) -> str:
     if not isinstance(kind, str):
         return ""
     words = kind
-    if kind == "array" and (items := _words(root, _mapping(node.get("items")))):
-        words = f"array of {' or '.join(_PLURALS.get(item, item) for item in items)}"
+    if kind == "array" and depth < _DEEPEST_ARRAY:
+        items = dict.fromkeys(_words(root, _mapping(node.get("items")), depth + 1))
+        if items:
+            words = f"array of {' or '.join(_plural(item) for item in items)}"
     elif isinstance(form := node.get("format"), str):
         words = f"{kind} ({form})"
     limits = [text.format(node[key]) for key, text in _LIMITS if key in node]
     return ", ".join([words, *limits])
+
+
+def _plural(words: str) -> str:
+    return f"({words})" if ", " in words else _PLURALS.get(words, words)

@@ -1,0 +1,45 @@
+"""Tools by name."""
+
+import pytest
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.tools import Registry, tool
+
+
+@tool
+def one() -> None: ...
+
+
+def two() -> None: ...
+
+
+def test_order_names_and_specs() -> None:
+    registry = Registry([two, one])
+    assert registry.names == ("two", "one")
+    assert [spec.name for spec in registry.specs] == ["two", "one"]
+    assert registry.specs is registry.specs
+    assert registry.get("one") is one
+    assert registry.get("three") is None
+    assert (len(registry), "one" in registry, list(registry)[1]) == (2, True, one)
+    assert Registry().specs == ()
+
+
+def test_two_tools_of_one_name() -> None:
+    def other() -> None: ...
+
+    with pytest.raises(
+        ConfigurationError, match=r"two of them are named 'one'.*tool\(name="
+    ) as caught:
+        Registry([one, tool(name="one")(other)])
+    assert caught.value.argument == "tools"
+
+
+@pytest.mark.parametrize("wrong", [one, two, "one", None, 5])
+def test_what_is_no_list(wrong: object) -> None:
+    with pytest.raises(ConfigurationError, match="must be a list of functions"):
+        Registry(wrong)  # type: ignore[arg-type]
+
+
+def test_a_member_that_is_no_function() -> None:
+    with pytest.raises(ConfigurationError, match="must be a function, got str"):
+        Registry(["one"])  # type: ignore[list-item]
