@@ -9,19 +9,34 @@ change anything else of a message.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolCall, ToolResult
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,256}")
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def check_pairs(messages: Sequence[Message]) -> bool:
+def has_plain_id(call: ToolCall) -> bool:
+    """Whether every wire takes the call's id.
+
+    >>> has_plain_id(ToolCall("call_1", "pay")), has_plain_id(ToolCall("", "pay"))
+    (True, False)
+    """
+    return _PLAIN_ID.fullmatch(call.id) is not None
+
+
+def check_pairs(
+    messages: Sequence[Message], takes: Callable[[ToolCall], bool] = has_plain_id
+) -> bool:
     """Refuse a history whose calls and results do not match; say whether its ids need no change.
+
+    Args:
+        messages: the history.
+        takes: whether the wire takes the id of a call as it is.
 
     Raises:
         ConfigurationError: a result without a call, a call without a result, or either of them in
@@ -37,7 +52,7 @@ def check_pairs(messages: Sequence[Message]) -> bool:
         for part in message.parts:
             if isinstance(part, ToolCall):
                 _require_role(at, message, "assistant", "a tool call")
-                plain = plain and part.id not in seen and bool(_PLAIN_ID.fullmatch(part.id))
+                plain = plain and part.id not in seen and takes(part)
                 seen.add(part.id)
                 open_calls[part.id] = open_calls.get(part.id, 0) + 1
                 asked_at = at
@@ -49,18 +64,20 @@ def check_pairs(messages: Sequence[Message]) -> bool:
     return plain
 
 
-def with_safe_ids(messages: Sequence[Message]) -> list[Message]:
-    """The same history, each call with an id of its own that every wire takes.
+def with_safe_ids(
+    messages: Sequence[Message], takes: Callable[[ToolCall], bool] = has_plain_id
+) -> list[Message]:
+    """The same history, each call with an id of its own that the wire takes.
 
     The history must have passed `check_pairs`. The answer depends on nothing but the history, and
     a longer history gives its beginning the same ids.
     """
-    used: set[str] = set()
+    used: dict[str, int] = {}
     waiting: list[tuple[str, str]] = []
     safe: list[Message] = []
     for message in messages:
         if message.role == "assistant":
-            waiting = [(call.id, _own_id(call.id, used)) for call in message.calls]
+            waiting = [(call.id, _own_id(call, used, takes)) for call in message.calls]
             names = iter(waiting)
             parts = tuple(
                 replace(part, id=next(names)[1]) if isinstance(part, ToolCall) else part
@@ -84,13 +101,14 @@ def _answering(message: Message, waiting: list[tuple[str, str]]) -> list[ToolRes
     return results
 
 
-def _own_id(wanted: str, used: set[str]) -> str:
-    stem = _STRANGE.sub("_", wanted)[:48] or "call"
-    own, number = stem, 1
+def _own_id(call: ToolCall, used: dict[str, int], takes: Callable[[ToolCall], bool]) -> str:
+    """An id that is not in `used`, which counts how often each was wanted."""
+    stem = call.id if takes(call) else _STRANGE.sub("_", call.id)[:48] or "call"
+    own = stem
     while own in used:
-        number += 1
-        own = f"{stem}_{number}"
-    used.add(own)
+        used[stem] += 1
+        own = f"{stem}_{used[stem]}"
+    used[own] = 1
     return own
 
 

@@ -100,30 +100,28 @@ def _begin(at: int, item: Json) -> bytes:
     return added(at, **{k: empty.get(k, v) for k, v in item.items()})
 
 
+_WHOLE = {"function_call": "arguments", "custom_tool_call": "input"}
+_NAMES = {
+    "arguments": "function_call_arguments",
+    "input": "custom_tool_call_input",
+    "output_text": "output_text",
+    "refusal": "refusal",
+    "reasoning_text": "reasoning_text",
+}
+
+
 def _pieces(at: int, item: Json) -> Iterator[bytes]:
-    kind = item.get("type")
     for index, part in enumerate(item.get("summary") or []):
         for piece in halves(part["text"]):
             yield grown("reasoning_summary_text", at, piece, summary_index=index)
     for index, part in enumerate(item.get("content") or []):
-        if kind == "reasoning":
-            for piece in halves(part["text"]):
-                yield grown("reasoning_text", at, piece, content_index=index)
-        elif part["type"] == "output_text":
-            for piece in halves(part["text"]):
-                yield grown("output_text", at, piece, content_index=index)
-            yield event(
-                "response.output_text.done",
-                output_index=at,
-                content_index=index,
-                text=part["text"],
-            )
-        elif part["type"] == "refusal":
-            for piece in halves(part["refusal"]):
-                yield grown("refusal", at, piece, content_index=index)
-    if kind == "function_call":
-        for piece in halves(item["arguments"]):
-            yield grown("function_call_arguments", at, piece)
-    if kind == "custom_tool_call":
-        for piece in halves(item["input"]):
-            yield grown("custom_tool_call_input", at, piece)
+        kind = part["type"]
+        told = part["refusal" if kind == "refusal" else "text"]
+        for piece in halves(told):
+            yield grown(_NAMES[kind], at, piece, content_index=index)
+        if kind == "output_text":
+            place = {"output_index": at, "content_index": index}
+            yield event("response.output_text.done", **place, text=told)
+    if (field := _WHOLE.get(item.get("type", ""))) is not None:
+        for piece in halves(item[field]):
+            yield grown(_NAMES[field], at, piece)

@@ -53,7 +53,9 @@ def compare(row: Row, told: Reading, assembled: Assembled) -> None:
         assert assembled.error is not None
     if reply.kind is ReplyKind.COMPLETE and whole:
         sent = items_of(reply.message, "system", stored=True)
-        wanted = [item for item in told.items if item.get("content", True) or item["type"] != "message"]
+        wanted = [
+            item for item in told.items if item.get("content", True) or item["type"] != "message"
+        ]
         same = without_nulls(sent) == without_nulls(wanted)
         assert same, row.id
 

@@ -24,12 +24,14 @@ from holdfast.codecs.request_body import (
 )
 from holdfast.codecs.wire import Encoded, Quirks
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Message
+from holdfast.core.messages import Message, ToolCall
 from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 
 _Object = dict[str, object]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LONGEST_ID = 64
+_HELD = frozenset({"previous_response_id", "conversation"})
 _WORDS = frozenset({"auto", "none", "required"})
 _HEADERS = (("content-type", "application/json"),)
 # These never reason, and refuse to be asked for it.
@@ -53,18 +55,25 @@ def _history(request: ModelRequest, quirks: Quirks) -> bytes:
     messages: Sequence[Message] = request.messages
     if not messages:
         raise ConfigurationError("messages", "is empty", fix="add a user message to the history")
-    plain = check_pairs(messages)
-    stored = bool((request.settings.extra or {}).get("store"))
+    extra = request.settings.extra or {}
+    stored = bool(extra.get("store"))
+    # A history that the server holds a part of cannot be judged here.
+    plain = not _HELD.isdisjoint(extra) or check_pairs(messages, _takes_id)
     key = f"{WIRE}|{quirks.system_role}|{stored}"
     if plain and not any(_is_special(message, stored=stored) for message in messages):
         encode = message_encoder(quirks.system_role, stored=stored)
         return encode_history(messages, key, encode)
     if not plain:
-        messages = with_safe_ids(messages)
+        messages = with_safe_ids(messages, _takes_id)
     messages = [message for message in messages if not leaves_nothing(message, stored=stored)]
     custom = frozenset(call.id for message in messages for call in message.calls if is_custom(call))
     encode = message_encoder(quirks.system_role, stored=stored, custom=custom)
     return encode_history(messages, key, encode)
+
+
+def _takes_id(call: ToolCall) -> bool:
+    """Ids of this wire go back whatever they look like; others have a limit."""
+    return bool(call.id) and (len(call.id) <= _LONGEST_ID or call.wire == WIRE)
 
 
 def _is_special(message: Message, *, stored: bool) -> bool:
