@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from holdfast.codecs.presets import PRESETS, Preset, find, path_segment
+from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 
 EXPECTED = {
@@ -108,6 +109,10 @@ def test_a_key_is_sent_as_the_provider_wants_it(name: str, header: tuple[str, st
     assert find(name).auth_headers("k") == (header,)
 
 
+def test_what_a_wire_sends_with_every_request_is_not_said_twice() -> None:
+    assert all(not preset.headers for preset in PRESETS.values())
+
+
 def test_no_key_is_sent_where_there_is_none() -> None:
     assert find("openai").auth_headers("") == ()
     assert find("ollama").auth_headers("k") == ()
@@ -132,7 +137,10 @@ def test_the_quirks_that_are_rows() -> None:
     assert not find("mistral").quirks.stream_usage
     assert find("openai").quirks.max_tokens_field == "max_completion_tokens"
     assert find("openai").quirks.system_role == "developer"
-    assert find("openrouter").quirks == type(find("openrouter").quirks)()
+    assert find("mistral").quirks.call_id_length == 9
+    assert find("deepseek").quirks.reasoning_field == "reasoning_content"
+    assert find("openrouter").quirks.reasoning_object
+    assert find("together").quirks == Quirks()
 
 
 def test_a_row_survives_json() -> None:

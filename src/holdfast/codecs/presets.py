@@ -33,7 +33,7 @@ class Preset(Struct, frozen=True, kw_only=True):
         base_url: may hold blanks such as `{region}`; `address` fills it or refuses.
         key_env: environment variables that may hold the key, best first; none: works without one.
         auth: how a key is sent, when there is one.
-        headers: sent with each request, names in lower case.
+        headers: sent with each request besides those of the wire, names in lower case.
         quirks: how its form of the wire differs.
         path: replaces the wire's own path, by `path_for`; `{model}` stands for the model.
         models_hint: a model's name that it understands.
@@ -135,7 +135,7 @@ def path_segment(model: str) -> str:
     return model
 
 
-_LOCAL = Quirks(ends_without_finish=True)
+_OLLAMA = Quirks(ends_without_finish=True, reasoning_field="reasoning")
 _AZURE_VERSION = "2024-10-21"
 
 _ROWS = (
@@ -187,6 +187,11 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://openrouter.ai/api/v1",
         key_env=("OPENROUTER_API_KEY",),
+        quirks=Quirks(
+            reasoning_object=True,
+            reasoning_field="reasoning",
+            state_fields=("extra_content", "reasoning_details"),
+        ),
         models_hint="anthropic/claude-sonnet-4.5",
     ),
     Preset(
@@ -197,20 +202,28 @@ _ROWS = (
         quirks=Quirks(max_tokens_field="max_completion_tokens"),
         models_hint="llama-3.3-70b-versatile",
     ),
-    # Refuses fields that it does not know, and sends usage in the last chunk unasked.
+    # Refuses fields that it does not know, and sends usage in the last chunk unasked. Thoughts are
+    # blocks of the content, and an id of a call is nine letters and digits.
     Preset(
         name="mistral",
         wire="openai_chat",
         base_url="https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
-        quirks=Quirks(stream_usage=False),
+        quirks=Quirks(
+            stream_usage=False,
+            reasoning_field="content",
+            seed_field="random_seed",
+            call_id_length=9,
+        ),
         models_hint="mistral-large-latest",
     ),
+    # Refuses a history in which a reply with calls has lost its thoughts.
     Preset(
         name="deepseek",
         wire="openai_chat",
         base_url="https://api.deepseek.com/v1",
         key_env=("DEEPSEEK_API_KEY",),
+        quirks=Quirks(reasoning_field="reasoning_content", response_format="json_object"),
         models_hint="deepseek-chat",
     ),
     Preset(
@@ -246,7 +259,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.cerebras.ai/v1",
         key_env=("CEREBRAS_API_KEY",),
-        quirks=Quirks(max_tokens_field="max_completion_tokens"),
+        quirks=Quirks(max_tokens_field="max_completion_tokens", reasoning_field="reasoning"),
         models_hint="gpt-oss-120b",
     ),
     # Ends complete replies without a finish reason.
@@ -255,7 +268,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="http://localhost:11434/v1",
         auth="none",
-        quirks=_LOCAL,
+        quirks=_OLLAMA,
         models_hint="qwen3",
     ),
     Preset(
@@ -263,7 +276,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://ollama.com/v1",
         key_env=("OLLAMA_API_KEY",),
-        quirks=_LOCAL,
+        quirks=_OLLAMA,
         models_hint="gpt-oss:120b",
     ),
     # Local servers may be started with a key of the user's own: it is sent when it is given.
@@ -277,6 +290,7 @@ _ROWS = (
         name="llamacpp",
         wire="openai_chat",
         base_url="http://localhost:8080/v1",
+        quirks=Quirks(reasoning_field="reasoning_content"),
         models_hint="any: the server has one model",
     ),
     Preset(
@@ -327,7 +341,6 @@ _ROWS = (
         base_url="https://api.anthropic.com",
         key_env=("ANTHROPIC_API_KEY",),
         auth="x-api-key",
-        headers=(("anthropic-version", "2023-06-01"),),
         models_hint="claude-sonnet-4-5",
     ),
     # Amazon's own signatures are not spoken here: these two rows take a Bedrock API key.
@@ -343,7 +356,6 @@ _ROWS = (
         wire="anthropic",
         base_url="https://bedrock-runtime.{region}.amazonaws.com/anthropic",
         key_env=("AWS_BEARER_TOKEN_BEDROCK",),
-        headers=(("anthropic-version", "2023-06-01"),),
         models_hint="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     ),
 )
@@ -363,7 +375,7 @@ def find(name: str) -> Preset:
     >>> find("openrooter")
     Traceback (most recent call last):
     ...
-    holdfast.core.errors.ConfigurationError: provider: unknown provider 'openrooter'. ...
+    holdfast.core.errors.ConfigurationError: provider: unknown provider 'openrooter'. did you mean openrouter or openai?
     """
     wanted = name.strip().lower().replace("_", "-")
     preset = PRESETS.get(wanted)

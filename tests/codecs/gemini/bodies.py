@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 
 from holdfast.codecs.assemble import Assembled, Assembler
-from holdfast.codecs.gemini.codec import GeminiCodec
+from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
 
@@ -46,7 +46,7 @@ def array(*chunks: object) -> bytes:
 def deltas(
     pieces: bytes | Iterable[bytes], content_type: str = "", provider: str = ""
 ) -> list[Delta]:
-    decoder = GeminiCodec().decoder(content_type, provider)
+    decoder = Gemini().decoder(content_type, provider)
     found: list[Delta] = []
     for piece in [pieces] if isinstance(pieces, bytes) else pieces:
         found += decoder.feed(piece)

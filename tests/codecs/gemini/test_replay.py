@@ -131,9 +131,9 @@ def test_streams_cut_anywhere_never_look_whole() -> None:
 def test_reading_takes_time_in_proportion_to_size() -> None:
     def seconds(times: int) -> float:
         body = events(*[{"candidates": [{"content": {"parts": [{"text": "x" * 50}]}}]}] * times)
-        began = time.perf_counter()
+        began = time.process_time()
         read(body)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     seconds(100)
     short = min(seconds(2_000) for _ in range(3))

@@ -7,7 +7,7 @@ from typing import Any
 from tests.codecs.gemini.asked import Json, asked, normal
 from tests.corpus import Row, Table, rows
 
-from holdfast.codecs.gemini.codec import GeminiCodec
+from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.gemini.history import UNSIGNED
 from holdfast.core.errors import ConfigurationError
 
@@ -61,7 +61,7 @@ def test_recorded_requests_encode_to_the_same_meaning() -> None:
     table = Table("outcome")
     for row, body in recorded():
         try:
-            sent = json.loads(GeminiCodec().encode(asked(row, body)).body)
+            sent = json.loads(Gemini().encode(asked(row, body)).body)
         except ConfigurationError as refused:
             table.add(f"{REFUSED}: {refused.argument.partition('[')[0]}: {refused.problem[:60]}")
             continue

@@ -8,11 +8,13 @@ anything is sent. This module must never drop a setting in silence.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
+from holdfast.codecs.pairing import check_pairs
 from holdfast.codecs.presets import path_segment
 from holdfast.codecs.request_body import (
-    Head,
+    Heads,
     check_tools,
     encode_history,
     leading_system,
@@ -21,7 +23,9 @@ from holdfast.codecs.request_body import (
 )
 from holdfast.codecs.wire import Encoded
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Message
 from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.transcript import Transcript
 
 _BEFORE_3 = re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)")
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
@@ -39,13 +43,12 @@ _JSON_ONLY = "Answer with nothing but JSON that fits this JSON Schema:\n"
 _HEADERS = (("content-type", "application/json"),)
 
 
-def encode_request(request: ModelRequest, kept: Head | None = None) -> tuple[Encoded, Head]:
-    """The request as path and body, and the head to hand in next time.
-
-    The history must have passed `check_pairs`.
+def encode_request(request: ModelRequest, heads: Heads) -> Encoded:
+    """The request as path and body.
 
     Raises:
-        ConfigurationError: this wire cannot express a field, or there is no message to answer.
+        ConfigurationError: this wire cannot express a field, the history is not whole, or there is
+            no message to answer.
     """
     path = _path(request)
     system = leading_system(request.messages)
@@ -53,10 +56,9 @@ def encode_request(request: ModelRequest, kept: Head | None = None) -> tuple[Enc
         raise ConfigurationError(
             "messages", "holds nothing to answer", fix="add a user message to the history"
         )
-    if kept is None or not kept.fits(request, system):
-        kept = Head(request, system, _head(request, system))
-    body = b"".join((kept.encoded, b'"contents":[', _contents(request, len(system)), b"]}"))
-    return Encoded(path, body, _HEADERS), kept
+    head = heads.get(request, system, lambda: _head(request, system))
+    body = b"".join((head, b'"contents":[', _contents(request, len(system)), b"]}"))
+    return Encoded(path, body, _HEADERS)
 
 
 def before_3(model: str) -> bool:
@@ -78,10 +80,25 @@ def _path(request: ModelRequest) -> str:
 def _contents(request: ModelRequest, leading: int) -> bytes:
     old = before_3(request.model)
     encode = encode_message if old else encode_message_for_signers
+    key = "gemini-2" if old else "gemini"
     messages = request.messages
-    whole = encode_history(messages, "gemini-2" if old else "gemini", encode)
+    _check_new(messages, messages.known(key) if isinstance(messages, Transcript) else 0)
+    whole = encode_history(messages, key, encode)
     # The kept bytes hold each message, also those that went into the instructions.
     return whole[sum(len(encode(messages[at])) + 1 for at in range(leading)) :]
+
+
+def _check_new(messages: Sequence[Message], known: int) -> None:
+    """Refuse calls and results that do not match; what was sent before was looked at then."""
+    start = max(min(known, len(messages)) - 1, 0)
+    while start > 0 and messages[start].role == "tool":
+        start -= 1
+    try:
+        check_pairs(messages[start:])
+    except ConfigurationError:
+        # Once more from the beginning, for the right number in the message.
+        check_pairs(messages)
+        raise
 
 
 def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
