@@ -108,6 +108,7 @@ def output(wanted: Json | None) -> OutputSchema | None:
     described = wanted["json_schema"]
     known = {"name", "schema"} <= set(described) <= {"name", "schema", "strict"}
     refuse_unless(known, "fields of a shape")
+    refuse_unless(described["schema"].get("type") == "object", "a shape that is no object")
     return OutputSchema(described["name"], described["schema"], described.get("strict") or False)
 
 

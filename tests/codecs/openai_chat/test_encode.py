@@ -110,6 +110,22 @@ def test_a_wanted_shape() -> None:
     assert body["response_format"] == {"type": "json_schema", "json_schema": described}
 
 
+def test_a_wanted_shape_is_strict_where_strict_mode_takes_it() -> None:
+    described = encode(output=OutputSchema("Trip", SCHEMA))["response_format"]["json_schema"]
+    assert described["strict"] is True
+    assert described["schema"] == {**SCHEMA, "additionalProperties": False}
+    open_ended = {**SCHEMA, "required": []}
+    described = encode(output=OutputSchema("Trip", open_ended))["response_format"]["json_schema"]
+    assert (described["strict"], described["schema"]) == (False, open_ended)
+
+
+@pytest.mark.parametrize("schema", [{"type": "array", "items": {}}, {"anyOf": [SCHEMA]}])
+def test_a_wanted_shape_that_is_no_object_is_told_in_words(schema: dict[str, Any]) -> None:
+    body = encode(output=OutputSchema("Trips", schema))
+    assert "response_format" not in body
+    assert json.loads(body["messages"][0]["content"].rpartition("\n")[2]) == schema
+
+
 def test_a_wanted_shape_where_the_provider_knows_only_json() -> None:
     quirks = Quirks(response_format="json_object")
     body = encode(quirks, output=OutputSchema("Trip", SCHEMA), instructions="Be brief.")
@@ -132,7 +148,7 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
     ("a name", {"tools": (ToolSpec("a b", "", {}),)}, "tools"),
     ("two of a name", {"tools": (WEATHER, WEATHER)}, "tools"),
     ("a schema", {"tools": (ToolSpec("a", "", {"type": "string"}),)}, "tools.a.schema"),
-    ("a list wanted", {"output": OutputSchema("a", {"type": "array"})}, "output.schema"),
+    ("no json wanted", {"output": OutputSchema("a", {"x": object()})}, "output.schema"),
     ("a wanted name", {"output": OutputSchema("a b", SCHEMA)}, "output.name"),
     ("a field of ours", {"settings": ModelSettings(extra={"messages": []})}, "settings.extra"),
     ("no json", {"settings": ModelSettings(extra={"a": object()})}, "settings.extra"),

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from holdfast.codecs.openai_chat.history import HistoryEncoder
 from holdfast.codecs.pairing import check_pairs
 from holdfast.codecs.request_body import Head, check_tools, encode_history, merge_extra, to_json
+from holdfast.codecs.shape import in_words, is_object, strict_form
 from holdfast.codecs.wire import Encoded, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message
@@ -26,7 +27,6 @@ _Object: TypeAlias = dict[str, object]
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORDS = frozenset({"auto", "none", "required"})
 _RESERVED = ("messages", "stream")
-_JSON_ONLY = "Answer with nothing but JSON that fits this JSON Schema:\n"
 _HEADERS = (("content-type", "application/json"),)
 _HEADS_KEPT = 8
 
@@ -82,10 +82,10 @@ class ChatEncoder:
         body.update(_tools(request.tools, request.settings))
         body.update(self._settings(request.settings))
         if output is not None:
-            body["response_format"] = _response_format(output, quirks)
-            if quirks.response_format != "json_schema":
-                schema = to_json("output.schema", output.schema).decode()
-                instructions = f"{instructions}\n\n{_JSON_ONLY}{schema}".lstrip()
+            if wanted := _response_format(output, quirks):
+                body["response_format"] = wanted
+            if wanted.get("type") != "json_schema":
+                instructions = f"{instructions}\n\n{in_words(output.schema)}".lstrip()
         merge_extra(body, request.settings.extra, _RESERVED)
         encoded = to_json("settings.extra", body)[:-1] + b',"messages":['
         if instructions:
@@ -172,17 +172,16 @@ def _tool(tool: ToolSpec) -> _Object:
 
 
 def _response_format(output: OutputSchema, quirks: Quirks) -> _Object:
+    """The field that asks for a shape; empty where the wire cannot take this one."""
     _check_name("output.name", output.name)
-    if output.schema.get("type", "object") != "object":
-        raise ConfigurationError(
-            "output.schema",
-            "the wire takes only an object at the top",
-            fix='wrap it: {"type": "object", "properties": {"value": ...}}',
-        )
+    to_json("output.schema", output.schema)
+    if not is_object(output.schema):
+        return {}
     if quirks.response_format != "json_schema":
         return {"type": quirks.response_format}
-    to_json("output.schema", output.schema)
-    described = {"name": output.name, "schema": output.schema, "strict": output.strict}
+    strict = strict_form(output.schema) if output.strict else None
+    described: _Object = {"name": output.name, "schema": strict or output.schema}
+    described["strict"] = strict is not None
     return {"type": "json_schema", "json_schema": described}
 
 
