@@ -63,7 +63,8 @@ class Endpoint:
     def request(self, model: str, encoded: Encoded) -> HttpRequest:
         """The HTTP request for one encoded question."""
         path = self.preset.path_for(encoded.path, model).lstrip("/")
-        headers = self._headers + encoded.headers
+        # A header that the codec sets too must go out once.
+        headers = tuple(dict(self._headers + encoded.headers).items())
         return HttpRequest("POST", f"{self.base_url}/{path}", headers, encoded.body)
 
     def __repr__(self) -> str:
