@@ -19,7 +19,16 @@ FUNCTION_LINES = 60
 FILE_LINES = 500
 PARAMETERS = 6
 ROOMS_WITHOUT_PURPOSE = {"utils", "util", "helpers", "common", "base", "manager", "misc"}
-GENERATED_OR_BUILT = {".git", ".venv", ".tools", "node_modules", "dist", "build", "__pycache__"}
+GENERATED_OR_BUILT = {
+    ".git",
+    ".hypothesis",
+    ".tools",
+    ".venv",
+    "__pycache__",
+    "build",
+    "dist",
+    "node_modules",
+}
 TEXT = {
     "",
     ".cfg",

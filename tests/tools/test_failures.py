@@ -172,4 +172,5 @@ def test_the_text_is_in_the_private_half_only_and_redacted() -> None:
 
 def test_an_exception_that_cannot_speak() -> None:
     assert failure_info(Mute(), "pay").private == "Mute: (its text cannot be read)"
+    assert text_of(ValueError("a\ud800")) == "a\ufffd"
     assert text_of(Mute()) == "(its text cannot be read)"

@@ -20,6 +20,7 @@ from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
 from holdfast.runtime.run import Run
 from holdfast.runtime.tool_call import ToolAttempt
 from holdfast.tools.context import ToolContext
+from holdfast.tools.failures import text_of
 
 _log = logging.getLogger("holdfast")
 _log.addHandler(logging.NullHandler())  # silent until the application says where logs go
@@ -89,7 +90,7 @@ async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
     )
     text: str = tool_failure_text(
         call.name,
-        str(outcome.error),
+        text_of(outcome.error),
         detailed=run.plan.handling.include_detailed_errors_in_chat,
     )
     if not outcome.may_repeat:

@@ -15,6 +15,7 @@ from typing import cast
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
 from holdfast.core.redaction import redact
+from holdfast.tools.results import clean
 
 
 class ToolError(Exception):
@@ -102,9 +103,9 @@ def failure_info(error: BaseException, name: str) -> ErrorInfo:
 
 
 def text_of(error: BaseException) -> str:
-    """`str(error)`, also of an exception that cannot say it."""
+    """`str(error)` that can be sent, also of an exception that cannot say it."""
     try:
-        return str(error)
+        return clean(str(error))
     except Exception:  # noqa: BLE001  # REASON: __str__ is the user's code
         return "(its text cannot be read)"
 
