@@ -479,6 +479,36 @@ def test_a_secret_in_what_is_no_reply_is_not_repeated() -> None:
     assert "sk-abc" not in str(assembled.error)
 
 
+@pytest.mark.parametrize("frame", [whole, events, array])
+def test_a_reply_inside_a_wrapper(frame: object) -> None:
+    wrapped = {"response": chunk(text("Hi"), finish="STOP"), "traceId": "t"}
+    assert read(frame(wrapped)).reply.text == "Hi"  # type: ignore[operator]
+
+
+def test_a_bare_status_is_an_error() -> None:
+    assembled = read(whole(ERROR["error"]))
+    assert assembled.reply.kind is ReplyKind.ERROR_REPLY
+    assert assembled.error is not None
+    assert assembled.error.info.category.retryable
+
+
+def test_the_id_may_come_after_the_model() -> None:
+    first, second = chunk(text("a")), chunk(text("b"), finish="STOP")
+    del first["responseId"]
+    reply = read(events(first, second)).reply
+    assert (reply.id, reply.model) == ("r1", "gemini-2.5-flash")
+
+
+def test_one_part_without_its_list() -> None:
+    body = {"candidates": [{"content": {"parts": text("Hi")}, "finishReason": "STOP"}]}
+    assert read(whole(body)).reply.text == "Hi"
+
+
+def test_a_whole_body_with_something_behind_it_is_no_reply() -> None:
+    body = whole(chunk(text("Hi"), finish="STOP")) + b"<html>"
+    assert read(body).reply.kind is ReplyKind.NOT_A_REPLY
+
+
 def test_strange_shapes_are_passed_over() -> None:
     body = {
         "candidates": [{

@@ -244,8 +244,9 @@ class GeminiDecoder:
     def _read_lines(self, body: bytes, out: list[Delta]) -> None:
         """A body of several objects, as gateways send them that stream one object a line."""
         documents = DocumentSplitter().feed(body)
-        if not documents:
+        if len(documents) < 2:
             self._refuse(RESPONSE_OBJECT, _looks_like(body), out)
+            return
         for document in documents:
             self._event(document, out)
         if not self._done:

@@ -100,8 +100,9 @@ class Pieces:
 
     def take(self, chunk: _Object, out: list[Delta]) -> None:
         """One object of the body."""
-        if chunk.get("error"):
-            self._fail(chunk, out)
+        chunk = _unwrapped(chunk)
+        if error := chunk.get("error"):
+            self._fail(error, out)
         if _OURS.isdisjoint(chunk):
             self._strange = True
             return
@@ -152,19 +153,14 @@ class Pieces:
     def _start(self, chunk: _Object, out: list[Delta]) -> None:
         if self._started:
             return
-        reply_id, model = chunk.get("responseId"), chunk.get("modelVersion")
+        reply_id, model = _text(chunk.get("responseId")), _text(chunk.get("modelVersion"))
+        self._started = bool(reply_id and model)
         if reply_id or model:
-            self._started = True
-            out.append(
-                ReplyStarted(
-                    reply_id if isinstance(reply_id, str) else "",
-                    model if isinstance(model, str) else "",
-                )
-            )
+            out.append(ReplyStarted(reply_id, model))
 
-    def _fail(self, chunk: _Object, out: list[Delta]) -> None:
+    def _fail(self, error: object, out: list[Delta]) -> None:
         self._failed = True
-        body = json_text({"error": chunk["error"]}).encode()
+        body = json_text({"error": error}).encode()
         out.append(ErrorSeen(self._classify(Failure(provider=self._provider, body=body))))
 
     def _candidates(self, candidates: list[object], out: list[Delta]) -> None:
@@ -186,6 +182,7 @@ class Pieces:
         if isinstance(content, dict):
             self._content_seen = True
             parts = content.get("parts")
+            parts = [parts] if isinstance(parts, dict) else parts
             for part in parts if isinstance(parts, list) else ():
                 if isinstance(part, dict):
                     self._part(part, out)
@@ -284,6 +281,21 @@ class Pieces:
         if self._usage and not self._usage_told:
             self._usage_told = True
             out.append(UsageSeen(usage_of(self._usage)))
+
+
+def _unwrapped(chunk: _Object) -> _Object:
+    """The reply itself, where a service of this vendor wraps it; a bare status as the error it is."""
+    if _OURS.isdisjoint(chunk) and "error" not in chunk:
+        inner = chunk.get("response")
+        if isinstance(inner, dict):
+            return inner
+        if "message" in chunk and ("code" in chunk or "status" in chunk):
+            return {"error": chunk}
+    return chunk
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _mistake(word: str, message: str) -> ErrorInfo:
