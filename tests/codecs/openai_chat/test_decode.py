@@ -2,6 +2,7 @@
 
 import base64
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -452,6 +453,38 @@ def test_the_short_way_and_the_careful_way_read_the_same() -> None:
     ]
     careful = Careful(STREAM, classify)
     assert careful.feed(stream(*values)) == deltas(stream(*values))
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+MESSAGES = st.fixed_dictionaries(
+    {"content": st.none() | WORDS},
+    optional={
+        "reasoning_content": WORDS,
+        "refusal": st.none() | WORDS,
+        "tool_calls": st.lists(
+            st.builds(
+                lambda name, arguments, given: call(name, arguments, id=given),
+                st.sampled_from(["f", "g"]),
+                WORDS | st.just('{"a": 1}'),
+                st.sampled_from(["", "a", "b"]),
+            ),
+            max_size=3,
+        ),
+    },
+)
+FINISHES = st.sampled_from(["stop", "tool_calls", "length", "content_filter", "error", "new", None])
+
+
+@given(MESSAGES, FINISHES, st.lists(st.integers(0, 10_000), max_size=8))
+def test_any_message_is_the_same_whole_and_streamed_and_cut(
+    message: dict[str, object], finish: str | None, places: list[int]
+) -> None:
+    body = whole(message, finish, usage={"prompt_tokens": 1})
+    streamed = as_stream(json.loads(body))
+    wanted = read(body, JSON).reply
+    assert read(streamed).reply == wanted
+    edges = [0, *sorted(place % (len(streamed) + 1) for place in places), len(streamed)]
+    assert read([streamed[a:b] for a, b in pairwise(edges)]).reply == wanted
 
 
 JSON_VALUES = st.recursive(
