@@ -195,7 +195,7 @@ class Exchange:
         watch.enter()
         try:
             data = await self._response.content.readany()
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:
             data = self._arrived()
             if not data:
                 raise self._failed(error) from error

@@ -133,7 +133,7 @@ def _code(error: Exception, place: Place) -> str:
         case OSError():
             fallback = "reset" if place.sent else "unreachable"
             return _ERRNO_CODES.get(error.errno or 0, fallback)
-        case aiohttp.ClientConnectionError():
+        case aiohttp.ClientConnectionError() | RuntimeError():
             return "closed"
         case _:
             return "failed"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -363,3 +367,22 @@ def test_whoever_watches_is_told_when_a_request_is_over(sockets: list[Socket]) -
         talk(emulator, sockets, body()).until(b"}}}")
         emulator.settle()
     assert [entry.line() for entry in seen] == [f"#1 POST {PATH} 200"]
+
+
+def test_serving_until_interrupted() -> None:
+    code = (
+        "from holdfast.testing.emulator import serve, Listen;"
+        "serve(listen=Listen(), on_start=lambda url: print(url, flush=True),"
+        "on_request=lambda entry: print(entry.line(), flush=True))"
+    )
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        url = program.stdout.readline().decode().strip()
+        with urllib.request.urlopen(url + "/models") as response:
+            assert response.status == 200
+        assert program.stdout.readline() == b"#0 GET /v1/models 200\n"
+        program.send_signal(signal.SIGINT)
+        assert program.wait(10) == 0
+        assert program.stderr.read() == b""
