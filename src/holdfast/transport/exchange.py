@@ -22,7 +22,6 @@ from aiohttp.connector import Connection
 from msgspec import Struct
 from yarl import URL
 
-from holdfast import __version__
 from holdfast.core.errors import TransportError
 from holdfast.transport.failures import Place, bad_request, failure, timed_out
 from holdfast.transport.port import HttpRequest, Timeouts
@@ -101,7 +100,7 @@ class Client:
                 ssl=True if self._tls is None else self._tls,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"holdfast/{__version__}"},
+            headers={"User-Agent": "holdfast"},
             request_class=_WatchedRequest,
         )
         # The library repeats a GET whose connection broke, and has no public switch for it.
