@@ -88,8 +88,16 @@ class SseDecoder:
             and _CR not in data
             and len(data) <= self._limit
         ):
-            if data.find(_LF) == len(data) - 2 and data[:6] == b"data: ":
+            line, end = data.find(_LF), len(data) - 2
+            if line == end and data[:6] == b"data: ":
                 return [(b"", data[6:-2])]
+            # The other common form: the name in one line, the data in the next.
+            if (
+                data[:7] == b"event: "
+                and data[line + 1 : line + 7] == b"data: "
+                and data.find(_LF, line + 1) == end
+            ):
+                return [(data[7:line], data[line + 7 : -2])]
             return self._events(data[:-2].split(b"\n\n"))
         return self._feed_any(data)
 
@@ -144,6 +152,12 @@ class SseDecoder:
                 raise EventTooLargeError(self._limit, events)
             if block[:6] == b"data: " and b"\n" not in block:
                 events.append((b"", block[6:]))
+            elif block[:7] == b"event: " and block.count(b"\n") == 1:
+                name, _, data = block.partition(b"\n")
+                if data[:6] == b"data: ":
+                    events.append((name[7:], data[6:]))
+                elif (event := self._event(block)) is not None:
+                    events.append(event)
             elif block and (event := self._event(block)) is not None:
                 events.append(event)
         return events
