@@ -64,7 +64,7 @@ async def custom(
             answer = strategy(error, attempt)
             if inspect.isawaitable(answer):
                 answer = await answer
-    except Exception as raised:  # noqa: BLE001  # a hook may raise anything; the call has its own error
+    except Exception as raised:  # noqa: BLE001  # REASON: a hook may raise anything; the call has its own error
         if limit.expired():
             return NoAnswer("custom_blocked", f"{patience:g}")
         return _raised(raised)
@@ -82,7 +82,7 @@ def handler(
         if nonsense := _no_info(info):
             return nonsense
         delay = knows.retry_delay(info, attempt, handling)
-    except Exception as raised:  # noqa: BLE001  # as above
+    except Exception as raised:  # noqa: BLE001  # REASON: as above
         return _raised(raised)
     if delay is not None and not is_seconds(delay):
         return NoAnswer("custom_invalid", repr(delay)[:40])
@@ -96,7 +96,7 @@ async def refresh(handling: ErrorHandling, info: ErrorInfo) -> bool:
     try:
         async with asyncio.timeout(LONGEST_ANSWER):
             return await handling.refresh_credentials(info.public()) is True
-    except Exception as raised:  # noqa: BLE001  # as above
+    except Exception as raised:  # noqa: BLE001  # REASON: as above
         _log.warning("refresh_credentials raised %s", type(raised).__name__)
         return False
 

@@ -169,7 +169,7 @@ class Circuit:
         for subscriber in self._subscribers:
             try:
                 subscriber(change)
-            except Exception:  # noqa: BLE001  # who looks on must not break a call
+            except Exception:  # noqa: BLE001  # REASON: who looks on must not break a call
                 _log.exception("a subscriber of the circuit breaker raised")
         return change
 

@@ -1,0 +1,155 @@
+"""Which strategies an agent uses when nobody says otherwise, with what values, and why: the one place.
+
+Nothing else may decide a default of an agent's pipeline. A strategy that is None is not in the
+pipeline and costs nothing.
+
+| strategy | default | because |
+|---|---|---|
+| retry | 3 retries: 1, 2, 4 s | seed 000; most outages of a provider are over in seconds |
+| retry budget | a fifth of the calls, 10 in reserve | a lone agent never notices it; a fleet in an outage does not send four times its load |
+| breaker | half of at least 10 calls in 30 s; open for 30 s | ten calls are evidence, one unlucky call is not; an outage costs each run one short wait and not four attempts |
+| limiter | 1000 at once, adaptive | no limit to speak of until the provider refuses; then half of what runs |
+| attempt timeout | none | the transport has four limits that know a slow answer from a dead one; a tool says its own |
+| deadline | none | the limits of the turn have one |
+| fallback | none | another model is another answer: only when named |
+| cache | none | the same question may deserve another answer: only when wanted |
+| hedge | none | it pays twice: only when wanted |
+
+Tools have retry alone: a tool's failures are its own, and the budget, breaker and limiter of a
+provider must not be spent or opened by them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_seconds
+from holdfast.resilience.breaker import BreakerOptions
+from holdfast.resilience.budget import BudgetOptions
+from holdfast.resilience.cache import CacheOptions, request_key
+from holdfast.resilience.circuit import Breaker
+from holdfast.resilience.fallback import Fallback
+from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.hedge import Hedge, HedgeOptions
+from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.metrics import CallMetrics, Metered
+from holdfast.resilience.pipeline import Pipeline
+from holdfast.resilience.replay import Cache, Store
+from holdfast.resilience.retry import Retry
+from holdfast.resilience.shared import PROCESS, Shared
+from holdfast.resilience.throttle import Limiter
+from holdfast.resilience.timeout import AttemptTimeout, Deadline
+
+
+class Resilience(Struct, frozen=True, kw_only=True):
+    """The strategies around model calls; None switches one off.
+
+    Args:
+        budget: how many calls may be repeated.
+        breaker: when an endpoint is left alone.
+        limiter: how many calls at once, and at what pace.
+        attempt_timeout: seconds for one attempt, over all limits of the transport.
+        deadline: seconds for one model call with all its attempts.
+        hedge: a second attempt beside a slow one.
+        cache: keep answers; give a `Store` to share them between agents.
+        metrics: count calls here.
+
+    >>> Resilience(breaker=True)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: resilience.breaker: must be BreakerOptions or None, got bool
+    """
+
+    budget: BudgetOptions | None = BudgetOptions()
+    breaker: BreakerOptions | None = BreakerOptions()
+    limiter: LimiterOptions | None = LimiterOptions()
+    attempt_timeout: float | None = None
+    deadline: float | None = None
+    hedge: HedgeOptions | None = None
+    cache: CacheOptions | Store | None = None
+    metrics: CallMetrics | None = None
+
+    def __post_init__(self) -> None:
+        check_seconds("resilience.attempt_timeout", self.attempt_timeout)
+        check_seconds("resilience.deadline", self.deadline)
+        for name, kinds in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kinds):
+                wanted = " or ".join(kind.__name__ for kind in kinds)
+                raise ConfigurationError(
+                    f"resilience.{name}",
+                    f"must be {wanted} or None, got {type(value).__name__}",
+                )
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "budget": (BudgetOptions,),
+    "breaker": (BreakerOptions,),
+    "limiter": (LimiterOptions,),
+    "hedge": (HedgeOptions,),
+    "cache": (CacheOptions, Store),
+    "metrics": (CallMetrics,),
+}
+
+
+def target_pipeline(
+    endpoint: str,
+    handling: ErrorHandling,
+    resilience: Resilience,
+    *,
+    last: bool = True,
+    shared: Shared = PROCESS,
+) -> Pipeline:
+    """The strategies around one model: retry and everything inside it.
+
+    Args:
+        endpoint: names provider, model, address and account; states are shared by this name.
+        handling: the settings of retry.
+        resilience: the other settings.
+        last: False when there is another model to fall back to: then nobody waits for an open
+            breaker, since the other one can be asked at once.
+        shared: where states are found.
+    """
+    if not last:
+        handling = msgspec.structs.replace(handling, max_breaker_wait=0.0)
+    chosen = resilience
+    budget = shared.budget(endpoint, chosen.budget) if chosen.budget else None
+    return Pipeline.of(
+        Retry(handling, budget),
+        Hedge(shared.latencies(endpoint, chosen.hedge)) if chosen.hedge else None,
+        Breaker(shared.circuit(endpoint, chosen.breaker)) if chosen.breaker else None,
+        Limiter(shared.throttle(endpoint, chosen.limiter)) if chosen.limiter else None,
+        AttemptTimeout(chosen.attempt_timeout) if chosen.attempt_timeout else None,
+    )
+
+
+def outer_pipeline(
+    scope: str,
+    resilience: Resilience,
+    *,
+    fallback: Fallback | None = None,
+    call_type: str = "model",
+) -> Pipeline:
+    """The strategies around all models together: everything outside of retry.
+
+    Args:
+        scope: names the accounts that answers belong to; `cache.scope_of` makes one.
+        resilience: the settings.
+        fallback: the other models, each with its own `target_pipeline` around it.
+        call_type: the kind of call in metrics.
+    """
+    cache, metrics = resilience.cache, resilience.metrics
+    store = Store(cache) if isinstance(cache, CacheOptions) else cache
+    return Pipeline.of(
+        Metered(metrics, call_type) if metrics is not None else None,
+        Deadline(resilience.deadline) if resilience.deadline else None,
+        Cache(store, request_key(scope)) if store is not None else None,
+        fallback,
+    )
+
+
+def tool_pipeline(handling: ErrorHandling) -> Pipeline:
+    """The strategies around a tool: retry alone."""
+    return Pipeline.of(Retry(handling))

@@ -1,0 +1,260 @@
+"""Metrics of calls: counts, retries, errors and latencies, bounded however long the process lives.
+
+Field names are those of seed 003. There, every retry count and response time was kept for ever and
+a time of 0.0 was dropped; here counts are counters, times are a histogram and the newest few, and
+there are at most so many names of anything. Names and texts of callers must never become labels
+without a bound.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Mapping
+from threading import Lock
+
+from msgspec import Struct
+
+from holdfast.resilience.checks import is_seconds
+from holdfast.resilience.pipeline import Act, Call, Done, Outcome, P, T
+
+BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
+"""Upper bounds of the histogram, in seconds."""
+
+_NEWEST = 1024
+_MOST_NAMES = 64
+_MOST_ATTEMPTS = 16
+_OTHER = "other"
+
+
+class Snapshot(Struct, frozen=True):
+    """The metrics of one kind of call at one moment.
+
+    Args:
+        call_type: the kind.
+        total_calls: calls that ended, however.
+        successful_calls: those that gave a value.
+        retry_counts: how many calls took so many attempts; the last key stands for more, too.
+        error_types: failures by category.
+        response_times: the newest times in seconds, oldest first.
+        seconds: all times together.
+        buckets: how many times lie in each bucket of `BUCKETS`, and above the last.
+    """
+
+    call_type: str
+    total_calls: int
+    successful_calls: int
+    retry_counts: Mapping[int, int]
+    error_types: Mapping[str, int]
+    response_times: tuple[float, ...]
+    seconds: float
+    buckets: tuple[int, ...]
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of calls that succeeded; None before the first."""
+        return self.successful_calls / self.total_calls if self.total_calls else None
+
+    @property
+    def average_attempts(self) -> float | None:
+        """Attempts for each call, on average; None before the first."""
+        calls = sum(self.retry_counts.values())
+        if not calls:
+            return None
+        return sum(attempts * count for attempts, count in self.retry_counts.items()) / calls
+
+    def percentile(self, share: float) -> float | None:
+        """The time that this share of the newest calls did not exceed, in seconds.
+
+        Args:
+            share: 0.95 for the 95th percentile.
+        """
+        if not self.response_times:
+            return None
+        ordered = sorted(self.response_times)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+class _Series:
+    """What is counted for one kind of call."""
+
+    __slots__ = ("buckets", "errors", "newest", "retries", "seconds", "successes", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.successes = 0
+        self.retries: Counter[int] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.newest: deque[float] = deque(maxlen=_NEWEST)
+        self.seconds = 0.0
+        self.buckets = [0] * (len(BUCKETS) + 1)
+
+
+class CallMetrics:
+    """Counts calls by kind; safe from any thread.
+
+    >>> metrics = CallMetrics()
+    >>> metrics.record_call(success=True, attempts=2, response_time=0.0, call_type="payment")
+    >>> metrics.snapshot("payment").retry_counts, metrics.snapshot("payment").response_times
+    ({2: 1}, (0.0,))
+    """
+
+    __slots__ = ("_lock", "_series")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._series: dict[str, _Series] = {}
+
+    def record_call(
+        self,
+        success: bool,  # seed 003 gives it by position
+        attempts: int,
+        error_type: str | None = None,
+        response_time: float | None = None,
+        *,
+        call_type: str = "default",
+    ) -> None:
+        """Count one call that ended.
+
+        Args:
+            success: whether it gave a value.
+            attempts: how often it was tried.
+            error_type: the category of a failure.
+            response_time: seconds; what is no number of seconds is not counted.
+            call_type: the kind of call; beyond 64 kinds, the rest are counted as "other".
+        """
+        with self._lock:
+            series = self._of(call_type)
+            series.total += 1
+            series.successes += bool(success)
+            series.retries[max(0, min(attempts, _MOST_ATTEMPTS))] += 1
+            if error_type:
+                known = error_type in series.errors or len(series.errors) < _MOST_NAMES
+                series.errors[error_type if known else _OTHER] += 1
+            if response_time is not None and is_seconds(response_time):
+                series.newest.append(response_time)
+                series.seconds += response_time
+                series.buckets[bisect_left(BUCKETS, response_time)] += 1
+
+    def _of(self, call_type: str) -> _Series:
+        series = self._series.get(call_type)
+        if series is None:
+            if len(self._series) >= _MOST_NAMES:
+                call_type = _OTHER
+            series = self._series.setdefault(call_type, _Series())
+        return series
+
+    def snapshot(self, call_type: str = "default") -> Snapshot:
+        """The metrics of one kind of call now; zeros for a kind that was never seen."""
+        with self._lock:
+            return _seen(call_type, self._series.get(call_type) or _Series())
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The metrics of every kind of call, by name."""
+        with self._lock:
+            return tuple(_seen(name, series) for name, series in sorted(self._series.items()))
+
+    def prometheus(self) -> str:
+        """The metrics as Prometheus text (exposition format 0.0.4)."""
+        return exposition(self.snapshots())
+
+
+def _seen(call_type: str, series: _Series) -> Snapshot:
+    return Snapshot(
+        call_type,
+        series.total,
+        series.successes,
+        dict(sorted(series.retries.items())),
+        dict(sorted(series.errors.items())),
+        tuple(series.newest),
+        series.seconds,
+        tuple(series.buckets),
+    )
+
+
+def exposition(snapshots: tuple[Snapshot, ...]) -> str:
+    """Snapshots as Prometheus text.
+
+    >>> print(exposition(()))
+    <BLANKLINE>
+    """
+    if not snapshots:
+        return ""
+    lines: list[str] = []
+    _head(lines, "holdfast_calls_total", "counter", "Calls that ended, by result.")
+    for seen in snapshots:
+        failed = seen.total_calls - seen.successful_calls
+        for result, count in (("success", seen.successful_calls), ("failure", failed)):
+            labels = _labels(call_type=seen.call_type, result=result)
+            lines.append(f"holdfast_calls_total{labels} {count}")
+    _head(lines, "holdfast_call_attempts_total", "counter", "Calls by attempts that they took.")
+    for seen in snapshots:
+        for attempts, count in seen.retry_counts.items():
+            labels = _labels(call_type=seen.call_type, attempts=str(attempts))
+            lines.append(f"holdfast_call_attempts_total{labels} {count}")
+    _head(lines, "holdfast_call_errors_total", "counter", "Failures by category.")
+    for seen in snapshots:
+        for category, count in seen.error_types.items():
+            labels = _labels(call_type=seen.call_type, category=category)
+            lines.append(f"holdfast_call_errors_total{labels} {count}")
+    _head(lines, "holdfast_call_seconds", "histogram", "How long calls took, waits included.")
+    for seen in snapshots:
+        _histogram(lines, seen)
+    return "\n".join(lines) + "\n"
+
+
+def _histogram(lines: list[str], seen: Snapshot) -> None:
+    total = 0
+    for bound, count in zip((*BUCKETS, "+Inf"), seen.buckets, strict=True):
+        total += count
+        labels = _labels(call_type=seen.call_type, le=str(bound))
+        lines.append(f"holdfast_call_seconds_bucket{labels} {total}")
+    labels = _labels(call_type=seen.call_type)
+    lines.append(f"holdfast_call_seconds_sum{labels} {seen.seconds:g}")
+    lines.append(f"holdfast_call_seconds_count{labels} {total}")
+
+
+def _head(lines: list[str], name: str, kind: str, text: str) -> None:
+    lines.append(f"# HELP {name} {text}")
+    lines.append(f"# TYPE {name} {kind}")
+
+
+def _labels(**labels: str) -> str:
+    def escaped(value: str) -> str:
+        return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+    return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+class Metered(Struct, frozen=True):
+    """The strategy: count each call, as its caller sees it."""
+
+    metrics: CallMetrics
+    call_type: str = "default"
+
+    @property
+    def name(self) -> str:
+        """`metrics`"""
+        return "metrics"
+
+    def describe(self) -> Mapping[str, object]:
+        """The kind of call."""
+        return {"call_type": self.call_type}
+
+    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+        """The act, counted; a cancelled one counts as a failure of the type "cancelled"."""
+        metrics, call_type = self.metrics, self.call_type
+
+        async def with_metrics(call: Call[P]) -> Outcome[T]:
+            began = call.env.clock.monotonic()
+            success, attempts, error = False, 1, "cancelled"
+            try:
+                outcome = await act(call)
+                attempts, success = outcome.attempts, isinstance(outcome, Done)
+                error = "" if isinstance(outcome, Done) else outcome.info.category.value
+            finally:
+                took = call.env.clock.monotonic() - began
+                metrics.record_call(success, attempts, error, took, call_type=call_type)
+            return outcome
+
+        return with_metrics

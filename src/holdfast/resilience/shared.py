@@ -1,0 +1,82 @@
+"""What all runs of a process share about one endpoint: its breaker, its limiter, its retry budget.
+
+An endpoint is a provider, a model, an address and an account. Agents that talk to the same one with
+the same settings share its state, so that what one run learns spares the others. The number of
+endpoints that are remembered is bounded. Nothing of a run may be kept here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import TypeVar, cast
+
+from msgspec import Struct
+
+from holdfast.resilience.breaker import BreakerOptions
+from holdfast.resilience.budget import BudgetOptions, RetryBudget
+from holdfast.resilience.circuit import Circuit
+from holdfast.resilience.hedge import HedgeOptions, Latencies
+from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.throttle import Throttle
+
+S = TypeVar("S")
+
+
+class Shared:
+    """Finds the state of an endpoint, or makes it; safe from any thread.
+
+    Args:
+        most: how many states are remembered; the one that was not asked for longest goes first.
+
+    >>> shared = Shared()
+    >>> shared.circuit("openai:x", BreakerOptions()) is shared.circuit("openai:x", BreakerOptions())
+    True
+    >>> shared.circuit("openai:x", BreakerOptions()) is shared.circuit("openai:y", BreakerOptions())
+    False
+    """
+
+    __slots__ = ("_lock", "_most", "_states")
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._states: OrderedDict[Hashable, object] = OrderedDict()
+
+    def circuit(self, endpoint: str, options: BreakerOptions) -> Circuit:
+        """The circuit of this endpoint with these settings."""
+        return self._find(endpoint, options, lambda: Circuit(endpoint, options))
+
+    def throttle(self, endpoint: str, options: LimiterOptions) -> Throttle:
+        """The throttle of this endpoint with these settings."""
+        return self._find(endpoint, options, lambda: Throttle(endpoint, options))
+
+    def budget(self, endpoint: str, options: BudgetOptions) -> RetryBudget:
+        """The retry budget of this endpoint with these settings."""
+        return self._find(endpoint, options, lambda: RetryBudget(options))
+
+    def latencies(self, endpoint: str, options: HedgeOptions) -> Latencies:
+        """The latencies of this endpoint with these settings."""
+        return self._find(endpoint, options, lambda: Latencies(options))
+
+    def circuits(self) -> tuple[Circuit, ...]:
+        """Every circuit that is remembered, to watch or to work by hand."""
+        with self._lock:
+            return tuple(state for state in self._states.values() if isinstance(state, Circuit))
+
+    def _find(self, endpoint: str, options: Struct, make: Callable[[], S]) -> S:
+        key = (endpoint, options)
+        with self._lock:
+            state = self._states.get(key)
+            if state is None:
+                state = self._states[key] = make()
+                if len(self._states) > self._most:
+                    self._states.popitem(last=False)
+            self._states.move_to_end(key)
+        # The type of the options decides the type of the state.
+        return cast("S", state)
+
+
+PROCESS = Shared()
+"""The states of this process."""

@@ -1,0 +1,128 @@
+"""`FunctionRetryExecutor` of seed 000: one function, retried, with that system's texts.
+
+It stands alone, for those who call functions without an agent, and decides by the same functions
+as the strategy. Its own timeout ends the call at once, as in the seed: it is not retried. A
+cancellation must never be taken for a failure (the seed did).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
+from holdfast.core.redaction import redact
+from holdfast.resilience.pipeline import Call, Done, Env, Failed, Outcome
+from holdfast.resilience.retry import ErrorHandling, Retry
+from holdfast.runtime.plain import Classify, check_callable, classified, environment, run_any
+
+
+class FunctionTimeoutError(HoldfastError, TimeoutError):
+    """One attempt took longer than `function_timeout`.
+
+    >>> str(FunctionTimeoutError("pay", 30.0))
+    "Function 'pay' timed out after 30 seconds."
+    """
+
+    default_category = ErrorCategory.TIMEOUT
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(f"Function '{name}' timed out after {seconds:g} seconds.")
+        self.name = name
+        self.seconds = seconds
+
+
+class FunctionInvocationError(HoldfastError):
+    """The function failed for good; `__cause__` is what it raised, `attempts` how often it ran."""
+
+    def __init__(self, message: str, *, info: ErrorInfo, attempts: int) -> None:
+        super().__init__(message, info=info)
+        self.attempts = attempts
+
+
+class Invocation(Struct, frozen=True):
+    """A function, its arguments, and the name that texts and notices give it."""
+
+    name: str
+    function: Callable[..., object]
+    arguments: Mapping[str, object] = {}
+
+
+class FunctionRetryExecutor:
+    """Calls functions with retry, as seed 000 describes it.
+
+    Args:
+        handling: the settings; `function_timeout` is for each attempt.
+        classify: what an exception means.
+        env: time, chance and notices; the real ones when absent.
+
+    >>> executor = FunctionRetryExecutor(ErrorHandling(max_retries=0))
+    >>> asyncio.run(executor.execute_with_retry(pow, {"base": 2, "exp": 10}, "power"))
+    1024
+    """
+
+    __slots__ = ("_act", "_classify", "_env", "handling")
+
+    def __init__(
+        self,
+        handling: ErrorHandling | None = None,
+        *,
+        classify: Classify | None = None,
+        env: Env | None = None,
+    ) -> None:
+        self.handling = handling or ErrorHandling()
+        self._classify = classify
+        self._env = env or environment()
+        self._act = Retry(self.handling).wrap(self._attempt)
+
+    async def execute_with_retry(
+        self,
+        function: Callable[..., object],
+        arguments: Mapping[str, object] | None = None,
+        name: str = "",
+    ) -> object:
+        """Call the function until it succeeds or must not be tried again.
+
+        Args:
+            function: async, or synchronous, and then it runs in a thread.
+            arguments: given by name.
+            name: for texts and notices; the function's own name when empty.
+
+        Raises:
+            FunctionTimeoutError: an attempt took too long.
+            FunctionInvocationError: it failed; the text says after how many attempts, or that it
+                was not worth another.
+        """
+        check_callable(function)
+        name = name or getattr(function, "__name__", "") or "Unknown"
+        work = Invocation(name, function, arguments or {})
+        outcome = await self._act(Call(name, work, self._env))
+        if isinstance(outcome, Done):
+            return outcome.value
+        if isinstance(outcome.error, FunctionTimeoutError):
+            raise outcome.error
+        raise self._error(name, outcome) from outcome.error
+
+    def _error(self, name: str, outcome: Failed) -> FunctionInvocationError:
+        said, attempts = redact(str(outcome.error)), outcome.attempts
+        if attempts > self.handling.max_retries:
+            text = f"Error invoking function '{name}' after {attempts} attempts: {said}"
+        else:
+            text = f"Error invoking function '{name}': {said} (non-retryable)"
+        return FunctionInvocationError(text, info=outcome.info, attempts=attempts)
+
+    async def _attempt(self, call: Call[Invocation]) -> Outcome[object]:
+        work, seconds = call.payload, self.handling.function_timeout
+        bound = functools.partial(work.function, **work.arguments)
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return Done(await run_any(bound, work.name))
+        except Exception as error:  # noqa: BLE001  # REASON: here an exception becomes a value
+            if limit.expired() and seconds is not None:
+                late = FunctionTimeoutError(work.name, seconds)
+                return Failed(late, late.info, may_repeat=False)
+            return Failed(error, classified(error, self._classify, call.env.clock))

@@ -1,0 +1,300 @@
+"""The strategies around any callable: a vendor's SDK call, an HTTP request, a function of your own.
+
+What is raised in the end is what the callable raised, with notes that say why it was not tried
+again. An async callable runs as it is. A synchronous one runs in a thread, so that it blocks no event
+loop and a timeout releases the caller; Python cannot stop the thread, which is then abandoned. A
+generator is refused: its work happens after the call, where nothing can repeat it. Turn off the
+retries of a client library that you wrap, or the two will multiply. This module must never hide
+what was raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
+
+from msgspec import Struct
+
+from holdfast.codecs import foreign
+from holdfast.core.errors import ConfigurationError, ErrorInfo, Landed, exception_for
+from holdfast.core.notices import Notice
+from holdfast.resilience.cache import KeyOf, canonical_key
+from holdfast.resilience.clock import Clock, Dice
+from holdfast.resilience.fallback import Target
+from holdfast.resilience.pipeline import Call, Done, Env, Failed, Outcome, Pipeline, Strategy
+from holdfast.resilience.retry import Retry
+from holdfast.runtime.clock import SystemClock, system_dice
+from holdfast.tools.threads import ToolThreads, Work
+
+A = ParamSpec("A")
+R = TypeVar("R")
+
+EffectKind = Literal["read", "idempotent", "write"]
+Classify: TypeAlias = Callable[[Exception], ErrorInfo]
+Judge: TypeAlias = Callable[[object], ErrorInfo | None]
+
+_threads = ToolThreads()
+
+
+class Arguments(Struct, frozen=True):
+    """The payload: a callable and its arguments."""
+
+    function: Callable[..., object]
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = {}
+
+
+class Guard:
+    """A pipeline that is ready to call functions; make one and use it for many calls.
+
+    Args:
+        pipeline: the strategies; `Pipeline.of(...)` puts them in order.
+        effect: "write" for what must not be done twice when it may have landed.
+        classify: what an exception means; the default knows the vendors' SDKs, the HTTP clients
+            and Python's own.
+        judge: what a returned value means; an ErrorInfo makes the attempt a failure.
+        env: time, chance and notices; the real ones when absent.
+
+    >>> guard = Guard(Pipeline.of(Retry()))
+    >>> async def double(number):
+    ...     return number * 2
+    >>> asyncio.run(guard.call(double, 21))
+    42
+    """
+
+    __slots__ = ("_act", "_classify", "_env", "_judge", "_writes", "pipeline")
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        effect: EffectKind = "idempotent",
+        classify: Classify | None = None,
+        judge: Judge | None = None,
+        env: Env | None = None,
+    ) -> None:
+        if not isinstance(pipeline, Pipeline):
+            raise ConfigurationError(
+                "pipeline",
+                f"must be a Pipeline, got {type(pipeline).__name__}",
+                fix="Write Pipeline.of(Retry(), ...)",
+            )
+        if effect not in ("read", "idempotent", "write"):
+            raise ConfigurationError("effect", 'must be "read", "idempotent" or "write"')
+        self.pipeline = pipeline
+        self._classify = classify
+        self._judge = judge
+        self._writes = effect == "write"
+        self._env = env or environment()
+        self._act = pipeline.around(self._attempt)
+
+    async def call(
+        self, function: Callable[A, object], *args: A.args, **kwargs: A.kwargs
+    ) -> object:
+        """Call the function with these arguments, as safely as the pipeline makes it.
+
+        Raises:
+            ConfigurationError: the function is none, or makes a generator.
+            Exception: what the function raised last, or what a strategy says in its place.
+        """
+        check_callable(function)
+        name = getattr(function, "__qualname__", type(function).__name__)
+        outcome = await self._act(Call(name, Arguments(function, args, kwargs), self._env))
+        if isinstance(outcome, Done):
+            return outcome.value
+        try:
+            raise outcome.error
+        finally:
+            del outcome  # an exception that is reachable from its own frame is not freed at once
+
+    def target(self, name: str, function: Callable[..., object]) -> Target:
+        """A function to fall back to; it is given the same arguments."""
+        check_callable(function)
+
+        async def act(call: Call[Arguments]) -> Outcome[object]:
+            return await self._done(function, call)
+
+        return Target(name, act)
+
+    async def _attempt(self, call: Call[Arguments]) -> Outcome[object]:
+        return await self._done(call.payload.function, call)
+
+    async def _done(
+        self, function: Callable[..., object], call: Call[Arguments]
+    ) -> Outcome[object]:
+        bound = functools.partial(function, *call.payload.args, **call.payload.kwargs)
+        try:
+            value = await run_any(bound, call.key)
+        except Exception as error:  # noqa: BLE001  # REASON: here an exception becomes a value
+            info = classified(error, self._classify, call.env.clock)
+            return Failed(error, info, may_repeat=self._may_repeat(info))
+        if inspect.isgenerator(value) or inspect.isasyncgen(value):
+            raise _no_generator(call.key)
+        if self._judge is not None and (bad := self._judge(value)) is not None:
+            return Failed(exception_for(bad), bad, may_repeat=self._may_repeat(bad))
+        return Done(value)
+
+    def _may_repeat(self, info: ErrorInfo) -> bool:
+        return not self._writes or info.landed is Landed.NO
+
+
+@overload
+async def execute(
+    pipeline: Pipeline, function: Callable[A, Awaitable[R]], *args: A.args, **kwargs: A.kwargs
+) -> R: ...
+@overload
+async def execute(
+    pipeline: Pipeline, function: Callable[A, R], *args: A.args, **kwargs: A.kwargs
+) -> R: ...
+async def execute(
+    pipeline: Pipeline, function: Callable[A, object], *args: A.args, **kwargs: A.kwargs
+) -> object:
+    """Call a function once with these strategies around it; for many calls, make a `Guard`.
+
+    >>> asyncio.run(execute(Pipeline.of(Retry()), max, 1, 2))
+    2
+    """
+    return await Guard(pipeline).call(function, *args, **kwargs)
+
+
+def resilient(
+    *strategies: Strategy | None,
+    effect: EffectKind = "idempotent",
+    classify: Classify | None = None,
+    judge: Judge | None = None,
+    env: Env | None = None,
+) -> Callable[[Callable[A, R]], Callable[A, R]]:
+    """A decorator: the function with these strategies around it; retry alone when none is given.
+
+    An async function stays async. A synchronous one stays synchronous: it blocks its caller, as it
+    did, and cannot be called where an event loop runs.
+
+    Args:
+        strategies: in any order; the pipeline has its own.
+        effect: as in `Guard`.
+        classify: as in `Guard`.
+        judge: as in `Guard`.
+        env: as in `Guard`.
+
+    >>> @resilient(Retry())
+    ... def divide(a, b):
+    ...     return a // b
+    >>> divide(7, 2)
+    3
+    >>> divide(7, 0)
+    Traceback (most recent call last):
+    ...
+    ZeroDivisionError: integer division or modulo by zero
+    """
+    pipeline = Pipeline.of(*(strategies or (Retry(),)))
+    guard = Guard(pipeline, effect=effect, classify=classify, judge=judge, env=env)
+
+    def decorate(function: Callable[A, R]) -> Callable[A, R]:
+        check_callable(function)
+
+        @functools.wraps(function)
+        async def waiting(*args: A.args, **kwargs: A.kwargs) -> object:
+            return await guard.call(function, *args, **kwargs)
+
+        @functools.wraps(function)
+        def blocking(*args: A.args, **kwargs: A.kwargs) -> object:
+            _no_loop_here(function)
+            return asyncio.run(guard.call(function, *args, **kwargs))
+
+        return cast("Callable[A, R]", waiting if is_async(function) else blocking)
+
+    return decorate
+
+
+def environment(
+    *,
+    clock: Clock | None = None,
+    dice: Dice | None = None,
+    publish: Callable[[Notice], None] | None = None,
+) -> Env:
+    """Time, chance and notices for calls outside of a run; the real ones for what is absent."""
+    return Env(clock or SystemClock(), dice or system_dice, publish)
+
+
+def arguments_key(scope: str) -> KeyOf:
+    """The cache's key function for calls: the function's name and all arguments, for one account.
+
+    Arguments without a JSON form have no key, and then nothing is cached.
+    """
+    if not scope:
+        raise ConfigurationError(
+            "cache.scope", "must name the credentials, or what stands for them"
+        )
+
+    def key_of(payload: object) -> str | None:
+        if not isinstance(payload, Arguments):
+            return None
+        function = payload.function
+        name = (getattr(function, "__module__", ""), getattr(function, "__qualname__", ""))
+        if not name[1]:
+            return None
+        return canonical_key((scope, name, payload.args, payload.kwargs))
+
+    return key_of
+
+
+async def run_any(function: Callable[[], object], name: str) -> object:
+    """The value of any callable without arguments: awaited, or run in a thread."""
+    value = function() if is_async(function) else await _threads.run(Work(name, function))
+    return await value if inspect.isawaitable(value) else value
+
+
+def classified(error: Exception, classify: Classify | None, clock: Clock) -> ErrorInfo:
+    """What an exception means, by the user's own function or by what is known of other clients."""
+    return classify(error) if classify else foreign.classify(error, now=clock.now())
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether calling it gives a coroutine: a coroutine function, or an object whose call is one."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(type(function), "__call__", None)  # noqa: B004  # its kind is asked, not whether it is
+    )
+
+
+def check_callable(function: object) -> None:
+    """Raise ConfigurationError unless it can be called, and called again."""
+    if inspect.iscoroutine(function):
+        function.close()
+        raise ConfigurationError(
+            "function",
+            "is a coroutine, which can run only once",
+            fix="Pass the function and its arguments: execute(pipeline, f, x), not f(x)",
+        )
+    if not callable(function):
+        raise ConfigurationError("function", f"must be callable, got {type(function).__name__}")
+    plain: object = function
+    while isinstance(plain, functools.partial):
+        plain = plain.func
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise _no_generator(getattr(plain, "__qualname__", "function"))
+
+
+def _no_generator(name: str) -> ConfigurationError:
+    return ConfigurationError(
+        "function",
+        f"{name} makes a generator, whose work happens after the call",
+        fix="Wrap a function that reads the whole answer and returns it",
+    )
+
+
+def _no_loop_here(function: Callable[..., object]) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    name = getattr(function, "__qualname__", "function")
+    raise ConfigurationError(
+        "function",
+        f"{name} is synchronous and was called where an event loop runs, which it would block",
+        fix=f"Write `await execute(pipeline, {name}, ...)`, or make it async",
+    )

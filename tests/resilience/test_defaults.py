@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.resilience.acts import OK, Bench, Script, fail
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import user
+from holdfast.core.request import ModelRequest
+from holdfast.resilience.breaker import BreakerOptions
+from holdfast.resilience.budget import BudgetOptions
+from holdfast.resilience.cache import CacheOptions
+from holdfast.resilience.defaults import (
+    Resilience,
+    outer_pipeline,
+    target_pipeline,
+    tool_pipeline,
+)
+from holdfast.resilience.fallback import Fallback, Target
+from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.hedge import HedgeOptions
+from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.metrics import CallMetrics
+from holdfast.resilience.pipeline import Done, Pipeline
+from holdfast.resilience.shared import Shared
+
+
+def names(pipeline: Pipeline) -> list[str]:
+    return [name for name, _ in pipeline.describe()]
+
+
+def inner(resilience: Resilience, **known: Any) -> Pipeline:
+    return target_pipeline("openai:x", ErrorHandling(), resilience, shared=Shared(), **known)
+
+
+def test_by_default_a_model_call_has_these_strategies_in_this_order() -> None:
+    assert names(inner(Resilience())) == ["retry", "breaker", "limiter"]
+    assert names(outer_pipeline("acme", Resilience())) == []
+    assert names(tool_pipeline(ErrorHandling())) == ["retry"]
+
+
+def test_everything_on_is_the_order_of_the_design() -> None:
+    everything = Resilience(
+        attempt_timeout=30.0,
+        deadline=60.0,
+        hedge=HedgeOptions(),
+        cache=CacheOptions(),
+        metrics=CallMetrics(),
+    )
+    fallback = Fallback("a", (Target("b", Script(OK)),))
+    assert names(outer_pipeline("acme", everything, fallback=fallback)) == [
+        "metrics",
+        "deadline",
+        "cache",
+        "fallback",
+    ]
+    assert names(inner(everything)) == ["retry", "hedge", "breaker", "limiter", "timeout"]
+
+
+def test_what_is_off_is_not_there() -> None:
+    off = Resilience(budget=None, breaker=None, limiter=None)
+    assert names(inner(off)) == ["retry"]
+
+
+def test_agents_share_the_state_of_one_endpoint_and_of_no_other() -> None:
+    shared = Shared()
+    assert shared.budget("a", BudgetOptions()) is shared.budget("a", BudgetOptions())
+    assert shared.throttle("a", LimiterOptions()) is shared.throttle("a", LimiterOptions())
+    assert shared.latencies("a", HedgeOptions()) is shared.latencies("a", HedgeOptions())
+    assert shared.circuit("a", BreakerOptions()) is not shared.circuit("b", BreakerOptions())
+    other = BreakerOptions(failures=9)
+    assert shared.circuit("a", other) is not shared.circuit("a", BreakerOptions())
+    assert {circuit.target for circuit in shared.circuits()} == {"a", "b"}
+
+
+def test_the_endpoints_that_are_remembered_are_bounded() -> None:
+    shared = Shared(most=3)
+    first = shared.circuit("0", BreakerOptions())
+    for number in range(1, 4):
+        shared.circuit(str(number), BreakerOptions())
+    assert len(shared.circuits()) == 3
+    assert shared.circuit("0", BreakerOptions()) is not first
+
+
+async def test_with_another_model_to_ask_nobody_waits_for_an_open_breaker() -> None:
+    shared, bench = Shared(), Bench()
+    resilience = Resilience(breaker=BreakerOptions(mode="consecutive", failures=1))
+    failing, well = Script(fail()), Script(OK)
+    first = target_pipeline("a", ErrorHandling(), resilience, last=False, shared=shared)
+    second = target_pipeline("b", ErrorHandling(), resilience, shared=shared)
+    fallback = Fallback("a", (Target("b", second.around(well), "model-b"),))
+    ask = outer_pipeline("acme", resilience, fallback=fallback).around(first.around(failing))
+    request = ModelRequest(model="model-a", messages=[user("hi")])
+    outcome = await ask(bench.call(request))
+    assert isinstance(outcome, Done)
+    assert (outcome.attempts, len(failing.calls), bench.clock.sleeps) == (2, 1, [1.0])
+    assert (await ask(bench.call(request))).attempts == 1
+    assert len(failing.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"budget": 0.2},
+        {"breaker": True},
+        {"limiter": 10},
+        {"attempt_timeout": 0},
+        {"deadline": "60"},
+        {"hedge": True},
+        {"cache": 100},
+        {"metrics": True},
+    ],
+    ids=str,
+)
+def test_a_bad_setting_is_named(bad: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"resilience.{next(iter(bad))}"):
+        Resilience(**bad)
