@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.transport.raw import Client, RawServer, Serve, fails, fetch
 
 from holdfast.core.errors import ErrorCategory, Landed, TransportError
+from holdfast.testing.emulator import Emulator, Pace
 from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import HttpRequest, Timeouts
 from holdfast.transport.watchdog import Watchdog
@@ -121,6 +123,19 @@ async def test_a_slow_reader_is_not_a_slow_server(transport: HttpTransport, raw:
         asyncio.get_running_loop().call_later(0.1, go_on.set)
         assert await response.read() == b"data: 2\n\n"
         assert await response.read() == b""
+
+
+async def test_a_loop_that_was_blocked_is_not_a_slow_server(transport: HttpTransport) -> None:
+    body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
+    with Emulator(["x " * 30], faults=[Pace(0.05)]) as emulator:
+        url = emulator.base_url + "/chat/completions"
+        async with transport.send(HttpRequest("POST", url, (), body), SHORT) as response:
+            asyncio.get_running_loop().call_later(0.2, time.sleep, 0.6)
+            pieces = []
+            while piece := await response.read():
+                response.content_seen()
+                pieces.append(piece)
+    assert pieces[-1].endswith(b"[DONE]\n\n")
 
 
 async def test_a_body_without_length_that_the_watchdog_cut_does_not_look_whole(
@@ -236,3 +251,13 @@ async def test_a_response_that_is_whole_cannot_expire() -> None:
     watch.start(lambda: False)  # The connection went back to the pool.
     loop.pass_time(1000)
     assert not watch.expired
+
+
+async def test_after_a_blocked_loop_real_silence_still_expires() -> None:
+    loop = CountingLoop()
+    watch = Watchdog(loop, Timeouts())  # type: ignore[arg-type]
+    watch.start(lambda: True)
+    loop.pass_time(200)
+    assert not watch.expired
+    loop.pass_time(0.2)
+    assert watch.expired == "first_byte_timeout"

@@ -14,6 +14,10 @@ from math import inf
 
 from holdfast.transport.port import Timeouts
 
+# A timer that is later than this was held up by a blocked loop, in which nobody could read either.
+_LATE = 0.05
+_GRACE = 0.1
+
 
 class Watchdog:
     """Watches one request; `expired` is the code of the limit that passed, or "".
@@ -27,6 +31,7 @@ class Watchdog:
         "_away",
         "_cut",
         "_deadline",
+        "_graced",
         "_handle",
         "_limit",
         "_loop",
@@ -43,6 +48,7 @@ class Watchdog:
         self._limit = timeouts.first_byte or inf
         self._waits_for = "first_byte_timeout"
         self._away = 0.0
+        self._graced = 0.0
         self._handle: TimerHandle | None = None
         self._cut: Callable[[], bool] | None = None
         self.timeouts = timeouts
@@ -102,6 +108,11 @@ class Watchdog:
         due = min(self._deadline, (now if self._away else self._since) + self._limit)
         if now < due:
             self._arm(due)
+            return
+        if now - due > _LATE and self._graced != due:
+            # What the server sent meanwhile waits in the socket: let it be read first.
+            self._graced = due
+            self._arm(now + _GRACE)
             return
         self._handle = None
         # Without a connection to cut, the whole response is here already.
