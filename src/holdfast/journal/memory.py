@@ -6,7 +6,9 @@ It must never copy or encode an event: an in-memory run pays nothing for its jou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
+from holdfast.core.effects import Effect, digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event
 from holdfast.journal.port import Record
@@ -20,20 +22,21 @@ class MemoryJournal:
     []
     """
 
-    __slots__ = ("_keys", "_runs")
+    __slots__ = ("_runs",)
 
     def __init__(self) -> None:
-        self._runs: dict[str, list[Record]] = {}
-        self._keys: dict[str, set[str]] = {}
+        self._runs: dict[str, dict[str, tuple[Event, Effect | None]]] = {}
 
-    async def append(self, run: str, event: Event, digest: str = "") -> None:
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
         """Keep one event. Raises ConflictError if the key is taken."""
-        keys = self._keys.setdefault(run, set())
-        if event.key in keys:
+        kept = self._runs.get(run)
+        if kept is None:
+            kept = self._runs[run] = {}
+        if event.key in kept:
             raise ConflictError(f"the run {run!r} has an outcome for {event.key!r} already")
-        keys.add(event.key)
-        self._runs.setdefault(run, []).append(Record(event, digest))
+        kept[event.key] = (event, effect)
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`."""
-        return self._runs.get(run, [])[after:]
+        kept = islice(self._runs.get(run, {}).values(), after, None)
+        return [Record(event, digest(effect) if effect else "") for event, effect in kept]

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 
 
@@ -24,8 +25,17 @@ class Record(Struct, frozen=True):
 class Journal(Protocol):
     """Where the facts of runs are kept."""
 
-    async def append(self, run: str, event: Event, digest: str = "") -> None:
-        """Keep one event; returns when it is safe. Raises ConflictError if the key is taken."""
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        """Keep one event; returns when it is safe.
+
+        Args:
+            run: the run.
+            event: what happened.
+            effect: what the event ends, so that its digest can be kept; None for a marker.
+
+        Raises:
+            ConflictError: the run has an outcome for this key already.
+        """
         ...
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:

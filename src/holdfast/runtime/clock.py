@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from uuid import uuid4
 
 
 class SystemClock:
@@ -31,4 +30,4 @@ system_dice = random.random
 
 def new_run_id() -> str:
     """A run id that nobody else has."""
-    return uuid4().hex
+    return f"{random.getrandbits(128):032x}"

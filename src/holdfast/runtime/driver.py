@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from holdfast.core.effects import Effect, RunTool, begun_key, digest, interrupted_key
+from holdfast.core.effects import Effect, RunTool, begun_key, interrupted_key
 from holdfast.core.events import ToolsBegun, TurnInterrupted
 from holdfast.core.machine import Phase
 from holdfast.runtime import perform
@@ -41,7 +41,7 @@ async def _until_idle(run: Run) -> None:
 
 async def _one(run: Run, effect: Effect) -> None:
     run.started.add(effect.key)
-    await run.commit(await perform.perform(run, effect), digest(effect))
+    await run.commit(await perform.perform(run, effect), effect)
     run.started.discard(effect.key)
 
 

@@ -74,7 +74,7 @@ class Endpoint:
 class HttpModel:
     """A model behind an HTTP endpoint that speaks one of the wires."""
 
-    __slots__ = ("_codec", "_endpoint", "_timeouts", "_transport", "model", "name")
+    __slots__ = ("_codec", "_endpoint", "_timeouts", "_transport", "_whole", "model", "name")
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class HttpModel:
         self._codec = codec
         self._transport = transport
         self._timeouts = timeouts
+        self._whole = timeouts.whole()
 
     def __repr__(self) -> str:
         return f"HttpModel({self.name!r}, {self._endpoint.base_url!r})"
@@ -107,11 +108,12 @@ class HttpModel:
         """Encode, send, decode, assemble: one validated reply, or what went wrong."""
         request = call.payload
         assembler = Assembler(self._endpoint.preset.quirks, self._codec.name)
-        call.env.tell(AttemptStarted(call.key, call.attempt, self.name))
+        if call.env.publish is not None:
+            call.env.publish(AttemptStarted(call.key, call.attempt, self.name))
         try:
             encoded = self._codec.encode(request)
             http = self._endpoint.request(self.model, encoded)
-            timeouts = self._timeouts if request.stream else self._timeouts.whole()
+            timeouts = self._timeouts if request.stream else self._whole
             async with self._transport.send(http, timeouts) as response:
                 if not 200 <= response.status < 300:
                     outcome: Outcome[Reply] = await self._refused(response, call)

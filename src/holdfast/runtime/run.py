@@ -5,7 +5,7 @@ A run belongs to one task. Nothing outside this object may hold the state of a t
 
 from __future__ import annotations
 
-from holdfast.core.effects import turn_key
+from holdfast.core.effects import Effect, turn_key
 from holdfast.core.events import Event, Status, TurnOpened
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
@@ -71,10 +71,10 @@ class Run:
     def _keep_partial(self, reply: Reply) -> None:
         self.partial = reply
 
-    async def commit(self, event: Event, digest: str = "") -> None:
+    async def commit(self, event: Event, effect: Effect | None = None) -> None:
         """Dry-run against the machine, keep, then believe."""
         self.machine.check(event)
-        await self.journal.append(self.run_id, event, digest)
+        await self.journal.append(self.run_id, event, effect)
         self.machine.apply(event)
         if self.channel is not None:
             self.channel.publish(event)

@@ -50,7 +50,7 @@ def _check_limits(limits: object) -> None:
 
 
 def _check_history(history: object) -> None:
-    if isinstance(history, Transcript):
+    if history == () or isinstance(history, Transcript):
         return
     if not isinstance(history, Sequence) or isinstance(history, str | bytes):
         raise ConfigurationError(
@@ -76,6 +76,8 @@ def message_of(prompt: object) -> Message:
         if prompt.role != "user" or not prompt.parts:
             raise ConfigurationError("prompt", "must be a user message with at least one part")
         return prompt
+    if isinstance(prompt, str) and prompt.strip():
+        return user(prompt)
     if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
         raise ConfigurationError(
             "prompt", f"must be a text, a Message or a list of parts, got {type(prompt).__name__}"
