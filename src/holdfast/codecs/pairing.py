@@ -64,6 +64,34 @@ def check_pairs(
     return plain
 
 
+def check_new(
+    messages: Sequence[Message], known: int, takes: Callable[[ToolCall], bool] = has_plain_id
+) -> bool:
+    """The same as `check_pairs` for a history whose first `known` messages passed it before.
+
+    Only what came since is looked at closely, so that an iteration of a long run stays cheap.
+    """
+    start = max(min(known, len(messages)) - 1, 0)
+    while start > 0 and messages[start].role == "tool":
+        start -= 1
+    if not start:
+        return check_pairs(messages, takes)
+    new = messages[start:]
+    try:
+        plain = check_pairs(new, takes)
+    except ConfigurationError:
+        # Once more from the beginning, for the right number in the message.
+        check_pairs(messages, takes)
+        raise
+    fresh = {call.id for message in new for call in message.calls}
+    return plain and not any(
+        isinstance(part, ToolCall) and part.id in fresh
+        for message in messages[:start]
+        if message.role == "assistant"
+        for part in message.parts
+    )
+
+
 def with_safe_ids(
     messages: Sequence[Message], takes: Callable[[ToolCall], bool] = has_plain_id
 ) -> list[Message]:

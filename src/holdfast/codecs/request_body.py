@@ -92,6 +92,11 @@ def leading_system(messages: Sequence[Message]) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def already_encoded(messages: Sequence[Message], key: str) -> int:
+    """How many messages, from the first, a transcript keeps encoded under `key`."""
+    return messages.known(key) if isinstance(messages, Transcript) else 0
+
+
 def encode_history(
     messages: Sequence[Message], key: str, encode: Callable[[Message], bytes]
 ) -> bytes:

@@ -20,9 +20,10 @@ from holdfast.codecs.anthropic.history import (
     leaves_nothing,
 )
 from holdfast.codecs.anthropic.schema import strict_schema
-from holdfast.codecs.pairing import check_pairs, with_safe_ids
+from holdfast.codecs.pairing import check_new, with_safe_ids
 from holdfast.codecs.request_body import (
     Heads,
+    already_encoded,
     check_tools,
     encode_history,
     leading_system,
@@ -84,8 +85,9 @@ def _history(request: ModelRequest, leading: int) -> bytes:
     messages: Sequence[Message] = request.messages
     if leading == len(messages):
         raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
-    plain = check_pairs(messages)
-    if leading or not plain or any(map(leaves_nothing, _replies(messages))):
+    known = already_encoded(messages, WIRE)
+    plain = check_new(messages, known)
+    if leading or not plain or any(map(leaves_nothing, messages[known:])):
         named = with_safe_ids(messages)[leading:]
         messages = [message for message in named if not leaves_nothing(message)]
     encoded = encode_history(messages, WIRE, encode_message)
@@ -93,15 +95,6 @@ def _history(request: ModelRequest, leading: int) -> bytes:
         return encoded
     last = messages[-1]
     return encoded[: len(encoded) - len(encode_message(last))] + encode_marked(last)
-
-
-def _replies(messages: Sequence[Message]) -> list[Message]:
-    """Those whose first part may not be sent, which is rare."""
-    return [
-        message
-        for message in messages
-        if message.role == "assistant" and not (message.text.strip() or message.calls)
-    ]
 
 
 def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:

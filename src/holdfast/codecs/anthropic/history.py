@@ -63,7 +63,10 @@ def encode_marked(message: Message) -> bytes:
 
 def leaves_nothing(message: Message) -> bool:
     """Whether an assistant message has no part that this wire can take back."""
-    return message.role == "assistant" and not blocks_of(message)
+    if message.role != "assistant" or message.calls:
+        return False
+    # What cannot be said is refused when the message is encoded, where its number is known.
+    return not any(isinstance(part, Media) for part in message.parts) and not blocks_of(message)
 
 
 def blocks_of(message: Message) -> list[dict[str, object]]:

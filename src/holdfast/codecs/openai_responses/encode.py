@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.codecs.openai_responses.history import is_custom, leaves_nothing, message_encoder
 from holdfast.codecs.openai_responses.vocabulary import WIRE
-from holdfast.codecs.pairing import check_pairs, with_safe_ids
+from holdfast.codecs.pairing import check_new, with_safe_ids
 from holdfast.codecs.request_body import (
     Heads,
+    already_encoded,
     check_tools,
     encode_history,
     merge_extra,
@@ -57,10 +58,12 @@ def _history(request: ModelRequest, quirks: Quirks) -> bytes:
         raise ConfigurationError("messages", "is empty", fix="add a user message to the history")
     extra = request.settings.extra or {}
     stored = bool(extra.get("store"))
+    held = not _HELD.isdisjoint(extra)
+    key = f"{WIRE}|{quirks.system_role}|{stored}|{held}"
+    known = already_encoded(messages, key)
     # A history that the server holds a part of cannot be judged here.
-    plain = not _HELD.isdisjoint(extra) or check_pairs(messages, _takes_id)
-    key = f"{WIRE}|{quirks.system_role}|{stored}"
-    if plain and not any(_is_special(message, stored=stored) for message in messages):
+    plain = held or check_new(messages, known, _takes_id)
+    if plain and not any(_is_special(message, stored=stored) for message in messages[known:]):
         encode = message_encoder(quirks.system_role, stored=stored)
         return encode_history(messages, key, encode)
     if not plain:

@@ -63,7 +63,12 @@ def message_encoder(
 
 def leaves_nothing(message: Message, *, stored: bool) -> bool:
     """Whether an assistant message has no part that this wire can take back."""
-    return message.role == "assistant" and not items_of(message, "", stored=stored)
+    if message.role != "assistant" or message.calls:
+        return False
+    # What cannot be said is refused when the message is encoded, where its number is known.
+    return not any(isinstance(part, Media) for part in message.parts) and not items_of(
+        message, "", stored=stored
+    )
 
 
 def is_custom(call: ToolCall) -> bool:
