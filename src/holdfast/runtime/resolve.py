@@ -20,8 +20,8 @@ from holdfast.transport.port import Timeouts, Transport
 
 _CODECS: dict[str, tuple[str, str]] = {
     "openai_chat": ("holdfast.codecs.openai_chat.codec", "OpenAIChat"),
-    "openai_responses": ("holdfast.codecs.openai_responses.codec", "OpenAIResponses"),
-    "anthropic": ("holdfast.codecs.anthropic.codec", "Anthropic"),
+    "openai_responses": ("holdfast.codecs.openai_responses.codec", "ResponsesCodec"),
+    "anthropic": ("holdfast.codecs.anthropic.codec", "AnthropicCodec"),
     "gemini": ("holdfast.codecs.gemini.codec", "Gemini"),
 }
 
