@@ -120,7 +120,7 @@ class Circuit:
             self._state = after = record(
                 self.options, before, ticket, verdict, now=now, retry_after=retry_after
             )
-        return self._changed(before, after)
+        return None if type(before) is type(after) else self._changed(before, after)
 
     def isolate(self) -> None:
         """Let nothing through until `reset`."""

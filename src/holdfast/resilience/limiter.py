@@ -119,11 +119,14 @@ class Reservation(Struct, frozen=True):
     tokens: float = 0.0
 
 
+_FREE = Reservation(0.0)
+
+
 def reserved(options: LimiterOptions, state: State, now: float) -> tuple[State, Reservation]:
     """Take one call out of the pace, and the state after that."""
-    wait = pause_left(options, state, now)
+    wait = pause_left(options, state, now) if state.paused_until > now else 0.0
     if not options.requests_per_minute and not options.tokens_per_minute:
-        return state, Reservation(wait)
+        return state, Reservation(wait) if wait else _FREE
     state = _filled(options, state, now)
     if options.requests_per_minute:
         state = msgspec.structs.replace(state, requests=state.requests - 1.0)
