@@ -98,17 +98,23 @@ def already_encoded(messages: Sequence[Message], key: str) -> int:
 
 
 def encode_history(
-    messages: Sequence[Message], key: str, encode: Callable[[Message], bytes]
+    messages: Sequence[Message],
+    key: str,
+    encode: Callable[[Message], bytes],
+    head: bytes = b"",
+    tail: bytes = b"",
 ) -> bytes:
     """The encoded messages with commas between; a transcript keeps them under `key`.
+
+    A history can be large, so `head` and `tail` are joined to it here, in one copy.
 
     Raises:
         ConfigurationError: a message has no form on the wire; it names the message.
     """
     try:
         if isinstance(messages, Transcript):
-            return messages.encoded(key, encode)
-        return b",".join(map(encode, messages))
+            return messages.encoded(key, encode, head, tail)
+        return b"".join((head, b",".join(map(encode, messages)), tail))
     except ConfigurationError:
         for at, message in enumerate(messages):
             try:

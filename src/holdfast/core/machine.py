@@ -101,11 +101,10 @@ class RunMachine:
         "_begun",
         "_calls",
         "_opened_at",
-        "_pending",
+        "_planned",
         "_repairs",
         "_results",
         "_start",
-        "_unfinished",
         "_wanted",
         "applied",
         "error",
@@ -147,9 +146,8 @@ class RunMachine:
         self._calls: tuple[ToolCall, ...] = ()
         self._results: dict[int, ToolResult] = {}
         self._begun = False
-        self._unfinished = False
         self._repairs = 0
-        self._pending: tuple[Effect, ...] | None = None
+        self._planned: dict[str, Effect] = {}
 
     @property
     def begun(self) -> bool:
@@ -173,21 +171,10 @@ class RunMachine:
 
     def pending(self) -> tuple[Effect, ...]:
         """The effects that are asked for now and have no outcome yet, in plan order."""
-        if self._pending is None:
-            self._pending = tuple(self._plan())
-        return self._pending
+        return tuple(self._planned.values())
 
-    def _plan(self) -> Iterable[Effect]:
-        if self.phase is Phase.MODEL:
-            key = model_key(self.turn, self.iteration)
-            yield CallModel(key, self.iteration, len(self.transcript))
-        elif self.phase is Phase.TOOLS:
-            for index, call in enumerate(self._calls):
-                if index not in self._results:
-                    key = tool_key(self.turn, self.iteration, index)
-                    yield RunTool(key, call, index, self._unfinished)
-        elif self.phase is Phase.CLOSING:
-            yield CloseTurn(closed_key(self.turn), self.status, self.error)
+    def _plan(self, *effects: Effect) -> None:
+        self._planned = {effect.key: effect for effect in effects}
 
     def check(self, event: ev.Event) -> None:
         """Raise IllegalEventError unless `event` may happen now; never changes anything."""
@@ -196,28 +183,24 @@ class RunMachine:
                 f"{type(event).__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
             )
-        if event.key not in self._expected(event):
+        if event.key not in self._planned and event.key != self._unplanned(event):
             raise IllegalEventError(
                 f"{type(event).__name__} has the key {event.key!r}, which is not outstanding"
             )
 
-    def _expected(self, event: ev.Event) -> tuple[str, ...]:
-        if isinstance(event, ev.ModelReplied | ev.ModelFailed):
-            return (model_key(self.turn, self.iteration),)
-        if isinstance(event, ev.ToolFinished):
-            return tuple(effect.key for effect in self.pending())
-        if isinstance(event, ev.ToolsBegun):
-            return () if self._begun else (begun_key(self.turn, self.iteration),)
+    def _unplanned(self, event: ev.Event) -> str:
+        """The key of an event that ends no effect; "" for one that must end one."""
         if isinstance(event, ev.TurnOpened):
-            return (turn_key(self.turn + 1),)
+            return turn_key(self.turn + 1)
         if isinstance(event, ev.TurnInterrupted):
-            return (interrupted_key(self.turn),)
-        return (closed_key(self.turn),)
+            return interrupted_key(self.turn)
+        if isinstance(event, ev.ToolsBegun) and not self._begun:
+            return begun_key(self.turn, self.iteration)
+        return ""
 
     def apply(self, event: ev.Event) -> None:
         """Take one fact. Raises IllegalEventError, the state unchanged, if it cannot be true."""
         self.check(event)
-        self._pending = None
         self.applied += 1
         _HANDLERS[type(event)](self, event)
 
@@ -226,7 +209,12 @@ class RunMachine:
         self.turn += 1
         self.limits = event.limits
         self.transcript.append(event.message)
+        self._ask_model()
+
+    def _ask_model(self) -> None:
         self.phase = Phase.MODEL
+        key = model_key(self.turn, self.iteration)
+        self._plan(CallModel(key, self.iteration, len(self.transcript)))
 
     def _replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
@@ -238,20 +226,25 @@ class RunMachine:
             self._calls = calls
             self._results = {}
             self._begun = False
-            self._unfinished = reply.kind is ReplyKind.TRUNCATED
-            self.phase = Phase.TOOLS
-            self._refuse_over_limit()
+            self._use_tools(unfinished=reply.kind is ReplyKind.TRUNCATED)
         elif reply.kind is ReplyKind.PAUSED:
             self._next_iteration(event.at)
         else:
             self._answered(reply, event.at)
 
-    def _refuse_over_limit(self) -> None:
+    def _use_tools(self, *, unfinished: bool) -> None:
         most = self.limits.tool_calls
-        if most is None or self.tools_run + len(self._calls) <= most:
+        if most is not None and self.tools_run + len(self._calls) > most:
+            self._fill(OVER_LIMIT_TEXT, ())
+            self._reach("tool_calls", f"The limit of {most} tool calls is reached.")
             return
-        self._fill(OVER_LIMIT_TEXT, ())
-        self._reach("tool_calls", f"The limit of {most} tool calls is reached.")
+        self.phase = Phase.TOOLS
+        self._plan(
+            *(
+                RunTool(tool_key(self.turn, self.iteration, index), call, index, unfinished)
+                for index, call in enumerate(self._calls)
+            )
+        )
 
     def _answered(self, reply: Reply, at: float) -> None:
         text = reply.text
@@ -289,7 +282,8 @@ class RunMachine:
         self._begun = True
 
     def _tool_finished(self, event: ev.ToolFinished) -> None:
-        self._results[int(event.key.rpartition(".")[2])] = event.result
+        effect = self._planned.pop(event.key)
+        self._results[effect.index] = event.result  # type: ignore[union-attr]  # a RunTool
         self.tools_run += 1
         if len(self._results) == len(self._calls):
             self._append_results()
@@ -301,7 +295,6 @@ class RunMachine:
 
     def _next_iteration(self, at: float) -> None:
         self.iteration += 1
-        self.phase = Phase.MODEL
         limits = self.limits
         if limits.iterations is not None and self.iteration >= limits.iterations:
             self._reach("iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations))
@@ -309,6 +302,8 @@ class RunMachine:
             self._reach("seconds", f"The time limit of {limits.seconds:g} seconds is reached.")
         elif limits.tokens is not None and self.usage.total >= limits.tokens:
             self._reach("tokens", f"The limit of {limits.tokens} tokens is reached.")
+        else:
+            self._ask_model()
 
     def _reach(self, limit: str, safe: str) -> None:
         info = ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=limit, landed=Landed.NO)
@@ -342,6 +337,7 @@ class RunMachine:
         self.status = status
         self.error = error
         self.phase = Phase.CLOSING
+        self._plan(CloseTurn(closed_key(self.turn), status, error))
 
     def _closed(self, event: ev.TurnClosed) -> None:
         self.status = event.status
@@ -349,6 +345,7 @@ class RunMachine:
         if event.status is not ev.Status.COMPLETED:
             self._leave_valid_history()
         self.phase = Phase.IDLE
+        self._plan()
 
     def _leave_valid_history(self) -> None:
         """A failed turn without effects never happened; any other ends with a word about its end."""

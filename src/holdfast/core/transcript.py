@@ -13,20 +13,32 @@ from typing import overload
 from holdfast.core.messages import Message
 
 
+_MOST_PIECES = 256
+
+
 class _Encoded:
-    """The first `packed_count` messages as one piece, and one piece for each after them."""
+    """The first `packed_count` messages as one piece, and one piece for each after them.
+
+    Every piece but the first of all begins with its comma, so that a body is made by one join.
+    """
 
     __slots__ = ("packed", "packed_count", "pieces")
 
-    def __init__(self, packed: bytes = b"", packed_count: int = 0) -> None:
+    def __init__(self, packed: bytes, packed_count: int, pieces: list[bytes]) -> None:
         self.packed = packed
         self.packed_count = packed_count
-        self.pieces: list[bytes] = []
+        self.pieces = pieces
 
-    def join(self) -> bytes:
-        if not self.packed_count:
-            return b",".join(self.pieces)
-        return b",".join((self.packed, *self.pieces)) if self.pieces else self.packed
+    @property
+    def count(self) -> int:
+        return self.packed_count + len(self.pieces)
+
+    def add(self, piece: bytes) -> None:
+        self.pieces.append(b"," + piece if self.count else piece)
+
+    def pack(self) -> None:
+        self.packed, self.packed_count = b"".join((self.packed, *self.pieces)), self.count
+        self.pieces.clear()
 
 
 class Transcript(Sequence[Message]):
@@ -63,32 +75,34 @@ class Transcript(Sequence[Message]):
         """A copy that can go another way; the encoded prefix is shared."""
         other = Transcript(self._messages)
         for key, kept in self._encoded.items():
-            count = kept.packed_count + len(kept.pieces)
-            if kept.pieces:
-                kept.packed, kept.packed_count = kept.join(), count
-                kept.pieces.clear()
-            other._encoded[key] = _Encoded(kept.packed, kept.packed_count)
+            if len(kept.pieces) > _MOST_PIECES:
+                kept.pack()
+            other._encoded[key] = _Encoded(kept.packed, kept.packed_count, kept.pieces.copy())
         return other
 
-    def encoded(self, key: str, encode: Callable[[Message], bytes]) -> bytes:
-        """The comma-separated encoded messages; each message is encoded once per `key`.
+    def encoded(
+        self, key: str, encode: Callable[[Message], bytes], head: bytes = b"", tail: bytes = b""
+    ) -> bytes:
+        """The encoded messages with commas between them; each is encoded once per `key`.
 
         Args:
             key: names the wire and every setting that changes how a message looks on it.
             encode: one message to bytes; must depend on nothing but the message and the key, and
                 must return at least one byte (a comma would otherwise be doubled).
+            head: goes before the messages.
+            tail: goes after them.
         """
         kept = self._encoded.get(key)
         if kept is None:
-            kept = self._encoded[key] = _Encoded()
-        for message in self._messages[self.known(key) :]:
-            kept.pieces.append(encode(message))
-        return kept.join()
+            kept = self._encoded[key] = _Encoded(b"", 0, [])
+        for message in self._messages[kept.count :]:
+            kept.add(encode(message))
+        return b"".join((head, kept.packed, *kept.pieces, tail))
 
     def known(self, key: str) -> int:
         """How many messages, from the first, are encoded under `key` already."""
         kept = self._encoded.get(key)
-        return 0 if kept is None else kept.packed_count + len(kept.pieces)
+        return 0 if kept is None else kept.count
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

@@ -57,8 +57,8 @@ class ChatEncoder:
         key = self._history.key
         known = messages.known(key) if isinstance(messages, Transcript) else 0
         _check_new(messages, known)
-        history = encode_history(messages, key, self._history.encode)
-        return Encoded("chat/completions", b"".join((head, history, b"]}")), _HEADERS)
+        body = encode_history(messages, key, self._history.encode, head, b"]}")
+        return Encoded("chat/completions", body, _HEADERS)
 
     def _head(self, request: ModelRequest) -> bytes:
         for head in self._heads:
