@@ -12,7 +12,9 @@ from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
 from holdfast.resilience.cache import CacheOptions
 from holdfast.resilience.defaults import (
+    Candidate,
     Resilience,
+    ask_models,
     outer_pipeline,
     target_pipeline,
     tool_pipeline,
@@ -83,20 +85,50 @@ def test_the_endpoints_that_are_remembered_are_bounded() -> None:
     assert shared.circuit("0", BreakerOptions()) is not first
 
 
+REQUEST = ModelRequest(model="model-a", messages=[user("hi")])
+
+
+def candidates(**acts: Script) -> list[Candidate]:
+    return [Candidate(name, f"model-{name}", f"acme/{name}", act) for name, act in acts.items()]
+
+
 async def test_with_another_model_to_ask_nobody_waits_for_an_open_breaker() -> None:
-    shared, bench = Shared(), Bench()
+    bench, failing, well = Bench(), Script(fail()), Script(OK)
     resilience = Resilience(breaker=BreakerOptions(mode="consecutive", failures=1))
-    failing, well = Script(fail()), Script(OK)
-    first = target_pipeline("a", ErrorHandling(), resilience, last=False, shared=shared)
-    second = target_pipeline("b", ErrorHandling(), resilience, shared=shared)
-    fallback = Fallback("a", (Target("b", second.around(well), "model-b"),))
-    ask = outer_pipeline("acme", resilience, fallback=fallback).around(first.around(failing))
-    request = ModelRequest(model="model-a", messages=[user("hi")])
-    outcome = await ask(bench.call(request))
+    _, ask = ask_models(
+        candidates(a=failing, b=well), ErrorHandling(), resilience, scope="s", shared=Shared()
+    )
+    outcome = await ask(bench.call(REQUEST))
     assert isinstance(outcome, Done)
     assert (outcome.attempts, len(failing.calls), bench.clock.sleeps) == (2, 1, [1.0])
-    assert (await ask(bench.call(request))).attempts == 1
+    assert (await ask(bench.call(REQUEST))).attempts == 1
     assert len(failing.calls) == 1
+    assert {call.payload.model for call in well.calls} == {"model-b"}
+
+
+def test_what_is_described_is_what_runs() -> None:
+    pipeline, _ = ask_models(
+        candidates(a=Script(OK), b=Script(OK)),
+        ErrorHandling(),
+        Resilience(cache=CacheOptions()),
+        scope="s",
+        shared=Shared(),
+    )
+    assert names(pipeline) == ["cache", "fallback", "retry", "breaker", "limiter"]
+    assert dict(pipeline.describe())["fallback"]["targets"] == ["a", "b"]
+
+
+async def test_one_model_needs_no_fallback() -> None:
+    pipeline, ask = ask_models(
+        candidates(a=Script(OK)), ErrorHandling(), Resilience(), scope="s", shared=Shared()
+    )
+    assert "fallback" not in names(pipeline)
+    assert await ask(Bench().call(REQUEST)) == OK
+
+
+def test_no_model_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="model: is not given"):
+        ask_models([], ErrorHandling(), Resilience(), scope="s")
 
 
 @pytest.mark.parametrize(

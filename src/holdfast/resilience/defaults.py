@@ -21,21 +21,25 @@ provider must not be spent or opened by them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_seconds
+from holdfast.core.messages import Reply
+from holdfast.core.request import ModelRequest
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
 from holdfast.resilience.cache import CacheOptions, request_key
 from holdfast.resilience.circuit import Breaker
-from holdfast.resilience.fallback import Fallback
+from holdfast.resilience.fallback import Fallback, Target
 from holdfast.resilience.handling import ErrorHandling
 from holdfast.resilience.hedge import Hedge, HedgeOptions
 from holdfast.resilience.limiter import LimiterOptions
 from holdfast.resilience.metrics import CallMetrics, Metered
-from holdfast.resilience.pipeline import Pipeline
+from holdfast.resilience.pipeline import Act, Pipeline
 from holdfast.resilience.replay import Cache, Store
 from holdfast.resilience.retry import Retry
 from holdfast.resilience.shared import PROCESS, Shared
@@ -148,6 +152,58 @@ def outer_pipeline(
         Cache(store, request_key(scope)) if store is not None else None,
         fallback,
     )
+
+
+class Candidate(Struct, frozen=True):
+    """One model that may be asked.
+
+    Args:
+        name: for records and errors, `provider:model`.
+        model: its name on its wire, put into the request.
+        endpoint: names provider, model, address and account; state is shared by this name.
+        act: asks it once.
+    """
+
+    name: str
+    model: str
+    endpoint: str
+    act: Act[ModelRequest, Reply]
+
+
+def ask_models(
+    candidates: Sequence[Candidate],
+    handling: ErrorHandling,
+    resilience: Resilience,
+    *,
+    scope: str,
+    shared: Shared = PROCESS,
+) -> tuple[Pipeline, Act[ModelRequest, Reply]]:
+    """The act that asks the first model, and the others when it cannot answer.
+
+    Args:
+        candidates: the models, the preferred one first.
+        handling: the settings of retry.
+        resilience: the other settings.
+        scope: names the accounts that cached answers belong to; `cache.scope_of` makes one.
+        shared: where states are found.
+
+    Returns:
+        What `describe` shows, for the first model, and the act with everything around it.
+    """
+    if not candidates:
+        raise ConfigurationError("model", "is not given")
+    pipelines = [
+        target_pipeline(
+            one.endpoint, handling, resilience, last=one is candidates[-1], shared=shared
+        )
+        for one in candidates
+    ]
+    first, *others = zip(candidates, pipelines, strict=True)
+    targets = tuple(Target(one.name, inner.around(one.act), one.model) for one, inner in others)
+    fallback = Fallback(first[0].name, targets) if targets else None
+    outer = outer_pipeline(scope, resilience, fallback=fallback)
+    whole = Pipeline((*outer.strategies, *first[1].strategies))
+    return whole, whole.around(first[0].act)
 
 
 def tool_pipeline(handling: ErrorHandling) -> Pipeline:
