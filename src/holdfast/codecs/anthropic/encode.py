@@ -18,6 +18,7 @@ from holdfast.codecs.anthropic.history import (
     encode_marked,
     encode_message,
     leaves_nothing,
+    waiting_container,
 )
 from holdfast.codecs.anthropic.schema import strict_schema
 from holdfast.codecs.pairing import check_new, with_safe_ids
@@ -62,7 +63,11 @@ def encode_request(request: ModelRequest, heads: Heads) -> Encoded:
     system = leading_system(request.messages)
     head = heads.get(request, system, lambda: _head(request, system))
     history = _history(request, len(system))
-    body = b"".join((head, b',"messages":[', history, b"]}"))
+    named = b""
+    container = waiting_container(request.messages)
+    if container and "container" not in (request.settings.extra or {}):
+        named = b',"container":' + to_json("messages", container)
+    body = b"".join((head, named, b',"messages":[', history, b"]}"))
     betas = (request.settings.extra or {}).get("betas")
     asked = betas if isinstance(betas, list | tuple) else ()
     beta = (("anthropic-beta", ",".join(map(str, asked))),) if asked else ()

@@ -16,6 +16,8 @@ role. What has no place on this wire is translated as follows:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from holdfast.codecs.media import IMAGES, base64_text, inline_bytes, media_type_of
@@ -59,6 +61,20 @@ def encode_marked(message: Message) -> bytes:
             block["cache_control"] = CACHED
             break
     return _entry(message, blocks)
+
+
+def waiting_container(messages: Sequence[Message]) -> str:
+    """The id of the container in which the server's code waits for this request, or ""."""
+    last = next((one for one in reversed(messages) if one.role != "tool"), None)
+    if last is None or last.role != "assistant":
+        return ""
+    for part in last.parts:
+        if isinstance(part, Opaque) and part.wire == WIRE:
+            container = part.data.get("container")
+            found = container.get("id") if isinstance(container, dict) else None
+            if isinstance(found, str):
+                return found
+    return ""
 
 
 def leaves_nothing(message: Message) -> bool:
@@ -116,7 +132,7 @@ def _block(part: Part, message: Message) -> dict[str, object] | None:
         case Refusal():
             return None if _blank(part.text) else {"type": "text", "text": part.text}
         case Opaque():
-            return dict(part.data) if part.wire == WIRE else None
+            return dict(part.data) if part.wire == WIRE and "type" in part.data else None
 
 
 def _text(part: Text) -> dict[str, object] | None:

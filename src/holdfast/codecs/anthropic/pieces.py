@@ -60,7 +60,7 @@ class Pieces:
     """
 
     __slots__ = (
-        "_blocks", "_failed", "_filled", "_last", "_provider", "_recognised", "_strange", "_usage",
+        "_blocks", "_container", "_failed", "_filled", "_last", "_provider", "_recognised", "_strange", "_usage",
         "ended", "passed_over", "plain",
     )  # fmt: skip
 
@@ -70,6 +70,7 @@ class Pieces:
         self._filled: set[int] = set()
         self._last = -1
         self._usage: _Object = {}
+        self._container: object = None
         self._recognised = False
         self._strange = False
         self._failed = False
@@ -140,6 +141,7 @@ class Pieces:
 
     def _open(self, message: _Object, out: list[Delta]) -> None:
         out.append(ReplyStarted(_text(message.get("id")), _text(message.get("model"))))
+        self._container = message.get("container")
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict):
@@ -155,6 +157,10 @@ class Pieces:
             out.append(RefusalDelta(told))
         if reason := _text(ending.get("stop_reason")):
             self._stop_all(out)
+            container = ending.get("container") or self._container
+            if isinstance(container, dict):
+                # It is no block: `encode` names it when the server's code waits for a result.
+                out.append(PartSeen(Opaque(WIRE, {"container": container}), _NOWHERE))
             out.append(Finished(finish_reason(reason), reason))
 
     def _end(self, out: list[Delta]) -> None:
@@ -228,18 +234,18 @@ class Pieces:
 
     def _grow(self, block: _Block, kind: str, delta: _Object) -> None:
         """Any piece of a block that is kept verbatim: text is appended, lists grow, the rest is set."""
-        for key, value in delta.items():
-            if key == "type" or value is None:
+        for key, piece in delta.items():
+            if key == "type" or piece is None:
                 continue
-            name = _FIELD_OF.get(key, key)
+            name, value = _FIELD_OF.get(key, key), piece
             held = block.fields.get(name)
             if key == "citation":
-                block.fields[name] = [*(held if isinstance(held, list) else ()), value]
+                value = [value]
+            if isinstance(value, list) and isinstance(held, list):
+                held.extend(value)
             elif isinstance(value, str) and (name == "input" or isinstance(held, str | None)):
                 start = [held] if isinstance(held, str) else []
                 block.pieces.setdefault(name, start).append(value)
-            elif isinstance(value, list) and isinstance(held, list):
-                held.extend(value)
             else:
                 block.fields[name] = value
         if kind not in _KNOWN_DELTAS:
@@ -287,6 +293,7 @@ class Pieces:
             self.passed_over[kind[:80]] = self.passed_over.get(kind[:80], 0) + 1
 
 
+_NOWHERE = -1
 _FIELD_OF = {"partial_json": "input", "citation": "citations"}
 _HIDDEN = frozenset({"redacted_thinking"})
 _KNOWN_DELTAS = frozenset({*_GROWS, "citations_delta", "signature_delta", "compaction_delta"})
