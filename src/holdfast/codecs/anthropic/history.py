@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.codecs.media import IMAGES, base64_text, inline_bytes, media_type_of
+from holdfast.codecs.request_body import to_json
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Extra,
@@ -41,7 +42,6 @@ WIRE = "anthropic"
 CACHED: dict[str, object] = {"type": "ephemeral"}
 
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
-_ENCODER = msgspec.json.Encoder()
 
 
 def encode_message(message: Message) -> bytes:
@@ -108,7 +108,7 @@ def _entry(message: Message, blocks: list[dict[str, object]]) -> bytes:
             fix="give the message a text that is not blank",
         )
     role = "assistant" if message.role == "assistant" else "user"
-    return _ENCODER.encode({"role": role, "content": blocks})
+    return to_json("parts", {"role": role, "content": blocks})
 
 
 def _block(part: Part, message: Message) -> dict[str, object] | None:
