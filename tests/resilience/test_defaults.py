@@ -71,6 +71,7 @@ def test_agents_share_the_state_of_one_endpoint_and_of_no_other() -> None:
     assert shared.throttle("a", LimiterOptions()) is shared.throttle("a", LimiterOptions())
     assert shared.latencies("a", HedgeOptions()) is shared.latencies("a", HedgeOptions())
     assert shared.circuit("a", BreakerOptions()) is not shared.circuit("b", BreakerOptions())
+    assert shared.budget("a", BudgetOptions(), "x") is not shared.budget("a", BudgetOptions(), "y")
     other = BreakerOptions(failures=9)
     assert shared.circuit("a", other) is not shared.circuit("a", BreakerOptions())
     assert {circuit.target for circuit in shared.circuits()} == {"a", "b"}
@@ -95,9 +96,7 @@ def candidates(**acts: Script) -> list[Candidate]:
 async def test_with_another_model_to_ask_nobody_waits_for_an_open_breaker() -> None:
     bench, failing, well = Bench(), Script(fail()), Script(OK)
     resilience = Resilience(breaker=BreakerOptions(mode="consecutive", failures=1))
-    _, ask = ask_models(
-        candidates(a=failing, b=well), ErrorHandling(), resilience, scope="s", shared=Shared()
-    )
+    _, ask = ask_models(candidates(a=failing, b=well), ErrorHandling(), resilience, shared=Shared())
     outcome = await ask(bench.call(REQUEST))
     assert isinstance(outcome, Done)
     assert (outcome.attempts, len(failing.calls), bench.clock.sleeps) == (2, 1, [1.0])
@@ -111,7 +110,6 @@ def test_what_is_described_is_what_runs() -> None:
         candidates(a=Script(OK), b=Script(OK)),
         ErrorHandling(),
         Resilience(cache=CacheOptions()),
-        scope="s",
         shared=Shared(),
     )
     assert names(pipeline) == ["cache", "fallback", "retry", "breaker", "limiter"]
@@ -120,7 +118,7 @@ def test_what_is_described_is_what_runs() -> None:
 
 async def test_one_model_needs_no_fallback() -> None:
     pipeline, ask = ask_models(
-        candidates(a=Script(OK)), ErrorHandling(), Resilience(), scope="s", shared=Shared()
+        candidates(a=Script(OK)), ErrorHandling(), Resilience(), shared=Shared()
     )
     assert "fallback" not in names(pipeline)
     assert await ask(Bench().call(REQUEST)) == OK
@@ -128,7 +126,7 @@ async def test_one_model_needs_no_fallback() -> None:
 
 def test_no_model_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="model: is not given"):
-        ask_models([], ErrorHandling(), Resilience(), scope="s")
+        ask_models([], ErrorHandling(), Resilience())
 
 
 @pytest.mark.parametrize(

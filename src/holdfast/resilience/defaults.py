@@ -32,7 +32,7 @@ from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
-from holdfast.resilience.cache import CacheOptions, request_key
+from holdfast.resilience.cache import CacheOptions, request_key, scope_of
 from holdfast.resilience.circuit import Breaker
 from holdfast.resilience.fallback import Fallback, Target
 from holdfast.resilience.handling import ErrorHandling
@@ -103,13 +103,15 @@ def target_pipeline(
     handling: ErrorHandling,
     resilience: Resilience,
     *,
+    account: str = "",
     last: bool = True,
     shared: Shared = PROCESS,
 ) -> Pipeline:
     """The strategies around one model: retry and everything inside it.
 
     Args:
-        endpoint: names provider, model, address and account; states are shared by this name.
+        endpoint: names provider, model and address; errors show it.
+        account: tells customers of one endpoint apart; `cache.scope_of(api_key)` makes one.
         handling: the settings of retry.
         resilience: the other settings.
         last: False when there is another model to fall back to: then nobody waits for an open
@@ -119,12 +121,12 @@ def target_pipeline(
     if not last:
         handling = msgspec.structs.replace(handling, max_breaker_wait=0.0)
     chosen = resilience
-    budget = shared.budget(endpoint, chosen.budget) if chosen.budget else None
+    budget = shared.budget(endpoint, chosen.budget, account) if chosen.budget else None
     return Pipeline.of(
         Retry(handling, budget),
-        Hedge(shared.latencies(endpoint, chosen.hedge)) if chosen.hedge else None,
-        Breaker(shared.circuit(endpoint, chosen.breaker)) if chosen.breaker else None,
-        Limiter(shared.throttle(endpoint, chosen.limiter)) if chosen.limiter else None,
+        Hedge(shared.latencies(endpoint, chosen.hedge, account)) if chosen.hedge else None,
+        Breaker(shared.circuit(endpoint, chosen.breaker, account)) if chosen.breaker else None,
+        Limiter(shared.throttle(endpoint, chosen.limiter, account)) if chosen.limiter else None,
         AttemptTimeout(chosen.attempt_timeout) if chosen.attempt_timeout else None,
     )
 
@@ -160,14 +162,16 @@ class Candidate(Struct, frozen=True):
     Args:
         name: for records and errors, `provider:model`.
         model: its name on its wire, put into the request.
-        endpoint: names provider, model, address and account; state is shared by this name.
+        endpoint: names provider, model and address; errors show it.
         act: asks it once.
+        account: tells customers of one endpoint apart; `cache.scope_of(api_key)` makes one.
     """
 
     name: str
     model: str
     endpoint: str
     act: Act[ModelRequest, Reply]
+    account: str = ""
 
 
 def ask_models(
@@ -175,7 +179,7 @@ def ask_models(
     handling: ErrorHandling,
     resilience: Resilience,
     *,
-    scope: str,
+    scope: str = "",
     shared: Shared = PROCESS,
 ) -> tuple[Pipeline, Act[ModelRequest, Reply]]:
     """The act that asks the first model, and the others when it cannot answer.
@@ -184,7 +188,7 @@ def ask_models(
         candidates: the models, the preferred one first.
         handling: the settings of retry.
         resilience: the other settings.
-        scope: names the accounts that cached answers belong to; `cache.scope_of` makes one.
+        scope: names the accounts that cached answers belong to; made of the candidates when empty.
         shared: where states are found.
 
     Returns:
@@ -194,13 +198,19 @@ def ask_models(
         raise ConfigurationError("model", "is not given")
     pipelines = [
         target_pipeline(
-            one.endpoint, handling, resilience, last=one is candidates[-1], shared=shared
+            one.endpoint,
+            handling,
+            resilience,
+            account=one.account,
+            last=one is candidates[-1],
+            shared=shared,
         )
         for one in candidates
     ]
     first, *others = zip(candidates, pipelines, strict=True)
     targets = tuple(Target(one.name, inner.around(one.act), one.model) for one, inner in others)
     fallback = Fallback(first[0].name, targets) if targets else None
+    scope = scope or scope_of(*(word for one in candidates for word in (one.endpoint, one.account)))
     outer = outer_pipeline(scope, resilience, fallback=fallback)
     whole = Pipeline((*outer.strategies, *first[1].strategies))
     return whole, whole.around(first[0].act)

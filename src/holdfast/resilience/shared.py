@@ -1,8 +1,9 @@
 """What all runs of a process share about one endpoint: its breaker, its limiter, its retry budget.
 
-An endpoint is a provider, a model, an address and an account. Agents that talk to the same one with
-the same settings share its state, so that what one run learns spares the others. The number of
-endpoints that are remembered is bounded. Nothing of a run may be kept here.
+An endpoint is named by provider, model and address, and errors show that name; the account, which they
+must not show, tells apart what is limited for each customer. Agents that talk to the same endpoint
+with the same account and settings share its state, so that what one run learns spares the others.
+The number of endpoints that are remembered is bounded. Nothing of a run may be kept here.
 """
 
 from __future__ import annotations
@@ -44,29 +45,28 @@ class Shared:
         self._lock = Lock()
         self._states: OrderedDict[Hashable, object] = OrderedDict()
 
-    def circuit(self, endpoint: str, options: BreakerOptions) -> Circuit:
+    def circuit(self, endpoint: str, options: BreakerOptions, account: str = "") -> Circuit:
         """The circuit of this endpoint with these settings."""
-        return self._find(endpoint, options, lambda: Circuit(endpoint, options))
+        return self._find((endpoint, account, options), lambda: Circuit(endpoint, options))
 
-    def throttle(self, endpoint: str, options: LimiterOptions) -> Throttle:
+    def throttle(self, endpoint: str, options: LimiterOptions, account: str = "") -> Throttle:
         """The throttle of this endpoint with these settings."""
-        return self._find(endpoint, options, lambda: Throttle(endpoint, options))
+        return self._find((endpoint, account, options), lambda: Throttle(endpoint, options))
 
-    def budget(self, endpoint: str, options: BudgetOptions) -> RetryBudget:
+    def budget(self, endpoint: str, options: BudgetOptions, account: str = "") -> RetryBudget:
         """The retry budget of this endpoint with these settings."""
-        return self._find(endpoint, options, lambda: RetryBudget(options))
+        return self._find((endpoint, account, options), lambda: RetryBudget(options))
 
-    def latencies(self, endpoint: str, options: HedgeOptions) -> Latencies:
+    def latencies(self, endpoint: str, options: HedgeOptions, account: str = "") -> Latencies:
         """The latencies of this endpoint with these settings."""
-        return self._find(endpoint, options, lambda: Latencies(options))
+        return self._find((endpoint, account, options), lambda: Latencies(options))
 
     def circuits(self) -> tuple[Circuit, ...]:
         """Every circuit that is remembered, to watch or to work by hand."""
         with self._lock:
             return tuple(state for state in self._states.values() if isinstance(state, Circuit))
 
-    def _find(self, endpoint: str, options: Struct, make: Callable[[], S]) -> S:
-        key = (endpoint, options)
+    def _find(self, key: tuple[str, str, Struct], make: Callable[[], S]) -> S:
         with self._lock:
             state = self._states.get(key)
             if state is None:
