@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.request import ModelSettings as ModelSettings
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
-    from holdfast.resilience.retry import ErrorHandling as ErrorHandling
+    from holdfast.resilience.handling import ErrorHandling as ErrorHandling
     from holdfast.runtime.result import Result as Result
     from holdfast.tools.context import ToolContext as ToolContext
     from holdfast.tools.tool import Tool as Tool
@@ -72,7 +72,7 @@ _HOME: dict[str, str] = {
     "ConflictError": "holdfast.core.errors",
     "EmptyResponseError": "holdfast.core.errors",
     "ErrorCategory": "holdfast.core.errors",
-    "ErrorHandling": "holdfast.resilience.retry",
+    "ErrorHandling": "holdfast.resilience.handling",
     "ErrorInfo": "holdfast.core.errors",
     "FilteredError": "holdfast.core.errors",
     "FinishReason": "holdfast.core.messages",

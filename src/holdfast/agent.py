@@ -26,7 +26,8 @@ from holdfast.core.request import ModelSettings
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
 from holdfast.resilience.clock import Clock, Dice
-from holdfast.resilience.retry import ErrorHandling
+from holdfast.resilience.defaults import Resilience
+from holdfast.resilience.handling import ErrorHandling
 from holdfast.runtime.bridge import run_blocking
 from holdfast.runtime.clock import SystemClock, new_run_id, system_dice
 from holdfast.runtime.compile import Settings, compile_plan
@@ -57,6 +58,8 @@ class Agent(Generic[T]):
         settings: temperature, output limit and the like.
         limits: iterations, seconds, tokens of one turn.
         error_handling: retries, waits, and what the model sees of errors.
+        resilience: breaker, limiter, retry budget, hedge, cache; see `Resilience`.
+        fallback: models to ask when the first one cannot answer, in this order.
         parallel_tools: how many tools of one reply may run at once.
         base_url: another address of the provider.
         api_key: the key; without it, the provider's environment variable is read.
@@ -83,6 +86,8 @@ class Agent(Generic[T]):
         settings: ModelSettings | None = None,
         limits: Limits | None = None,
         error_handling: ErrorHandling | None = None,
+        resilience: Resilience | None = None,
+        fallback: Sequence[str | Model] = (),
         parallel_tools: int = 16,
         base_url: str | None = None,
         api_key: str | None = None,
@@ -103,6 +108,8 @@ class Agent(Generic[T]):
                 settings=settings or ModelSettings(),
                 limits=limits or Limits(),
                 handling=error_handling or ErrorHandling(),
+                resilience=resilience or Resilience(),
+                fallback=fallback,
                 parallel_tools=parallel_tools,
                 access=access,
                 transport=transport,

@@ -396,3 +396,29 @@ def test_a_key_is_in_no_repr(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_prompt_that_says_nothing_is_refused(prompt: object) -> None:
     with pytest.raises(ConfigurationError, match="prompt"):
         await Agent(ScriptedModel()).run(prompt)
+
+
+async def test_another_model_answers_when_the_first_cannot_and_the_result_says_so() -> None:
+    refused = ErrorInfo(category=ErrorCategory.RATE_LIMIT_TERMINAL, safe="no credit left")
+    first = ScriptedModel(ProviderError("no credit left", info=refused), name="one:a")
+    second = ScriptedModel("from the second", name="two:b")
+    journal = MemoryJournal()
+    result = await Agent(first, fallback=[second], journal=journal).run("Hi", session="s")
+    assert result.output == "from the second"
+    assert [(one.target, one.attempts) for one in result.tried] == [("one:a", 1)]
+    replied = [r.event for r in await journal.read("s") if isinstance(r.event, ModelReplied)]
+    assert replied[0].tried == result.tried
+    assert second.requests[0].model == "b"
+
+
+def test_describe_shows_the_strategies_in_their_order() -> None:
+    shown = Agent(ScriptedModel(), fallback=[ScriptedModel()]).describe()
+    names = ["format:", "fallback:", "retry:", "breaker:", "limiter:", "call, parse"]
+    places = [shown.index(name) for name in names]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("fallback", ["openai:gpt-5", 7, ["nobody:x"], [None]])
+def test_a_fallback_that_is_none_is_refused(fallback: object) -> None:
+    with pytest.raises(ConfigurationError):
+        Agent(ScriptedModel(), fallback=fallback)

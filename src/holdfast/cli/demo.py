@@ -19,7 +19,7 @@ from holdfast.cli.show import Show, describe
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import Message
 from holdfast.core.notices import AttemptStarted
-from holdfast.resilience.retry import ErrorHandling
+from holdfast.resilience.handling import ErrorHandling
 from holdfast.runtime.notices import Item
 from holdfast.runtime.result import Result
 from holdfast.testing.emulator import EmulatedRequest, Emulator

@@ -32,6 +32,17 @@ def _refuse_private(error: ErrorInfo | None) -> None:
         raise ValueError("an event takes error.public(): the private half stays in the log")
 
 
+class Attempted(Struct, frozen=True):
+    """One target that was tried without success, and why it was left."""
+
+    target: str
+    attempts: int
+    error: ErrorInfo
+
+    def __post_init__(self) -> None:
+        _refuse_private(self.error)
+
+
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     """Somebody asked something. Key: `t{turn}`. `flags` numbers the behaviour to replay with."""
 
@@ -42,13 +53,17 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     flags: int = 0
 
 
-class ModelReplied(Struct, frozen=True, tag="model_replied"):
-    """One accepted reply. Key: `t{turn}.i{iteration}.model`."""
+class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True):
+    """One accepted reply. Key: `t{turn}.i{iteration}.model`.
+
+    `tried` are the models that were asked before the one that answered, and why each was left.
+    """
 
     key: str
     at: float
     reply: Reply
     attempts: int = 1
+    tried: tuple[Attempted, ...] = ()
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
@@ -59,6 +74,7 @@ class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
     error: ErrorInfo
     partial: Reply | None = None
     attempts: int = 1
+    tried: tuple[Attempted, ...] = ()
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)

@@ -118,6 +118,7 @@ class RunMachine:
         "status",
         "tools_run",
         "transcript",
+        "tried",
         "turn",
         "usage",
     )
@@ -135,6 +136,7 @@ class RunMachine:
         self.iteration = 0
         self.usage = Usage()
         self.tools_run = 0
+        self.tried: tuple[ev.Attempted, ...] = ()
         self.status = ev.Status.RUNNING
         self.error: ErrorInfo | None = None
         self.reply: Reply | None = None
@@ -219,6 +221,7 @@ class RunMachine:
     def _replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
         self.reply = reply
+        self.tried += event.tried
         self.usage = self.usage + reply.usage
         self.transcript.append(reply.message)
         calls = reply.calls
@@ -274,6 +277,7 @@ class RunMachine:
 
     def _failed(self, event: ev.ModelFailed) -> None:
         self.partial = event.partial
+        self.tried += event.tried
         if event.partial is not None:
             self.usage = self.usage + event.partial.usage
         self._end(ev.Status.FAILED, event.error)

@@ -12,7 +12,6 @@ from typing import overload
 
 from holdfast.core.messages import Message
 
-
 _MOST_PIECES = 256
 
 

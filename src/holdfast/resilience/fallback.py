@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory, HoldfastError
-from holdfast.resilience.pipeline import Act, Attempted, Call, Done, Failed, Outcome, P, T
+from holdfast.core.events import Attempted
+from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T
 
 ELSEWHERE: frozenset[ErrorCategory] = frozenset(
     {

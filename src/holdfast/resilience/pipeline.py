@@ -21,6 +21,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
+from holdfast.core.events import Attempted
 from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice
 from holdfast.resilience.clock import Clock, Dice
@@ -41,14 +42,6 @@ ORDER = (
     "timeout",
 )
 """The names of the strategies, outermost first."""
-
-
-class Attempted(Struct, frozen=True):
-    """One target that was tried without success, and why it was left."""
-
-    target: str
-    attempts: int
-    error: ErrorInfo
 
 
 class Done(Struct, Generic[T], frozen=True):

@@ -5,7 +5,7 @@ Nothing here may run a tool or reach a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,8 +15,8 @@ from holdfast.core.limits import Limits, check_count
 from holdfast.core.output import OutputType
 from holdfast.core.request import ModelSettings
 from holdfast.resilience.clock import Clock, Dice
-from holdfast.resilience.pipeline import Pipeline
-from holdfast.resilience.retry import ErrorHandling, Retry
+from holdfast.resilience.defaults import Candidate, Resilience, ask_models, tool_pipeline
+from holdfast.resilience.handling import ErrorHandling
 from holdfast.runtime.models import Model
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.resolve import Access, resolve
@@ -38,6 +38,8 @@ class Settings:
     settings: ModelSettings
     limits: Limits
     handling: ErrorHandling
+    resilience: Resilience
+    fallback: Sequence[str | Model]
     parallel_tools: int
     access: Access
     transport: Transport | None
@@ -48,10 +50,13 @@ class Settings:
 def compile_plan(given: Settings) -> Plan:
     """Check and compile. Raises ConfigurationError that names the argument."""
     _check_types(given)
-    transport = given.transport
-    model = resolve(given.model, given.access, lambda: transport or _shared_transport())
+    model = resolve(given.model, given.access, lambda: given.transport or _shared_transport())
     registry = Registry(given.tools)
-    pipeline = Pipeline((Retry(given.handling),))
+    models = [model, *_fallbacks(given)]
+    candidates = [
+        Candidate(one.name, one.model, one.name, one.attempt, one.account) for one in models
+    ]
+    pipeline, ask_model = ask_models(candidates, given.handling, given.resilience)
     return Plan(
         name=given.name,
         model=model,
@@ -63,11 +68,24 @@ def compile_plan(given: Settings) -> Plan:
         handling=given.handling,
         parallel_tools=given.parallel_tools,
         pipeline=pipeline,
-        ask_model=pipeline.around(model.attempt),
-        use_tool=pipeline.around(tool_act(registry, given.handling.function_timeout)),
+        ask_model=ask_model,
+        use_tool=tool_pipeline(given.handling).around(
+            tool_act(registry, given.handling.function_timeout)
+        ),
         clock=given.clock,
         dice=given.dice,
     )
+
+
+def _fallbacks(given: Settings) -> Iterable[Model]:
+    """The other models. The base URL and the key that were given belong to the first one alone."""
+    if isinstance(given.fallback, str) or not isinstance(given.fallback, Sequence):
+        raise ConfigurationError(
+            "fallback", "must be a list of models", fix='Write fallback=["anthropic:..."]'
+        )
+    access = Access(timeouts=given.access.timeouts)
+    for model in given.fallback:
+        yield resolve(model, access, lambda: given.transport or _shared_transport())
 
 
 def _check_types(given: Settings) -> None:
@@ -77,6 +95,7 @@ def _check_types(given: Settings) -> None:
         ("settings", ModelSettings),
         ("limits", Limits),
         ("handling", ErrorHandling),
+        ("resilience", Resilience),
     ):
         value = getattr(given, argument)
         if not isinstance(value, wanted):

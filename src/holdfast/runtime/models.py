@@ -19,6 +19,7 @@ from holdfast.core.errors import HoldfastError, exception_for
 from holdfast.core.messages import Reply
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
 from holdfast.core.request import ModelRequest
+from holdfast.resilience.cache import scope_of
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome, failed
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 
@@ -37,6 +38,11 @@ class Model(Protocol):
     @property
     def model(self) -> str:
         """The model's name on its wire."""
+        ...
+
+    @property
+    def account(self) -> str:
+        """Names whose answers these are; models of one account share their health."""
         ...
 
     def describe(self) -> Mapping[str, object]:
@@ -67,6 +73,11 @@ class Endpoint:
         headers = tuple(dict(self._headers + encoded.headers).items())
         return HttpRequest("POST", f"{self.base_url}/{path}", headers, encoded.body)
 
+    @property
+    def account(self) -> str:
+        """Names the address and the key, and shows neither."""
+        return scope_of(self.base_url, *(value for _, value in self._headers))
+
     def __repr__(self) -> str:
         return f"Endpoint({self.preset.name!r}, {self.base_url!r})"
 
@@ -91,6 +102,11 @@ class HttpModel:
         self._transport = transport
         self._timeouts = timeouts
         self._whole = timeouts.whole()
+
+    @property
+    def account(self) -> str:
+        """Whose answers these are: the same for the same address and key."""
+        return self._endpoint.account
 
     def __repr__(self) -> str:
         return f"HttpModel({self.name!r}, {self._endpoint.base_url!r})"

@@ -57,11 +57,13 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed:
         outcome = _unexpected(error)
     at = plan.clock.now()
     if isinstance(outcome, Done):
-        return ModelReplied(effect.key, at, outcome.value, outcome.attempts)
+        return ModelReplied(effect.key, at, outcome.value, outcome.attempts, outcome.tried)
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _detail(outcome))
     partial = outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
-    return ModelFailed(effect.key, at, outcome.info.public(), partial, outcome.attempts)
+    return ModelFailed(
+        effect.key, at, outcome.info.public(), partial, outcome.attempts, outcome.tried
+    )
 
 
 async def run_tool(run: Run, effect: RunTool) -> ToolFinished:

@@ -13,8 +13,8 @@ from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.output import OutputType
 from holdfast.core.request import ModelRequest, ModelSettings
 from holdfast.resilience.clock import Clock, Dice
+from holdfast.resilience.handling import ErrorHandling
 from holdfast.resilience.pipeline import Act, Pipeline
-from holdfast.resilience.retry import ErrorHandling
 from holdfast.runtime.models import Model
 from holdfast.runtime.tool_call import ToolAttempt
 from holdfast.tools.registry import Registry

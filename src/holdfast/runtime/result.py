@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.events import Status
+from holdfast.core.events import Attempted, Status
 from holdfast.core.messages import Message, Usage
 from holdfast.core.transcript import Transcript
 
@@ -26,6 +26,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
         run_id: names the run in its journal.
         history: the whole conversation; pass it as `history=` to go on.
         error: why the turn did not complete.
+        tried: the models that were asked in vain before another answered.
     """
 
     output: T
@@ -36,6 +37,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     run_id: str
     history: Transcript
     error: ErrorInfo | None = None
+    tried: tuple[Attempted, ...] = ()
 
     @property
     def messages(self) -> tuple[Message, ...]:

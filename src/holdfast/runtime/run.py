@@ -100,4 +100,5 @@ class Run:
             run_id=self.run_id,
             history=machine.transcript.fork(),
             error=machine.error,
+            tried=machine.tried,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import count
 from typing import TypeAlias
 
 import msgspec
@@ -24,6 +25,9 @@ Line: TypeAlias = (
     Answer | tuple[ToolCall, ...] | Callable[[ModelRequest], Answer | Awaitable[Answer]]
 )
 """One answer, several calls at once, or a function from the question to an answer."""
+
+
+_numbers = count(1)
 
 
 class ScriptedModel:
@@ -45,6 +49,7 @@ class ScriptedModel:
         self._script: list[Line] = list(script)
         self.name = name
         self.model = name.partition(":")[2] or name
+        self.account = f"script-{next(_numbers)}"
         self.requests: list[ModelRequest] = []
 
     def describe(self) -> Mapping[str, object]:
