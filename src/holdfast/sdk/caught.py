@@ -1,0 +1,51 @@
+"""Turns the exception of somebody else's code into a value: calls, callbacks, iterators of an SDK.
+
+This module must never catch a cancellation, whatever its class says it derives from, nor anything
+that is no `Exception`: KeyboardInterrupt, SystemExit, GeneratorExit.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+
+class Caught:
+    """A block that ends in an exception goes on behind itself, with the exception as `.error`.
+
+    >>> with Caught() as caught:
+    ...     raise ValueError("no")
+    >>> caught.error
+    ValueError('no')
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> bool:
+        # The cancellation of a future of a thread is an Exception by its class.
+        if not isinstance(error, Exception) or type(error).__name__ == "CancelledError":
+            return False
+        self.error = error
+        return True
+
+
+def words_of(error: BaseException) -> str:
+    """What an exception says, also when saying it fails.
+
+    >>> words_of(ValueError("no key"))
+    'no key'
+    """
+    with Caught():
+        return str(error)
+    return ""

@@ -1,0 +1,318 @@
+"""One handler for what a vendor's SDK gives back, streamed or whole: seed 004.
+
+Chunks, events and whole responses of google-genai, openai (chat and responses) and anthropic, and
+the dictionaries that they were made of, are read by the codecs of their wires. What is added here
+is what a person sees meanwhile, and the texts at the end. This module must never claim that a tool
+did something unless its result was seen, and never give cut, blocked or refused text as an answer.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from msgspec import Struct
+
+from holdfast.codecs.assemble import Assembled
+from holdfast.codecs.foreign import classify
+from holdfast.codecs.wire import Quirks
+from holdfast.core.deltas import Delta, Finished, ReasoningDelta, TextDelta
+from holdfast.core.errors import (
+    ConfigurationError,
+    EmptyResponseError,
+    HoldfastError,
+    MissingAttributeError,
+    NoTextError,
+    NoToolActivityError,
+    ResponseValidationError,
+    ToolFailedError,
+    UnexpectedTypeError,
+    UnterminatedError,
+)
+from holdfast.core.messages import FinishReason
+from holdfast.core.redaction import redact
+from holdfast.sdk.caught import Caught, words_of
+from holdfast.sdk.fold import ObjectFold
+from holdfast.sdk.result import CallResult, ResultKind, kind_of_failure
+from holdfast.sdk.status import StatusCallback, StatusLine
+from holdfast.sdk.streams import aopened, opened
+from holdfast.sdk.tool_activity import ToolActivity
+from holdfast.sdk.wording import ANALYSIS_COMPLETE, TASK_COMPLETED, executed, failure_text
+
+logger = logging.getLogger(__name__)
+
+
+class ResponseChunk(Struct, kw_only=False):
+    """What one chunk brought.
+
+    Args:
+        text: its text; thoughts are none.
+        has_tool_call: whether it is about a call of a tool.
+        tool_name: the tool; "unknown" when the model did not name it.
+        metadata: `finish_reason`, and `reasoning`, when the chunk holds them.
+    """
+
+    text: str
+    has_tool_call: bool
+    tool_name: str | None = None
+    metadata: dict[str, object] = {}
+
+
+class ResponseHandler:
+    """Handles one response; make a new one for each.
+
+    Args:
+        status_callback: gets a line of text for each thing that happens. It may fail.
+        quirks: how this provider's form of its wire differs from the vendor's.
+
+    Attributes:
+        text_buffer: the pieces of text, in order.
+        tool_activity: whether a tool was called.
+        last_tool_name: the tool that was called last.
+        chunk_count: chunks that held anything.
+
+    >>> handler = ResponseHandler()
+    >>> handler.process_chunk({"candidates": [{"content": {"parts": [{"text": "Hel"}]}}]}).text
+    'Hel'
+    >>> last = {"content": {"parts": [{"text": "lo"}]}, "finishReason": "STOP"}
+    >>> handler.process_chunk({"candidates": [last]}).metadata
+    {'finish_reason': 'stop'}
+    >>> handler.get_final_response()
+    'Hello'
+    """
+
+    def __init__(
+        self, status_callback: StatusCallback | None = None, *, quirks: Quirks | None = None
+    ) -> None:
+        self.text_buffer: list[str] = []
+        self.tool_activity = False
+        self.last_tool_name: str | None = None
+        self.chunk_count = 0
+        self.status = StatusLine(status_callback)
+        self._quirks = quirks
+        self._fold = ObjectFold(quirks)
+        self._tools = ToolActivity()
+        self._begun = False
+        self._whole = False
+        self._judged: Assembled | None = None
+
+    @property
+    def status_callback(self) -> StatusCallback | None:
+        """Who is told what happens."""
+        return self.status.callback
+
+    def validate_response(self, response: object) -> None:
+        """Check that a whole response can be used; this handler is not changed by it.
+
+        Whether there is any text is asked later, by `get_final_response`.
+
+        Raises:
+            ResponseValidationError: it is no response, or lacks what its wire promises.
+            EmptyResponseError: it has no candidates.
+            ResponseError: its content was withheld, declined or cut away.
+        """
+        fold = ObjectFold(self._quirks)
+        _read_whole(response, fold)
+
+    def process_response(self, response: object) -> ResponseChunk:
+        """Check a whole response and take it.
+
+        Raises:
+            ResponseError: as `validate_response`.
+            ConfigurationError: this handler has handled a response.
+        """
+        self._begin()
+        self._whole = True
+        return self._take(_read_whole(response, self._fold))
+
+    def process_chunk(self, chunk: object) -> ResponseChunk | None:
+        """Take one chunk or event of a stream; None for one that holds nothing.
+
+        Raises:
+            ConfigurationError: this handler has handled a response.
+            Exception: whatever the chunk raises when it is read; logged, and raised again.
+        """
+        if self._judged is not None or self._whole:
+            raise _used()
+        if not chunk:
+            return None
+        self.chunk_count += 1
+        try:
+            result = self._take(self._fold.chunk(chunk))
+        except Exception as error:
+            logger.exception(
+                "Chunk processing failed",
+                extra={"chunk_num": self.chunk_count, "error": redact(words_of(error))},
+            )
+            raise
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "Processed chunk",
+                extra={
+                    "chunk_num": self.chunk_count,
+                    "has_text": bool(result.text),
+                    "has_tool_call": result.has_tool_call,
+                },
+            )
+        return result
+
+    def handle(self, stream: object) -> str:
+        """Take a whole stream and give the final response; the stream is closed in any case.
+
+        Raises:
+            ResponseError: as `get_final_response`.
+            Exception: whatever the stream raises.
+        """
+        self._begin()
+        with opened(stream) as chunks:
+            for chunk in chunks:
+                self.process_chunk(chunk)
+        return self.get_final_response()
+
+    async def ahandle(self, stream: object) -> str:
+        """As `handle`, for a stream of an asynchronous client, awaited first when it must be."""
+        self._begin()
+        async with aopened(stream) as chunks:
+            async for chunk in chunks:
+                self.process_chunk(chunk)
+        return self.get_final_response()
+
+    def get_final_response(self) -> str:
+        """The answer: its text or, without any, a sentence about the tools. Ends the handler.
+
+        Raises:
+            EmptyResponseError: there is neither text nor a call of a tool.
+            ToolFailedError: there is no text, and the last tool's result is an error.
+            ResponseError: the reply is blocked, refused, cut or no reply; `.partial` has the rest.
+        """
+        error = self._judge().error
+        if error is not None and not self._is_emptiness(error):
+            raise error
+        text = self._text()
+        if text.strip():
+            return text
+        if self.tool_activity:
+            return self._tools_text()
+        raise self._empty(error)
+
+    def result(self, error: Exception | None = None) -> CallResult:
+        """Everything about the outcome. Ends the handler.
+
+        Args:
+            error: what ended the call from outside, when anything did.
+        """
+        text = ""
+        if error is None:
+            with Caught() as caught:
+                text = self.get_final_response()
+            error = caught.error
+        reply = self._judge().reply
+        said = bool(reply.raw_finish) or reply.finish is not FinishReason.UNKNOWN
+        finish = reply.finish if said else None
+        known = reply if self._fold.wire else None
+        if error is None:
+            shown = bool(self.text_buffer)
+            return CallResult(
+                kind=ResultKind.TEXT if shown else ResultKind.TOOLS,
+                user_message=text,
+                text=text if shown else "",
+                finish_reason=finish,
+                tool_calls=reply.calls,
+                usage=reply.usage,
+                reply=known,
+            )
+        partial, info = self._text() or reply.text, classify(error)
+        return CallResult(
+            kind=kind_of_failure(error),
+            user_message=failure_text(error, info, reply.raw_finish, partial),
+            error=error,
+            info=info,
+            finish_reason=finish,
+            partial_text=partial,
+            usage=reply.usage,
+            reply=known,
+        )
+
+    def _begin(self) -> None:
+        if self._begun or self._judged is not None or self.chunk_count:
+            raise _used()
+        self._begun = True
+
+    def _take(self, deltas: list[Delta]) -> ResponseChunk:
+        chunk = ResponseChunk("", has_tool_call=False)
+        for delta in deltas:
+            if type(delta) is TextDelta:
+                if delta.text:
+                    chunk.text += delta.text
+                    self.text_buffer.append(delta.text)
+                    self.status.text(delta.text)
+            elif isinstance(delta, Finished):
+                chunk.metadata["finish_reason"] = delta.reason.value
+            elif isinstance(delta, ReasoningDelta):
+                if delta.text:
+                    before = chunk.metadata.get("reasoning", "")
+                    chunk.metadata["reasoning"] = f"{before}{delta.text}"
+            elif (name := self._tools.take(delta)) is not None:
+                self._tool(name, chunk)
+        return chunk
+
+    def _tool(self, name: str, chunk: ResponseChunk) -> None:
+        chunk.has_tool_call = self.tool_activity = True
+        chunk.tool_name = self.last_tool_name = name
+        self.status.tool(name)
+
+    def _text(self) -> str:
+        return "".join(self.text_buffer)
+
+    def _judge(self) -> Assembled:
+        if self._judged is None:
+            self._take(self._fold.close())
+            self._judged = self._fold.finish()
+        return self._judged
+
+    def _is_emptiness(self, error: HoldfastError) -> bool:
+        """Whether an error only says that there is no text, which a call of a tool makes good."""
+        if isinstance(error, EmptyResponseError):
+            return True
+        nothing = not (self.text_buffer or self.tool_activity)
+        return isinstance(error, UnterminatedError) and nothing
+
+    def _tools_text(self) -> str:
+        name = self.last_tool_name or ""
+        if failure := self._tools.failure(name):
+            raise ToolFailedError(name, failure)
+        if self._whole:
+            return TASK_COMPLETED
+        return executed(name) if self._tools.succeeded(name) else ANALYSIS_COMPLETE
+
+    def _empty(self, error: HoldfastError | None) -> EmptyResponseError:
+        known = error if isinstance(error, EmptyResponseError) else None
+        if self._whole:
+            return known or NoTextError("no text in response")
+        reason = f"no text or tool activity after {self.chunk_count} chunks"
+        if known is None:
+            return NoTextError(reason)
+        return type(known)(reason, info=known.info, partial=known.partial)
+
+
+def _used() -> ConfigurationError:
+    return ConfigurationError(
+        "response_handler",
+        "has handled a response already",
+        fix="Make a new ResponseHandler for each response",
+    )
+
+
+def _read_whole(response: object, fold: ObjectFold) -> list[Delta]:
+    """The deltas of a whole response that can be used."""
+    if not response:
+        raise UnexpectedTypeError("response object", "None")
+    deltas = fold.whole(response)
+    if not fold.wire:
+        raise MissingAttributeError("candidates attribute", type(response).__name__)
+    judged = fold.finish()
+    error, reply = judged.error, judged.reply
+    if error is None or isinstance(error, NoTextError | NoToolActivityError):
+        return deltas
+    if isinstance(error, ResponseValidationError) or not (reply.text.strip() or reply.calls):
+        raise error
+    return deltas

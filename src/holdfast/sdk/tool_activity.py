@@ -1,0 +1,151 @@
+"""Which tools a reply used, and whether anybody saw what they gave.
+
+A call is a wish of the model. Only a result in the reply itself (of a tool that the provider or the
+SDK ran) shows that something was done. This module must never take a call for its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.core.deltas import Delta, PartSeen, ToolCallDelta
+from holdfast.core.messages import Opaque
+from holdfast.core.redaction import redact
+from holdfast.sdk.plain import Object
+
+UNNAMED = "unknown"
+_LONGEST_ERROR = 500
+
+# Items that the provider itself runs; the others of their kind wait for the client to run them.
+_RUN_BY_PROVIDER = frozenset(
+    {
+        "code_interpreter_call",
+        "file_search_call",
+        "image_generation_call",
+        "mcp_call",
+        "web_search_call",
+    }
+)
+
+
+class ToolActivity:
+    """Takes the deltas of one reply and remembers its tools.
+
+    Attributes:
+        names: the tools that were called, in order, each call once.
+
+    >>> activity = ToolActivity()
+    >>> activity.take(ToolCallDelta(0, "c1", "search"))
+    'search'
+    >>> activity.names, activity.succeeded("search")
+    (['search'], False)
+    """
+
+    __slots__ = ("_by_id", "_by_index", "_results", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._by_index: dict[int, str] = {}
+        self._by_id: dict[str, str] = {}
+        # Name -> what the last result said was wrong; "" for a good one.
+        self._results: dict[str, str] = {}
+
+    def take(self, delta: Delta) -> str | None:
+        """The name of the tool that this delta is about, when it is a call; None when it is none."""
+        if isinstance(delta, ToolCallDelta):
+            return self._call_delta(delta)
+        if isinstance(delta, PartSeen) and isinstance(delta.part, Opaque):
+            return self._block(delta.part.data)
+        return None
+
+    def succeeded(self, name: str) -> bool:
+        """Whether a result of this tool was seen, and it was no error."""
+        return self._results.get(name) == ""
+
+    def failure(self, name: str) -> str:
+        """What the result of this tool says was wrong, redacted; "" when nothing is known to be."""
+        return self._results.get(name, "")
+
+    def _call_delta(self, delta: ToolCallDelta) -> str:
+        known = self._by_index.get(delta.index)
+        if known is None or (known == UNNAMED and delta.name):
+            if known is not None:
+                self.names.remove(known)
+            known = self._by_index[delta.index] = self._called(delta.name, delta.id)
+        return known
+
+    def _called(self, name: str, call_id: str) -> str:
+        name = name or UNNAMED
+        if call_id and self._by_id.get(call_id) == name:
+            return name
+        self.names.append(name)
+        if call_id:
+            self._by_id[call_id] = name
+        return name
+
+    def _block(self, data: Mapping[str, object]) -> str | None:
+        kind = _text(data.get("type"))
+        if not kind:
+            return self._gemini(data)
+        if kind in ("server_tool_use", "mcp_tool_use"):
+            return self._called(_text(data.get("name")), _text(data.get("id")))
+        if kind.endswith("_tool_result"):
+            named = self._by_id.get(
+                _text(data.get("tool_use_id")), kind.removesuffix("_tool_result")
+            )
+            self._ended(named, _anthropic_error(data))
+        elif kind.endswith("_call"):
+            name = self._called(_text(data.get("name")) or kind.removesuffix("_call"), "")
+            if kind in _RUN_BY_PROVIDER and data.get("status") in ("completed", "failed", None):
+                self._ended(name, _item_error(data))
+            return name
+        return None
+
+    def _gemini(self, data: Mapping[str, object]) -> str | None:
+        call = data.get("functionCall")
+        if isinstance(call, dict):
+            return self._called(_text(call.get("name")), _text(call.get("id")))
+        if "executableCode" in data:
+            return self._called("code_execution", "")
+        result = data.get("functionResponse")
+        if isinstance(result, dict):
+            said = result.get("response")
+            failed = said.get("error") if isinstance(said, dict) else None
+            self._ended(_text(result.get("name")) or UNNAMED, _error_text(failed))
+        result = data.get("codeExecutionResult")
+        if isinstance(result, dict):
+            outcome = _text(result.get("outcome"))
+            self._ended("code_execution", "" if outcome in _GOOD else _error_text(outcome))
+        return None
+
+    def _ended(self, name: str, error: str) -> None:
+        self._results[name] = error
+
+
+_GOOD = ("OUTCOME_OK", "")
+
+
+def _anthropic_error(data: Mapping[str, object]) -> str:
+    content = data.get("content")
+    if isinstance(content, dict) and _text(content.get("type")).endswith("_error"):
+        return _error_text(content.get("error_code") or "error")
+    return _error_text(content) if data.get("is_error") is True else ""
+
+
+def _item_error(data: Mapping[str, object]) -> str:
+    if error := data.get("error"):
+        return _error_text(error)
+    return "failed" if data.get("status") == "failed" else ""
+
+
+def _error_text(error: object) -> str:
+    """Words for an error of any shape; "" only for none."""
+    if not error:
+        return ""
+    fields: Object = error if isinstance(error, dict) else {}
+    said = fields.get("message") or error
+    return redact(said if isinstance(said, str) else str(said))[:_LONGEST_ERROR]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

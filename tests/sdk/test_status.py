@@ -1,0 +1,54 @@
+import logging
+import time
+
+import pytest
+
+from holdfast.sdk.status import StatusLine
+
+
+def test_the_preview_is_the_first_fifty_characters_of_all_text() -> None:
+    said: list[str] = []
+    line = StatusLine(said.append)
+    line.text("a" * 30 + "\n")
+    line.text("b" * 19)
+    line.text("c")
+    line.text("d" * 1000)
+    start = "a" * 30 + " " + "b" * 19
+    assert said == ["💭 " + "a" * 30 + " ", f"💭 {start}", f"💭 {start}..."]
+
+
+def test_nothing_is_said_twice_in_a_row_but_again_after_something_else() -> None:
+    said: list[str] = []
+    line = StatusLine(said.append)
+    for _ in range(2):
+        line.text("x" * 60)
+        line.text("y")
+        line.tool("search")
+        line.tool("search")
+    assert len(said) == 4
+
+
+def test_a_callback_that_raises_is_told_to_the_log_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(_: str) -> None:
+        raise ValueError("api_key=sk-1234567890abcdef")
+
+    with caplog.at_level(logging.WARNING, "holdfast.sdk.status"):
+        StatusLine(broken).text("Hi")
+    assert "ValueError" in caplog.text
+    assert "sk-1234567890" not in caplog.text
+
+
+def test_the_preview_costs_the_same_for_the_last_chunk_as_for_the_first() -> None:
+    def cost(chunks: int) -> float:
+        line = StatusLine(lambda _: None)
+        start = time.process_time()
+        for _ in range(chunks):
+            line.text("some words ")
+        return time.process_time() - start
+
+    cost(1_000)
+    small, large = min(cost(5_000) for _ in range(3)), min(cost(50_000) for _ in range(3))
+    # Linear work is 10 times as much; joining the whole at each chunk would be 100 times.
+    assert large < small * 30

@@ -1,0 +1,116 @@
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.core.errors import EmptyResponseError, UnexpectedTypeError
+from holdfast.sdk.streams import aopened, opened
+
+
+class Stream:
+    def __init__(self, chunks: list[Any]) -> None:
+        self.chunks = chunks
+        self.closed = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.chunks)
+
+    def close(self) -> None:
+        self.closed += 1
+        raise OSError("already gone")
+
+
+class Manager:
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.left = False
+
+    def __enter__(self) -> Stream:
+        return self.stream
+
+    def __exit__(self, *_: object) -> None:
+        self.left = True
+
+
+class AsyncManager:
+    def __init__(self) -> None:
+        self.left = False
+
+    async def __aenter__(self) -> AsyncIterator[int]:
+        return numbers()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.left = True
+
+
+async def numbers() -> AsyncIterator[int]:
+    yield 1
+    yield 2
+
+
+def test_a_stream_is_closed_whether_it_was_read_to_its_end_or_not() -> None:
+    stream = Stream([1, 2])
+    with opened(stream) as chunks:
+        assert list(chunks) == [1, 2]
+    with pytest.raises(ZeroDivisionError), opened(stream):
+        raise ZeroDivisionError
+    assert stream.closed == 2
+
+
+def test_a_manager_is_entered_and_left() -> None:
+    manager = Manager(Stream([1]))
+    with opened(manager) as chunks:
+        assert list(chunks) == [1]
+    assert manager.left
+    assert manager.stream.closed == 1
+
+
+def test_no_stream_and_what_is_none() -> None:
+    with pytest.raises(EmptyResponseError, match="no response stream received"), opened(None):
+        pass
+    for wrong in (7, "text", b"bytes"):
+        with pytest.raises(UnexpectedTypeError, match="stream of chunks"), opened(wrong):
+            pass
+
+
+def test_an_asynchronous_stream_is_refused_where_it_cannot_be_followed() -> None:
+    with pytest.raises(UnexpectedTypeError, match="async_generator"), opened(numbers()):
+        pass
+
+    async def call() -> AsyncIterator[int]:
+        return numbers()
+
+    with pytest.raises(UnexpectedTypeError, match="coroutine"), opened(call()):
+        pass
+
+
+def test_a_whole_response_is_a_stream_of_one() -> None:
+    with opened({"choices": []}) as chunks:
+        assert list(chunks) == [{"choices": []}]
+
+
+async def test_asynchronous_streams_are_awaited_entered_and_closed() -> None:
+    async def call() -> AsyncIterator[int]:
+        return numbers()
+
+    async with aopened(call()) as chunks:
+        assert [chunk async for chunk in chunks] == [1, 2]
+    manager = AsyncManager()
+    async with aopened(manager) as chunks:
+        assert [chunk async for chunk in chunks] == [1, 2]
+    assert manager.left
+    stream = numbers()
+    async with aopened(stream) as chunks:
+        assert await anext(aiter(chunks)) == 1
+    assert [chunk async for chunk in stream] == []
+
+
+async def test_a_blocking_stream_is_refused_where_it_would_stop_every_other_task() -> None:
+    with pytest.raises(UnexpectedTypeError, match="async stream of chunks"):
+        async with aopened(Stream([1])):
+            pass
+    with pytest.raises(EmptyResponseError):
+        async with aopened(None):
+            pass
+    async with aopened({"choices": []}) as chunks:
+        assert [chunk async for chunk in chunks] == [{"choices": []}]
