@@ -454,3 +454,9 @@ def test_the_container_is_named_while_code_waits_for_a_result() -> None:
     assert "container" not in body(ask(messages=[*waiting, assistant("Rain"), user("Ok")]))
     own = ModelSettings(extra={"container": "mine"})
     assert body(ask(messages=waiting, settings=own))["container"] == "mine"
+
+
+def test_a_history_of_nothing_that_can_be_sent_is_refused() -> None:
+    for messages in ([], [assistant(Reasoning("theirs", "s", "gemini"))]):
+        on = ModelSettings(cache=True)
+        assert refused(ask(messages=messages, settings=on)).argument == "messages"

@@ -62,12 +62,10 @@ def encode_request(request: ModelRequest, heads: Heads) -> Encoded:
     """
     system = leading_system(request.messages)
     head = heads.get(request, system, lambda: _head(request, system))
-    history = _history(request, len(system))
-    named = b""
     container = waiting_container(request.messages)
     if container and "container" not in (request.settings.extra or {}):
-        named = b',"container":' + to_json("messages", container)
-    body = b"".join((head, named, b',"messages":[', history, b"]}"))
+        head += b',"container":' + to_json("messages", container)
+    body = _with_history(head + b',"messages":[', request, len(system))
     betas = (request.settings.extra or {}).get("betas")
     asked = betas if isinstance(betas, list | tuple) else ()
     beta = (("anthropic-beta", ",".join(map(str, asked))),) if asked else ()
@@ -86,20 +84,20 @@ def version_of(model: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2] or 0)) if match else None
 
 
-def _history(request: ModelRequest, leading: int) -> bytes:
+def _with_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
     messages: Sequence[Message] = request.messages
-    if leading == len(messages):
-        raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
     known = already_encoded(messages, WIRE)
     plain = check_new(messages, known)
     if leading or not plain or any(map(leaves_nothing, messages[known:])):
         named = with_safe_ids(messages)[leading:]
         messages = [message for message in named if not leaves_nothing(message)]
-    encoded = encode_history(messages, WIRE, encode_message)
+    if not messages:
+        raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
     if not request.settings.cache:
-        return encoded
+        return encode_history(messages, WIRE, encode_message, head, b"]}")
+    encoded = encode_history(messages, WIRE, encode_message, head)
     last = messages[-1]
-    return encoded[: len(encoded) - len(encode_message(last))] + encode_marked(last)
+    return encoded[: len(encoded) - len(encode_message(last))] + encode_marked(last) + b"]}"
 
 
 def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:

@@ -48,14 +48,11 @@ def encode_request(request: ModelRequest, heads: Heads, quirks: Quirks) -> Encod
         ConfigurationError: this wire cannot express a field, or the history is not whole.
     """
     head = heads.get(request, (), lambda: _head(request))
-    history = _history(request, quirks)
-    return Encoded("/responses", b"".join((head, b',"input":[', history, b"]}")), _HEADERS)
+    return Encoded("/responses", _with_history(head + b',"input":[', request, quirks), _HEADERS)
 
 
-def _history(request: ModelRequest, quirks: Quirks) -> bytes:
+def _with_history(head: bytes, request: ModelRequest, quirks: Quirks) -> bytes:
     messages: Sequence[Message] = request.messages
-    if not messages:
-        raise ConfigurationError("messages", "is empty", fix="add a user message to the history")
     extra = request.settings.extra or {}
     stored = bool(extra.get("store"))
     held = not _HELD.isdisjoint(extra)
@@ -63,15 +60,16 @@ def _history(request: ModelRequest, quirks: Quirks) -> bytes:
     known = already_encoded(messages, key)
     # A history that the server holds a part of cannot be judged here.
     plain = held or check_new(messages, known, _takes_id)
-    if plain and not any(_is_special(message, stored=stored) for message in messages[known:]):
-        encode = message_encoder(quirks.system_role, stored=stored)
-        return encode_history(messages, key, encode)
-    if not plain:
-        messages = with_safe_ids(messages, _takes_id)
-    messages = [message for message in messages if not leaves_nothing(message, stored=stored)]
-    custom = frozenset(call.id for message in messages for call in message.calls if is_custom(call))
+    custom: frozenset[str] = frozenset()
+    if not plain or any(_is_special(message, stored=stored) for message in messages[known:]):
+        named = messages if plain else with_safe_ids(messages, _takes_id)
+        messages = [message for message in named if not leaves_nothing(message, stored=stored)]
+        calls = (call for message in messages for call in message.calls)
+        custom = frozenset(call.id for call in calls if is_custom(call))
+    if not messages:
+        raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
     encode = message_encoder(quirks.system_role, stored=stored, custom=custom)
-    return encode_history(messages, key, encode)
+    return encode_history(messages, key, encode, head, b"]}")
 
 
 def _takes_id(call: ToolCall) -> bool:

@@ -1,0 +1,175 @@
+"""No bytes crash the decoder, none make it slow, and a cut is never taken for the end."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.codecs.anthropic.bodies import (
+    ended,
+    event,
+    grown,
+    opened,
+    read,
+    started,
+    stopped,
+    text,
+)
+
+from holdfast.codecs.anthropic.codec import AnthropicCodec
+from holdfast.codecs.anthropic.history import encode_message
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import ReplyKind
+
+KINDS = [
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "ping",
+    "error",
+    "",
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+WORDS = st.sampled_from(
+    ["text", "thinking", "tool_use", "text_delta", "input_json_delta", "compaction", "fallback"]
+)
+OBJECT = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": WORDS | VALUES,
+        "text": VALUES,
+        "thinking": VALUES,
+        "signature": VALUES,
+        "partial_json": VALUES,
+        "citation": VALUES,
+        "citations": VALUES,
+        "input": VALUES,
+        "id": VALUES,
+        "name": VALUES,
+        "to": VALUES,
+        "stop_reason": st.sampled_from(["end_turn", "tool_use"]) | VALUES,
+        "stop_details": VALUES,
+        "content": VALUES,
+        "usage": VALUES,
+        "container": VALUES,
+    },
+)
+EVENT = st.fixed_dictionaries(
+    {"type": st.sampled_from(KINDS)},
+    optional={
+        "index": st.integers(0, 3) | VALUES,
+        "delta": OBJECT | VALUES,
+        "content_block": OBJECT | VALUES,
+        "message": OBJECT | VALUES,
+        "usage": VALUES,
+        "error": VALUES,
+    },
+)
+THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def survive(body: bytes) -> None:
+    assembled = read(body)
+    assert (assembled.error is None) == (
+        assembled.reply.kind in (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
+    ) or assembled.reply.calls
+    try:
+        json.loads(encode_message(assembled.reply.message))
+    except ConfigurationError:
+        assert not assembled.reply.text.strip()
+
+
+@given(st.binary(max_size=300))
+@THOROUGH
+def test_any_bytes(data: bytes) -> None:
+    read(data)
+    read(b"data: " + data + b"\n\n")
+
+
+@given(st.lists(EVENT, max_size=8))
+@THOROUGH
+def test_any_events(made: list[dict[str, Any]]) -> None:
+    stream = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in made)
+    survive(stream)
+    survive(started() + stream + ended("end_turn"))
+
+
+@given(OBJECT)
+@THOROUGH
+def test_any_whole_body(made: dict[str, Any]) -> None:
+    survive(json.dumps(made).encode())
+    survive(json.dumps({**made, "type": "message", "content": [made, made]}).encode())
+
+
+GOOD = started() + text(0, "Hel", "lo") + opened(1, type="tool_use", id="a", name="b", input={})
+GOOD += grown(1, "input_json_delta", partial_json='{"a":1}') + stopped(1) + ended("tool_use")
+
+
+@given(st.integers(0, len(GOOD) - 1), st.binary(min_size=1, max_size=4))
+@THOROUGH
+def test_damaged_streams(at: int, damage: bytes) -> None:
+    read(GOOD[:at] + damage + GOOD[at + len(damage) :])
+    read(GOOD[:at] + damage)
+
+
+def test_deep_nesting_is_no_crash() -> None:
+    deep = b"[" * 200_000
+    for body in (deep, b"data: " + deep + b"\n\n", b'{"content":' + deep + b"]" * 200_000 + b"}"):
+        assert read(body).error is not None
+    nested = '{"a":' * 5_000 + "1" + "}" * 5_000
+    body = started() + opened(0, type="x") + grown(0, "input_json_delta", partial_json=nested)
+    read(body + stopped(0) + ended("end_turn"))
+
+
+def many(make: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    return lambda count: started() + b"".join(map(make, range(count)))
+
+
+SHAPES: dict[str, Callable[[int], bytes]] = {
+    "text": many(lambda _: grown(0, "text_delta", text="x")),
+    "unknown deltas": many(lambda _: grown(0, "new", words="x", more=[1])),
+    "pieces of an unknown block": lambda n: (
+        started()
+        + opened(0, type="new", words="", list=[])
+        + b"".join(grown(0, "new_delta", words="x", list=[1]) for _ in range(n))
+    ),
+    "citations": lambda n: (
+        started()
+        + opened(0, type="text", text="")
+        + grown(0, "text_delta", text="a")
+        + b"".join(grown(0, "citations_delta", citation={"a": 1}) for _ in range(n))
+    ),
+    "blocks": many(lambda i: opened(i, type="text", text="x")),
+    "blocks of one number": many(lambda _: opened(0, type="new")),
+    "starts": many(lambda _: started()),
+    "kinds": many(lambda i: event(f"kind {i}")),
+    "usage": many(lambda i: event("message_delta", delta={}, usage={str(i): i})),
+    "ends": many(lambda _: event("message_delta", delta={"stop_reason": "end_turn"})),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_shape_takes_linear_time(shape: str) -> None:
+    def seconds(count: int) -> float:
+        body = SHAPES[shape](count)
+        decoder = AnthropicCodec().decoder("")
+        begun = time.process_time()
+        for at in range(0, len(body), 4096):
+            decoder.feed(body[at : at + 4096])
+        decoder.close()
+        return time.process_time() - begun
+
+    short = min(seconds(1_000) for _ in range(3))
+    assert min(seconds(8_000) for _ in range(2)) < max(short, 0.002) * 8 * 3
