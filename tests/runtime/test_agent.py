@@ -412,7 +412,7 @@ async def test_another_model_answers_when_the_first_cannot_and_the_result_says_s
 
 
 def test_describe_shows_the_strategies_in_their_order() -> None:
-    shown = Agent(ScriptedModel(), fallback=[ScriptedModel()]).describe()
+    shown = Agent(ScriptedModel(), fallback=[ScriptedModel(name="two:b")]).describe()
     names = ["format:", "fallback:", "retry:", "breaker:", "limiter:", "call, parse"]
     places = [shown.index(name) for name in names]
     assert places == sorted(places)
