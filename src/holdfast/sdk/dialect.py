@@ -12,8 +12,12 @@ from holdfast.codecs.gemini.vocabulary import WIRE as GEMINI
 from holdfast.codecs.openai_chat.vocabulary import WIRE as CHAT
 from holdfast.codecs.openai_responses.vocabulary import WIRE as RESPONSES
 
-_GEMINI = ("candidates", "promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")
-_RESPONSES = ("output", "output_text")
+_GEMINI = frozenset(
+    {"candidates", "promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata"}
+)
+_CHAT = frozenset({"choices"})
+_RESPONSES = frozenset({"output", "output_text"})
+_ANTHROPIC = frozenset({"stop_reason"})
 _MESSAGE_EVENTS = frozenset(
     {
         "message_start",
@@ -40,7 +44,7 @@ def dialect_of(chunk: Mapping[str, object], fields: Mapping[str, object]) -> str
     """
     if _has(chunk, fields, _GEMINI):
         return GEMINI
-    if _has(chunk, fields, ("choices",)):
+    if _has(chunk, fields, _CHAT):
         return CHAT
     kind = chunk.get("type")
     if isinstance(kind, str):
@@ -50,7 +54,7 @@ def dialect_of(chunk: Mapping[str, object], fields: Mapping[str, object]) -> str
             return ANTHROPIC
     if chunk.get("object") == "response" or _has(chunk, fields, _RESPONSES):
         return RESPONSES
-    if kind == "message" or _has(chunk, fields, ("stop_reason",)):
+    if kind == "message" or _has(chunk, fields, _ANTHROPIC):
         return ANTHROPIC
     if isinstance(chunk.get("content"), list):
         return ANTHROPIC
@@ -65,5 +69,5 @@ def is_whole(chunk: Mapping[str, object], wire: str) -> bool:
     return wire == ANTHROPIC and (chunk.get("type") == "message" or "content" in chunk)
 
 
-def _has(chunk: Mapping[str, object], fields: Mapping[str, object], names: tuple[str, ...]) -> bool:
-    return any(name in chunk or name in fields for name in names)
+def _has(chunk: Mapping[str, object], fields: Mapping[str, object], names: frozenset[str]) -> bool:
+    return not (names.isdisjoint(chunk) and names.isdisjoint(fields))

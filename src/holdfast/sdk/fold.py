@@ -37,7 +37,7 @@ class ObjectFold:
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         self._quirks = quirks or Quirks()
-        self._assembler = Assembler(self._quirks)
+        self._assembler: Assembler | None = None
         self._reader: Wire | None = None
         self._bare = True
         self._closed = False
@@ -67,7 +67,7 @@ class ObjectFold:
 
     def finish(self) -> Assembled:
         """The reply as far as it came, judged."""
-        return self._assembler.finish()
+        return (self._assembler or Assembler(self._quirks)).finish()
 
     def _take(self, thing: object, *, whole: bool) -> list[Delta]:
         out: list[Delta] = []
@@ -101,8 +101,9 @@ class ObjectFold:
         return self._reader
 
     def _feed(self, deltas: list[Delta]) -> None:
-        for delta in deltas:
-            self._assembler.feed(delta)
+        if self._assembler is not None:
+            for delta in deltas:
+                self._assembler.feed(delta)
 
     def _called_by_sdk(self, found: Object) -> list[Delta]:
         """Calls and results of tools that the SDK ran by itself, told beside the reply.

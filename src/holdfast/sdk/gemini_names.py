@@ -23,18 +23,22 @@ def in_wire_names(chunk: Mapping[str, object]) -> Object:
     {'functionCall': {'args': {'city_name': None}}}
     """
     return {
-        _camel(name): value if name in _WRITTEN_BY_OTHERS else _renamed(value)
+        _camel(name): value if type(value) is str or name in _WRITTEN_BY_OTHERS else _renamed(value)
         for name, value in chunk.items()
         if value is not None
     }
 
 
 def _renamed(value: object) -> object:
-    if isinstance(value, dict):
-        return in_wire_names(value)
-    if isinstance(value, list):
-        return [_renamed(inner) for inner in value]
-    return value if type(value) is str else _again(value)
+    kind = type(value)
+    if kind is dict:
+        return in_wire_names(value)  # type: ignore[arg-type]  # is a dictionary
+    if kind is list:
+        return [_renamed(inner) for inner in value]  # type: ignore[attr-defined]  # is a list
+    return value if kind in _AS_THEY_ARE else _again(value)
+
+
+_AS_THEY_ARE = frozenset({str, int, float, bool})
 
 
 def _again(value: object) -> object:

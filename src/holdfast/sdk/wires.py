@@ -128,6 +128,8 @@ def _typed(thing: Object) -> Object:
     output = thing.get("output")
     if not isinstance(output, list):
         return thing
+    if not any(isinstance(item, dict) and "type" not in item for item in output):
+        return thing
     items = [
         {"type": "message", **item}
         if isinstance(item, dict) and "type" not in item and "content" in item
