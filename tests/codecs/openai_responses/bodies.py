@@ -116,6 +116,8 @@ def _pieces(at: int, item: Json) -> Iterator[bytes]:
             yield grown("reasoning_summary_text", at, piece, summary_index=index)
     for index, part in enumerate(item.get("content") or []):
         kind = part["type"]
+        if kind not in _NAMES:
+            continue
         told = part["refusal" if kind == "refusal" else "text"]
         for piece in halves(told):
             yield grown(_NAMES[kind], at, piece, content_index=index)

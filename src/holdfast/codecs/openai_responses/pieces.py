@@ -222,6 +222,8 @@ class Pieces:
         elif status in _UNFINISHED:
             out.append(ErrorSeen(_unfinished(status)))
         self.ended = True
+        # One body holds one response: a piece that follows must find no text to join.
+        self.running.clear()
 
     def _match(self, output: list[object], out: list[Delta]) -> None:
         """Finish each item by its last saying; one that never came before is taken whole."""
