@@ -1,5 +1,6 @@
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ ROLL = st.floats(0, 1, exclude_max=True)
 def test_seed_000_is_exponential_with_ten_percent() -> None:
     low = [exponential(n, base=1, multiplier=2, cap=30, dice=lambda: 0.0) for n in range(6)]
     assert low == [0.9, 1.8, 3.6, 7.2, 14.4, 27.0]
+    high = exponential(1, base=1, multiplier=2, cap=30, dice=lambda: 1.0)
+    assert high == pytest.approx(2.2)
 
 
 def test_seed_003_is_one_two_four() -> None:

@@ -91,6 +91,16 @@ class TestRatio:
     def test_failures_that_are_spread_wider_than_the_window_never_add_up(self) -> None:
         assert isinstance(after(self.OPTIONS, "x" * 50, every=4.0), Closed)
 
+    def test_failures_that_are_spread_within_the_window_add_up(self) -> None:
+        assert isinstance(after(self.OPTIONS, "x" * 10, every=2.9), Open)
+
+    @pytest.mark.parametrize(("now", "opens"), [(29.9, True), (30.0, False)])
+    def test_the_window_is_as_long_as_it_says(self, now: float, opens: bool) -> None:
+        options = BreakerOptions(minimum_throughput=2, window=30.0)
+        state = record(options, Closed(), Ticket(0), "unwell", now=0.0)
+        state = record(options, state, Ticket(0), "unwell", now=now)
+        assert isinstance(state, Open) is opens
+
     def test_flaw_d12_what_is_not_the_endpoints_fault_is_not_counted(self) -> None:
         assert after(self.OPTIONS, "-" * 50) == Closed()
 
@@ -122,7 +132,7 @@ class TestHalfOpen:
 
     def test_a_probe_that_never_comes_back_does_not_keep_it_half_open_for_ever(self) -> None:
         state: State = HalfOpen(2, since=0.0, out=2)
-        assert isinstance(admit(self.OPTIONS, state, 10.0)[1], Held)
+        assert admit(self.OPTIONS, state, 10.0)[1] == Held(1.0)
         state, answer = admit(self.OPTIONS, state, 10.1)
         assert answer == Ticket(3)
         assert record(self.OPTIONS, state, Ticket(2), "unwell", now=11.0) is state
@@ -189,6 +199,21 @@ def test_every_category_is_judged_above() -> None:
     assert judge(held(1.0)) == "ignored"
     marked = test_what_each_category_says_about_the_endpoint.pytestmark[0]  # type: ignore[attr-defined]
     assert {category for category, _ in marked.args[1]} == set(ErrorCategory)
+
+
+def test_the_defaults() -> None:
+    assert BreakerOptions() == BreakerOptions(
+        mode="ratio",
+        failure_ratio=0.5,
+        window=30.0,
+        minimum_throughput=10,
+        failures=5,
+        open_seconds=30.0,
+        max_open_seconds=600.0,
+        probes=1,
+        successes=1,
+    )
+    assert (SEED_003.mode, SEED_003.failures, SEED_003.open_seconds) == ("consecutive", 5, 60.0)
 
 
 @pytest.mark.parametrize(

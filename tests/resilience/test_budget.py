@@ -26,6 +26,12 @@ def test_time_fills_the_reserve_and_no_more() -> None:
     assert [budget.withdraw(1000.0) for _ in range(3)] == [True, True, False]
 
 
+def test_the_defaults() -> None:
+    assert BudgetOptions() == BudgetOptions(
+        ratio=0.2, reserve=10.0, reserve_per_second=0.5, most=100.0
+    )
+
+
 def test_a_clock_that_jumps_back_adds_nothing() -> None:
     options = BudgetOptions()
     assert filled(options, Bucket(0.0, 100.0), 5.0) == Bucket(0.0, 5.0)

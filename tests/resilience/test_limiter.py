@@ -44,6 +44,13 @@ class TestAdaptive:
         state = State(limit=10.0, running=1)
         assert limiter.succeeded(self.OPTIONS, state) is state
 
+    def test_a_limit_that_is_half_in_use_grows(self) -> None:
+        assert limiter.succeeded(self.OPTIONS, State(limit=10.0, running=5)).limit == 10.1
+        assert limiter.succeeded(self.OPTIONS, State(limit=10.0, running=4)).limit == 10.0
+
+    def test_it_never_grows_above_its_highest(self) -> None:
+        assert limiter.succeeded(self.OPTIONS, State(limit=99.999, running=99)).limit == 100.0
+
     def test_it_can_be_switched_off(self) -> None:
         options = LimiterOptions(adaptive=False)
         assert limiter.refused(options, State(limit=9.0, running=9), 0.0).limit == 9.0
@@ -79,6 +86,23 @@ class TestPace:
         # 100 at first, 150 used, 150 expected of this call: a debt of 200 at 10 a second.
         assert taken == Reservation(20.0, 150.0)
 
+    def test_what_calls_cost_is_learnt_from_the_first_and_then_slowly(self) -> None:
+        options = LimiterOptions(tokens_per_minute=600)
+        state = limiter.initial(options)
+        means = []
+        for tokens in (100, 200, 0):
+            state, taken = limiter.reserved(options, state, 0.0)
+            state = limiter.settled(options, state, taken, tokens)
+            means.append(state.mean)
+        assert means == [100.0, 120.0, 120.0]
+
+    def test_who_does_not_go_gives_the_tokens_back_too(self) -> None:
+        options = LimiterOptions(tokens_per_minute=600)
+        state = State(limit=9.0, tokens=50.0, mean=40.0, at=0.0)
+        after, taken = limiter.reserved(options, state, 0.0)
+        assert after.tokens == 10.0
+        assert limiter.refunded(options, after, taken) == state
+
     def test_a_call_that_failed_costs_no_tokens(self) -> None:
         options = LimiterOptions(tokens_per_minute=600)
         state = State(limit=9.0, tokens=50.0, mean=40.0, at=0.0)
@@ -97,6 +121,22 @@ class TestPace:
         state = State(limit=9.0, requests=0.0, at=1e6, paused_until=1e6 + 5)
         _, taken = limiter.reserved(options, state, 0.0)
         assert taken.wait == 60.0
+
+
+def test_the_defaults() -> None:
+    assert LimiterOptions() == LimiterOptions(
+        concurrency=1000,
+        adaptive=True,
+        at_least=1,
+        decrease=0.5,
+        requests_per_minute=None,
+        tokens_per_minute=None,
+        burst_seconds=10.0,
+        queue=10_000,
+        max_wait=60.0,
+        max_pause=120.0,
+    )
+    assert LimiterOptions(queue=0).queue == 0
 
 
 @pytest.mark.parametrize(
