@@ -179,7 +179,6 @@ def ask_models(
     handling: ErrorHandling,
     resilience: Resilience,
     *,
-    scope: str = "",
     shared: Shared = PROCESS,
 ) -> tuple[Pipeline, Act[ModelRequest, Reply]]:
     """The act that asks the first model, and the others when it cannot answer.
@@ -188,7 +187,6 @@ def ask_models(
         candidates: the models, the preferred one first.
         handling: the settings of retry.
         resilience: the other settings.
-        scope: names the accounts that cached answers belong to; made of the candidates when empty.
         shared: where states are found.
 
     Returns:
@@ -210,7 +208,7 @@ def ask_models(
     first, *others = zip(candidates, pipelines, strict=True)
     targets = tuple(Target(one.name, inner.around(one.act), one.model) for one, inner in others)
     fallback = Fallback(first[0].name, targets) if targets else None
-    scope = scope or scope_of(*(word for one in candidates for word in (one.endpoint, one.account)))
+    scope = scope_of(*(word for one in candidates for word in (one.endpoint, one.account)))
     outer = outer_pipeline(scope, resilience, fallback=fallback)
     whole = Pipeline((*outer.strategies, *first[1].strategies))
     return whole, whole.around(first[0].act)
