@@ -97,7 +97,7 @@ class Pieces:
         output = response.get("output")
         if response.get("error") and not output:
             self._fail(response, out)
-        elif isinstance(output, list) or response.get("status") in _UNFINISHED:
+        elif isinstance(output, list) or text_of(response.get("status")) in _UNFINISHED:
             self._start(response, out)
             self._finish(response, "", out)
         elif "output" in response:
