@@ -6,6 +6,8 @@ module must never repair arguments, and must do no work for a delta that grows w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -165,28 +167,22 @@ class Assembler:
         self._parts.append(part)
 
     def _take(self, delta: Delta) -> None:
-        match delta:
-            case TextDelta():
-                self._take_text(delta)
-            case ToolCallDelta():
-                self._take_call(delta)
-            case ReasoningDelta():
-                self._take_reasoning(delta)
-            case RefusalDelta(text):
-                self._take_refusal(text)
-            case PartSeen(part, index):
-                self._take_part(part, index)
-            case ReplyStarted(reply_id, model):
-                start = self._start
-                # Another model may take over in the middle of a reply.
-                self._start = ReplyStarted(start.id or reply_id, model or start.model)
-            case UsageSeen(usage):
-                self._usage = usage
-            case _:
-                self._evidence.take(delta)
+        take = _TAKES.get(type(delta))
+        if take is None:
+            self._evidence.take(delta)
+        else:
+            take(self, delta)
 
-    def _take_part(self, part: Part, index: int) -> None:
-        known = self._texts.get(index)
+    def _take_start(self, delta: ReplyStarted) -> None:
+        # Another model may take over in the middle of a reply.
+        start = self._start
+        self._start = ReplyStarted(start.id or delta.id, delta.model or start.model)
+
+    def _take_usage(self, delta: UsageSeen) -> None:
+        self._usage = delta.usage
+
+    def _take_part(self, delta: PartSeen) -> None:
+        part, known = delta.part, self._texts.get(delta.index)
         if isinstance(part, Text) and not part.text and known is not None:
             # What belongs to a text that was shown as it came, whatever came since.
             known.extra = part.extra
@@ -236,7 +232,8 @@ class Assembler:
         if delta.extra:
             call.extra = {**(call.extra or {}), **delta.extra}
 
-    def _take_refusal(self, text: str) -> None:
+    def _take_refusal(self, delta: RefusalDelta) -> None:
+        text = delta.text
         last = self._parts[-1] if self._parts else None
         if isinstance(last, _Declined):
             last.pieces.append(text)
@@ -252,3 +249,14 @@ def _with_arguments(part: Part) -> Part:
     if isinstance(part, ToolCall) and not part.arguments.strip():
         return replace(part, arguments="{}")
     return part
+
+
+_TAKES: dict[type[Delta], Callable[..., None]] = {
+    TextDelta: Assembler._take_text,
+    ToolCallDelta: Assembler._take_call,
+    ReasoningDelta: Assembler._take_reasoning,
+    RefusalDelta: Assembler._take_refusal,
+    PartSeen: Assembler._take_part,
+    ReplyStarted: Assembler._take_start,
+    UsageSeen: Assembler._take_usage,
+}

@@ -55,6 +55,9 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/(?:[a-z0-9][a-z0-9.+_-]*|\*)")
 _NOT_SENT = frozenset({"annotations"})
 
 
+_PLAIN = frozenset({Text, ToolCall})
+
+
 class HistoryEncoder:
     """Encodes messages as one provider takes them.
 
@@ -102,13 +105,26 @@ class HistoryEncoder:
     def _assistant(self, message: Message) -> _Object:
         wire: _Object = {"role": "assistant"}
         calls = message.calls
+        if _PLAIN.issuperset(map(type, message.parts)):
+            wire["content"] = message.text or (None if calls else "")
+        else:
+            self._add_content(message, wire)
+        if calls:
+            ids = self._ids(call.id for call in calls)
+            wire["tool_calls"] = [
+                self._call(call, own) for call, own in zip(calls, ids, strict=True)
+            ]
+        return wire
+
+    def _add_content(self, message: Message, wire: _Object) -> None:
+        """Everything of a reply but its calls, when there is more to it than text."""
         text: object = message.text
         refusal = "".join(part.text for part in message.parts if isinstance(part, Refusal))
         thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
         sound = next((_sound_id(part) for part in message.parts if _sound_id(part)), None)
         if self._quirks.reasoning_field == "content":
             text = _with_thoughts(message.parts)
-        wire["content"] = text or (None if calls or refusal or sound else "")
+        wire["content"] = text or (None if message.calls or refusal or sound else "")
         if refusal:
             wire["refusal"] = refusal
         if sound:
@@ -118,12 +134,6 @@ class HistoryEncoder:
         for part in message.parts:
             if isinstance(part, Opaque) and part.wire == WIRE:
                 wire.update((k, v) for k, v in part.data.items() if k not in _NOT_SENT)
-        if calls:
-            ids = self._ids(call.id for call in calls)
-            wire["tool_calls"] = [
-                self._call(call, own) for call, own in zip(calls, ids, strict=True)
-            ]
-        return wire
 
     def _call(self, call: ToolCall, own_id: str) -> _Object:
         return {
