@@ -122,6 +122,11 @@ class Assembler:
             for part in self._parts
         )
 
+    @property
+    def ended(self) -> bool:
+        """Whether the wire's own end marker has come: what follows it cannot change the reply."""
+        return self._evidence.ended
+
     def finish(self) -> Assembled:
         """The reply as far as it came, judged. May be called at any time, and again."""
         parts = self._built()

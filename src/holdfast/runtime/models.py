@@ -137,9 +137,7 @@ class HttpModel:
                     await self._read(response, assembler, call)
                     outcome = _judged(assembler.finish())
         except HoldfastError as error:
-            if assembler.visible:
-                error.partial = assembler.finish().reply
-            outcome = failed(error)
+            outcome = _cut(assembler, error)
         except CancelledError:
             if assembler.visible and call.env.keep_partial is not None:
                 call.env.keep_partial(assembler.finish().reply)
@@ -183,6 +181,15 @@ class HttpModel:
             )
         )
         return Failed(exception_for(info), info)
+
+
+def _cut(assembler: Assembler, error: HoldfastError) -> Outcome[Reply]:
+    """What a broken exchange left: a whole reply if its end marker had come, else a failure."""
+    if assembler.ended and (assembled := assembler.finish()).error is None:
+        return Done(assembled.reply)
+    if assembler.visible:
+        error.partial = assembler.finish().reply
+    return failed(error)
 
 
 def _judged(assembled: Assembled) -> Outcome[Reply]:
