@@ -25,7 +25,9 @@ async def floor(url: str) -> AsyncIterator[Turn]:
 
         async def turn(scenario: str) -> Seen:
             question = encode({"role": "user", "content": QUESTION})
-            body = b'{"model":"%b","messages":[%b,%b]}' % (scenario.encode(), history, question)
+            # A join copies the history once; `%` would grow its result and copy more.
+            head = b'{"model":"%b","messages":[' % scenario.encode()
+            body = b"".join((head, history, b",", question, b"]}"))
             reply = await client.ask(body)
             text = reply.choices[0].message.content or ""
             return Seen(text, reply.usage.prompt_tokens, reply.usage.completion_tokens)

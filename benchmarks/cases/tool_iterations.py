@@ -50,16 +50,17 @@ Weather = Callable[[str, int], Awaitable[str]]
 
 @asynccontextmanager
 async def floor(url: str, weather: Weather = weather) -> AsyncIterator[Turn]:
-    """The history is bytes that only grow; a call is decoded, awaited, and answered."""
+    """The history is kept as bytes; a call is decoded, awaited, and answered."""
     arguments = Decoder(Arguments).decode
     async with Client(url) as client:
 
         async def turn(scenario: str) -> Seen:
-            history = encode({"role": "user", "content": QUESTION})
+            head = b'{"model":"%b","messages":[' % scenario.encode()
+            history = [encode({"role": "user", "content": QUESTION})]
             used_in = used_out = 0
             while True:
-                body = b'{"model":"%b","messages":[%b],"tools":%b}'
-                reply = await client.ask(body % (scenario.encode(), history, TOOLS))
+                body = b"".join((head, *history, b'],"tools":', TOOLS, b"}"))
+                reply = await client.ask(body)
                 used_in += reply.usage.prompt_tokens
                 used_out += reply.usage.completion_tokens
                 choice = reply.choices[0]
@@ -74,7 +75,7 @@ async def floor(url: str, weather: Weather = weather) -> AsyncIterator[Turn]:
                 }
                 result = await weather(given.city, given.days)
                 told = {"role": "tool", "tool_call_id": call.id, "content": result}
-                history += b"," + encode(said) + b"," + encode(told)
+                history.append(b",%b,%b" % (encode(said), encode(told)))
 
         yield turn
 
