@@ -330,7 +330,7 @@ def test_structured_output_is_the_servers_own_where_it_has_one() -> None:
     ):
         made = body(old)
         assert "output_config" not in made
-        assert made["system"].startswith("Be brief.\n\nAnswer with nothing but one JSON value")
+        assert made["system"].startswith("Be brief.\n\nAnswer with nothing but JSON")
         assert '"city"' in made["system"]
 
 

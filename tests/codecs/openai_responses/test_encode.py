@@ -332,26 +332,26 @@ def test_tool_choice_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "strict", "asked_for"),
+    ("schema", "strict", "made"),
     [
-        (STRICT, True, True),
-        (STRICT, False, False),
-        (SCHEMA, True, False),
-        ({**STRICT, "properties": {"city": SCHEMA}}, True, False),
-        ({**STRICT, "properties": {"city": {"anyOf": [STRICT, {"type": "null"}]}}}, True, True),
-        ({**STRICT, "$defs": {"A": {"type": "object"}}}, True, False),
+        (STRICT, True, STRICT),
+        ({**SCHEMA, "required": ["city"]}, True, STRICT),
+        (STRICT, False, None),
+        (SCHEMA, True, None),
     ],
 )
 def test_strict_output_is_asked_for_where_the_server_takes_the_schema(
-    schema: Json, strict: bool, asked_for: bool
+    schema: Json, strict: bool, made: Json | None
 ) -> None:
-    made = body(ask(output=OutputSchema("Place", schema, strict)))
-    assert made["text"]["format"] == {
-        "type": "json_schema",
-        "name": "Place",
-        "schema": schema,
-        "strict": asked_for,
-    }
+    form = body(ask(output=OutputSchema("Place", schema, strict)))["text"]["format"]
+    wanted = {"type": "json_schema", "name": "Place", "schema": made or schema}
+    assert form == {**wanted, "strict": made is not None}
+
+
+def test_output_that_is_no_object_is_asked_for_in_words() -> None:
+    made = body(ask(instructions="Be brief.", output=OutputSchema("List", {"type": "array"})))
+    assert "text" not in made
+    assert made["instructions"].startswith("Be brief.\n\nAnswer with nothing but JSON")
 
 
 def test_fields_of_the_users_own() -> None:
@@ -382,7 +382,7 @@ def test_fields_of_the_users_own() -> None:
         ({"tools": (WEATHER, WEATHER)}, "tools"),
         ({"tools": (ToolSpec("a", "", {"type": "string"}),)}, "tools.a.schema"),
         ({"output": OutputSchema("a b", SCHEMA)}, "output.name"),
-        ({"output": OutputSchema("a", {"type": "array"})}, "output.schema"),
+        ({"output": OutputSchema("a", {"type": "array", "x": object()})}, "output.schema"),
     ],
 )
 def test_what_the_wire_cannot_say_is_refused_by_name(fields: Json, argument: str) -> None:

@@ -41,9 +41,9 @@ class AnthropicCodec:
         """
         return encode_request(request, self._heads)
 
-    def decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:  # noqa: ARG002  # REASON: the body's first bytes tell more than its type
+    def decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:
         """A decoder for one response body."""
-        return AnthropicDecoder(provider)
+        return AnthropicDecoder(content_type, provider)
 
     def classify(self, failure: Failure) -> ErrorInfo:
         """What a refusal means."""

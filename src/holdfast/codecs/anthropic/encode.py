@@ -31,6 +31,7 @@ from holdfast.codecs.request_body import (
     merge_extra,
     to_json,
 )
+from holdfast.codecs.shape import in_words
 from holdfast.codecs.wire import Encoded
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message
@@ -50,7 +51,6 @@ _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _HEADERS = (("content-type", "application/json"), ("anthropic-version", "2023-06-01"))
-_IN_WORDS = "Answer with nothing but one JSON value that fits this JSON Schema:\n"
 _Object = dict[str, object]
 
 
@@ -147,13 +147,13 @@ def _output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
     output = request.output
     if output is None:
         return
-    schema = to_json("output.schema", output.schema)
+    to_json("output.schema", output.schema)
     version = version_of(request.model)
     if output.strict and version is not None and version >= _SCHEMAS_SINCE:
         form = {"type": "json_schema", "schema": strict_schema(output.schema)}
         body["output_config"] = {"format": form}
     else:
-        texts.append(_IN_WORDS + schema.decode())
+        texts.append(in_words(output.schema))
 
 
 def _thinking(model: str, settings: ModelSettings, body: _Object) -> None:

@@ -41,9 +41,9 @@ class ResponsesCodec:
         """
         return encode_request(request, self._heads, self.quirks)
 
-    def decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:  # noqa: ARG002  # REASON: the body's first bytes tell more than its type
+    def decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:
         """A decoder for one response body."""
-        return ResponsesDecoder(provider)
+        return ResponsesDecoder(content_type, provider)
 
     def classify(self, failure: Failure) -> ErrorInfo:
         """What a refusal means."""

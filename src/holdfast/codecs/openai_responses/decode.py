@@ -45,6 +45,7 @@ class ResponsesDecoder:
     """One response body in, deltas out.
 
     Args:
+        content_type: the header's value, or "".
         provider: the preset's name, for the words of errors inside the body.
         limit: the largest event or whole body, in bytes.
 
@@ -54,8 +55,10 @@ class ResponsesDecoder:
 
     __slots__ = ("_body", "_pieces", "_refused")
 
-    def __init__(self, provider: str = "", limit: int = LARGEST_EVENT) -> None:
-        self._body = Body(limit)
+    def __init__(
+        self, content_type: str = "", provider: str = "", limit: int = LARGEST_EVENT
+    ) -> None:
+        self._body = Body(limit, content_type)
         self._pieces = Pieces(provider)
         self._refused = False
 

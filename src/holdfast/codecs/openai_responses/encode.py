@@ -10,7 +10,7 @@ before anything is sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from holdfast.codecs.openai_responses.history import is_custom, leaves_nothing, message_encoder
 from holdfast.codecs.openai_responses.vocabulary import WIRE
@@ -23,6 +23,7 @@ from holdfast.codecs.request_body import (
     merge_extra,
     to_json,
 )
+from holdfast.codecs.shape import in_words, is_object, strict_form
 from holdfast.codecs.wire import Encoded, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolCall
@@ -94,12 +95,18 @@ def _head(request: ModelRequest) -> bytes:
         body["stream"] = True
     if not _WITHOUT_REASONING.search(request.model):
         body["include"] = [ENCRYPTED]
-    if request.instructions:
-        body["instructions"] = request.instructions
+    instructions = request.instructions
+    output = request.output
+    if output is not None and is_object(output.schema):
+        body["text"] = {"format": _format(output)}
+    elif output is not None:
+        # The server takes only an object at the top.
+        to_json("output.schema", output.schema)
+        instructions = f"{instructions}\n\n{in_words(output.schema)}".lstrip()
+    if instructions:
+        body["instructions"] = instructions
     body.update(_tools(request.tools, settings))
     body.update(_sampling(settings))
-    if request.output is not None:
-        body["text"] = {"format": _format(request.output)}
     merge_extra(body, settings.extra, ("model", "input", "stream"))
     return to_json("settings.extra", body)[:-1]
 
@@ -150,37 +157,9 @@ def _sampling(settings: ModelSettings) -> _Object:
 def _format(output: OutputSchema) -> _Object:
     _check_name("output.name", output.name)
     to_json("output.schema", output.schema)
-    if output.schema.get("type", "object") != "object":
-        raise ConfigurationError(
-            "output.schema",
-            "the wire takes only an object at the top",
-            fix='wrap it: {"type": "object", "properties": {"value": ...}}',
-        )
-    return {
-        "type": "json_schema",
-        "name": output.name,
-        "schema": output.schema,
-        "strict": output.strict and _is_strict(output.schema),
-    }
-
-
-def _is_strict(schema: object) -> bool:
-    """Whether the server's strict mode takes it: objects are closed and demand each property."""
-    if isinstance(schema, list | tuple):
-        return all(map(_is_strict, schema))
-    if not isinstance(schema, Mapping):
-        return True
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping):
-        required = schema.get("required")
-        closed = schema.get("additionalProperties") is False
-        if not closed or set(properties) != set(
-            required if isinstance(required, list | tuple) else ()
-        ):
-            return False
-    elif schema.get("type") == "object":
-        return False
-    return all(map(_is_strict, schema.values()))
+    strict = strict_form(output.schema) if output.strict else None
+    named: _Object = {"type": "json_schema", "name": output.name}
+    return {**named, "schema": strict or output.schema, "strict": strict is not None}
 
 
 def _check_name(argument: str, name: str) -> None:

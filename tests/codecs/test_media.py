@@ -1,0 +1,57 @@
+"""Pictures and files are what they say, or they are refused before they are sent."""
+
+import base64
+
+import pytest
+
+from holdfast.codecs.media import inline_bytes, media_type_of
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Media
+
+GOOD = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff\xe0",
+    "image/gif": b"GIF89a",
+    "image/webp": b"RIFF\x00\x00\x00\x00WEBP",
+    "application/pdf": b"\xef\xbb\xbf%PDF-1.7",
+    "text/plain": b"anything",
+    "application/zip": b"anything",
+}
+
+
+@pytest.mark.parametrize(("kind", "data"), GOOD.items())
+def test_good_bytes_pass_inline_and_as_an_address(kind: str, data: bytes) -> None:
+    assert inline_bytes(Media(kind, data=data)) == data
+    address = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    assert inline_bytes(Media(kind, url=address)) == data
+
+
+@pytest.mark.parametrize("kind", [kind for kind in GOOD if not kind.endswith(("plain", "zip"))])
+@pytest.mark.parametrize("data", [b"", b"<html>", b"RIFF\x00\x00\x00\x00WAVE"])
+def test_other_bytes_are_refused(kind: str, data: bytes) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        inline_bytes(Media(kind, data=data))
+    assert caught.value.argument == "media"
+
+
+@pytest.mark.parametrize("url", ["data:", "data:image/png,abc", "data:image/png;base64,?"])
+def test_broken_addresses_are_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        inline_bytes(Media("image/png", url=url))
+
+
+def test_other_addresses_are_not_fetched() -> None:
+    assert inline_bytes(Media("image/png", url="https://example.org/a.png")) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("image/png", "image/png"),
+        ("Image/JPG", "image/jpeg"),
+        ("image/pjpeg", "image/jpeg"),
+        ("text/plain; charset=utf-8", "text/plain"),
+    ],
+)
+def test_types_are_compared_without_case_and_parameters(given: str, wanted: str) -> None:
+    assert media_type_of(Media(given, data=b"x")) == wanted
