@@ -24,6 +24,13 @@ class Caught:
     def __init__(self) -> None:
         self.error: Exception | None = None
 
+    @property
+    def raised(self) -> Exception:
+        """The exception, in code that only a block which raised can reach."""
+        if self.error is None:
+            raise LookupError("the block did not raise")
+        return self.error
+
     def __enter__(self) -> Self:
         return self
 

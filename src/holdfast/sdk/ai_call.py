@@ -1,0 +1,255 @@
+"""Calls that are repeated until their answer can be read: seed 003, blocking and asynchronous.
+
+The seed's functions give tuples and its texts; `CallOptions` chooses what the seed has one way of,
+and takes what a test must replace. The same decisions serve both kinds of shell. This module must
+never wait before the first attempt or after the last, and must never repeat a cancelled call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_seconds
+from holdfast.resilience.checks import check_number, check_whole
+from holdfast.resilience.metrics import CallMetrics
+from holdfast.sdk.answers import RawText
+from holdfast.sdk.call_config import normalised
+from holdfast.sdk.call_plan import CallOutcome, Made, Plan, attempts_of
+from holdfast.sdk.caught import Caught
+from holdfast.sdk.session_log import UNKNOWN, current_session, session_scope
+
+Call: TypeAlias = Callable[..., object]
+Routine: TypeAlias = tuple[bool, object, str, int | None]
+NoRoutine: TypeAlias = tuple[bool, object, str]
+
+
+class CallOptions(Struct, frozen=True, kw_only=True):
+    """What seed 003 has one way of, and what a test replaces.
+
+    Args:
+        raw_text: text that is no JSON object is an answer ("accept", as in the seed), is one unless
+            it looks like JSON that was cut ("prose"), or is repeated ("refuse").
+        by_category: give up at once what cannot succeed, such as a bad key, and wait at least as
+            long as the provider says. Without it, whatever the call raises is repeated (the seed).
+        deadline: seconds for all attempts and waits; no attempt begins after them.
+        metrics: counts the call.
+        on_outcome: gets the whole outcome, of which the tuples show a part.
+        sleep: waits, blocking.
+        asleep: waits, asynchronously.
+        monotonic: seconds since some moment.
+
+    >>> CallOptions(raw_text="sometimes")
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: options.raw_text: 'sometimes' is no way. Use "accept", "prose" or "refuse"
+    """
+
+    raw_text: RawText = "accept"
+    by_category: bool = False
+    deadline: float | None = None
+    metrics: CallMetrics | None = None
+    on_outcome: Callable[[CallOutcome], object] | None = None
+    sleep: Callable[[float], object] = time.sleep
+    asleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        check_seconds("options.deadline", self.deadline)
+        if self.raw_text not in ("accept", "prose", "refuse"):
+            raise ConfigurationError(
+                "options.raw_text",
+                f"{self.raw_text!r} is no way",
+                fix='Use "accept", "prose" or "refuse"',
+            )
+
+
+_SEED = CallOptions()
+_RE_REGISTRATION = "Re-registration"
+
+
+def retry_ai_call_with_parsing(
+    func: Call,
+    *args: object,
+    max_retries: int = 3,
+    delay: float = 1.0,
+    session_id: str = UNKNOWN,
+    call_type: str = "AI",
+    options: CallOptions = _SEED,
+) -> Routine:
+    """Make a call, read its answer, and repeat both until there is one.
+
+    Args:
+        func: makes the call and returns its response, or raises.
+        args: go to `func`.
+        max_retries: attempts after the first.
+        delay: the first wait in seconds; each is twice the one before.
+        session_id: for the log; "unknown" takes the session of `session_scope`.
+        call_type: what the call is called in the log and in messages.
+        options: what the seed has one way of.
+
+    Returns:
+        Whether there is an answer, the response, the answer or else a message for a person, and the
+        number of the next routine. A message is never an answer, and must not enter a history.
+
+    Raises:
+        ConfigurationError: a number is out of range, or `func` is asynchronous.
+
+    >>> retry_ai_call_with_parsing(lambda: '{"agent_final_response": "Hi", "routine_number": 2}')[2:]
+    ('Hi', 2)
+    """
+    failed = f"Error: {call_type} AI call"
+    plan = _plan(call_type, failed, (max_retries, delay), session_id, options)
+    return _routine(_run(plan, options, func, args))
+
+
+async def async_retry_ai_call_with_parsing(
+    func: Call,
+    *args: object,
+    max_retries: int = 3,
+    delay: float = 1.0,
+    session_id: str = UNKNOWN,
+    call_type: str = "AI",
+    options: CallOptions = _SEED,
+) -> Routine:
+    """As `retry_ai_call_with_parsing`, without stopping other tasks; `func` may be asynchronous."""
+    plan = _plan(call_type, "Error: AI call", (max_retries, delay), session_id, options)
+    return _routine(await _arun(plan, options, func, args))
+
+
+def retry_rereg_ai_call_with_parsing(
+    func: Call,
+    *args: object,
+    max_retries: int = 3,
+    delay: float = 1.0,
+    session_id: str = UNKNOWN,
+    options: CallOptions = _SEED,
+) -> NoRoutine:
+    """As `retry_ai_call_with_parsing`, for answers without routines; `output_text` is read first.
+
+    >>> retry_rereg_ai_call_with_parsing(lambda: {"output_text": "Welcome back"})[2]
+    'Welcome back'
+    """
+    failed = f"Error: {_RE_REGISTRATION} AI call"
+    plan = _plan(_RE_REGISTRATION, failed, (max_retries, delay), session_id, options, again=True)
+    return _routine(_run(plan, options, func, args))[:3]
+
+
+async def async_retry_rereg_ai_call_with_parsing(
+    func: Call,
+    *args: object,
+    max_retries: int = 3,
+    delay: float = 1.0,
+    session_id: str = UNKNOWN,
+    options: CallOptions = _SEED,
+) -> NoRoutine:
+    """As `retry_rereg_ai_call_with_parsing`, without stopping other tasks."""
+    failed = f"Error: {_RE_REGISTRATION} AI call"
+    plan = _plan(_RE_REGISTRATION, failed, (max_retries, delay), session_id, options, again=True)
+    return _routine(await _arun(plan, options, func, args))[:3]
+
+
+def _plan(
+    label: str,
+    failed: str,
+    repeats: tuple[int, float],
+    session_id: str,
+    options: CallOptions,
+    *,
+    again: bool = False,
+) -> Plan:
+    max_retries, delay = repeats
+    check_whole("max_retries", max_retries, at_least=0)
+    check_number("delay", delay)
+    return Plan(
+        max_retries=max_retries,
+        delay=delay,
+        session_id=current_session() if session_id == UNKNOWN else session_id,
+        label=label,
+        failed=failed,
+        routines=not again,
+        output_text_first=again,
+        raw_text=options.raw_text,
+        by_category=options.by_category,
+        deadline=options.deadline,
+    )
+
+
+def _run(plan: Plan, options: CallOptions, func: Call, args: tuple[object, ...]) -> CallOutcome:
+    began = options.monotonic()
+    attempts = attempts_of(plan)
+    made: Made | None = None
+    with session_scope(plan.session_id):
+        while True:
+            try:
+                wait = attempts.send(made)
+            except StopIteration as end:
+                return _ended(plan, options, end.value, options.monotonic() - began)
+            made = None
+            if wait is not None:
+                options.sleep(wait)
+                continue
+            response: object = None
+            with Caught() as caught:
+                response = func(*args)
+            _not_awaitable(response)
+            made = Made(response, caught.error, options.monotonic() - began)
+
+
+async def _arun(
+    plan: Plan, options: CallOptions, func: Call, args: tuple[object, ...]
+) -> CallOutcome:
+    began = options.monotonic()
+    attempts = attempts_of(plan)
+    made: Made | None = None
+    with session_scope(plan.session_id):
+        while True:
+            try:
+                wait = attempts.send(made)
+            except StopIteration as end:
+                return _ended(plan, options, end.value, options.monotonic() - began)
+            made = None
+            if wait is not None:
+                await options.asleep(wait)
+                continue
+            response: object = None
+            with Caught() as caught:
+                response = func(*args)
+                if isawaitable(response):
+                    response = await response
+            failed = caught.error is not None
+            made = Made(None if failed else response, caught.error, options.monotonic() - began)
+
+
+def _ended(plan: Plan, options: CallOptions, outcome: CallOutcome, seconds: float) -> CallOutcome:
+    if options.metrics is not None:
+        error = None if outcome.info is None else outcome.info.category.value
+        options.metrics.record_call(
+            outcome.success, outcome.attempts, error, seconds, call_type=normalised(plan.label)
+        )
+    if options.on_outcome is not None:
+        options.on_outcome(outcome)
+    return outcome
+
+
+def _routine(outcome: CallOutcome) -> Routine:
+    if outcome.answer is None:
+        return False, outcome.response, outcome.error_text, None
+    answer = outcome.answer
+    return True, outcome.response, answer.content, answer.routine_number
+
+
+def _not_awaitable(response: object) -> None:
+    if isawaitable(response):
+        close = getattr(response, "close", None)
+        if callable(close):
+            close()
+        raise ConfigurationError(
+            "func", "is asynchronous", fix="Use the function of the same name with async_ before it"
+        )

@@ -1,0 +1,505 @@
+"""Seed 003: what the call with parsing did, what it claimed to do, and each of its flaws."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.sdk.replies import Json, chat, gemini, item, message, responses, text
+from tests.sdk.vendors import whole_maker
+
+from holdfast.core.errors import ConfigurationError, ErrorCategory
+from holdfast.core.messages import Reply, ReplyKind, Text
+from holdfast.resilience.metrics import CallMetrics
+from holdfast.sdk.ai_call import (
+    CallOptions,
+    async_retry_ai_call_with_parsing,
+    async_retry_rereg_ai_call_with_parsing,
+    retry_ai_call_with_parsing,
+    retry_rereg_ai_call_with_parsing,
+)
+from holdfast.sdk.call_config import get_retry_config
+from holdfast.sdk.call_plan import CallOutcome
+from holdfast.sdk.result import ResultKind
+from holdfast.sdk.session_log import current_session, session_scope
+
+GOOD = '{"agent_final_response": "Hello", "routine_number": 2}'
+UNREAD = "Error: Could not parse ai AI response for frontend."
+
+
+class Desk:
+    """A clock that only waiting moves, a scripted callable, and what became of the call."""
+
+    def __init__(self, *script: Any, **options: Any) -> None:
+        self.script = list(script)
+        self.calls = 0
+        self.waits: list[float] = []
+        self.time = 0.0
+        self.outcomes: list[CallOutcome] = []
+        self.options = CallOptions(
+            sleep=self.sleep,
+            asleep=self.asleep,
+            monotonic=lambda: self.time,
+            on_outcome=self.outcomes.append,
+            **options,
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        self.calls += 1
+        said = self.script[min(self.calls, len(self.script)) - 1]
+        if isinstance(said, BaseException):
+            raise said
+        return said
+
+    async def later(self, *args: Any) -> Any:
+        await asyncio.sleep(0)
+        return self(*args)
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.time += seconds
+
+    async def asleep(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+    def ask(self, **settings: Any) -> tuple[bool, object, str, int | None]:
+        return retry_ai_call_with_parsing(self, options=self.options, **settings)
+
+    def ask_again(self, **settings: Any) -> tuple[bool, object, str]:
+        return retry_rereg_ai_call_with_parsing(self, options=self.options, **settings)
+
+    @property
+    def outcome(self) -> CallOutcome:
+        return self.outcomes[-1]
+
+
+def namespace(words: str) -> Any:
+    return SimpleNamespace(output=[SimpleNamespace(content=[SimpleNamespace(text=words)])])
+
+
+# What must come out as the seed says.
+
+
+def test_a_call_that_always_raises_waits_one_two_and_four_seconds() -> None:
+    desk = Desk(OSError("gone"))
+    answer = desk.ask(call_type="Registration")
+    assert answer == (False, None, "Error: Registration AI call failed after 4 attempts", None)
+    assert (desk.calls, desk.waits) == (4, [1.0, 2.0, 4.0])
+
+
+def test_the_other_three_error_texts() -> None:
+    bad = {"output": [], "id": "r"}
+    assert Desk(bad).ask(call_type="Photo Upload")[2] == (
+        "Error: Could not parse photo upload AI response for frontend."
+    )
+    assert Desk(OSError()).ask_again() == (
+        False,
+        None,
+        "Error: Re-registration AI call failed after 4 attempts",
+    )
+    assert Desk(bad).ask_again() == (
+        False,
+        bad,
+        "Error: Could not parse re-registration AI response for frontend.",
+    )
+
+
+def test_no_wait_before_the_first_attempt_or_after_the_last() -> None:
+    assert Desk(responses(item(GOOD))).waits == []
+    for retries in range(4):
+        desk = Desk(OSError())
+        desk.ask(max_retries=retries, delay=0.5)
+        assert desk.calls == retries + 1
+        assert desk.waits == [0.5 * 2**n for n in range(retries)]
+
+
+def test_the_arguments_reach_the_callable() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def call(*args: Any) -> str:
+        seen.append(args)
+        return GOOD
+
+    assert retry_ai_call_with_parsing(call, "agent", ["history"], session_id="s")[0]
+    assert seen == [("agent", ["history"])]
+
+
+RESPONSES: list[Callable[[], Any]] = [
+    lambda: responses(item(GOOD)),
+    lambda: whole_maker("openai_responses")(responses(item(GOOD))),
+    lambda: namespace(GOOD),
+    lambda: SimpleNamespace(output_text=GOOD),
+    lambda: Reply((Text(GOOD),)),
+    lambda: GOOD,
+    lambda: chat(GOOD),
+    lambda: gemini(text(GOOD)),
+    lambda: message({"type": "text", "text": GOOD}),
+]
+
+
+@pytest.mark.parametrize("make", RESPONSES)
+def test_an_answer_is_read_from_whatever_holds_it(make: Callable[[], Any]) -> None:
+    response = make()
+    assert Desk(response).ask() == (True, response, "Hello", 2)
+    plain_answer = '{"agent_final_response": "Hello"}'
+    assert Desk({"output_text": plain_answer}).ask_again()[2] == "Hello"
+
+
+def test_a_routine_is_optional_and_only_there_when_it_was_named() -> None:
+    for words in (
+        '{"agent_final_response": "Hi"}',
+        '{"agent_final_response": "Hi", "routine_number": null}',
+    ):
+        assert Desk(responses(item(words))).ask()[2:] == ("Hi", None)
+
+
+def test_text_that_is_no_json_counts_as_an_answer() -> None:
+    for words in ("Just text", "[1, 2]", "42", '"quoted"', '{"agent_final_response": "cut'):
+        desk = Desk(responses(item(words)))
+        assert desk.ask()[2:] == (words, None)
+        assert desk.calls == 1
+        assert desk.outcome.answer is not None
+        assert desk.outcome.answer.rung == "raw_text"
+        assert Desk({"output_text": words}).ask_again()[::2] == (True, words)
+
+
+def test_raw_text_can_be_repeated_instead() -> None:
+    script = [responses(item("Just text")), responses(item(GOOD))]
+    assert Desk(*script, raw_text="refuse").ask()[2:] == ("Hello", 2)
+    assert Desk(*script, raw_text="prose").ask()[2:] == ("Just text", None)
+    cut = responses(item('{"agent_final_response": "cut'))
+    desk = Desk(cut, responses(item(GOOD)), raw_text="prose")
+    assert desk.ask()[2:] == ("Hello", 2)
+    assert desk.waits == [1.0]
+
+
+def test_json_in_a_fence_or_in_prose_is_read() -> None:
+    for words in (f"```json\n{GOOD}\n```", f"Here you are: {GOOD}"):
+        desk = Desk(responses(item(words)))
+        assert desk.ask()[2:] == ("Hello", 2)
+        assert desk.outcome.answer is not None
+        assert desk.outcome.answer.rung == "embedded"
+
+
+def test_re_registration_reads_output_text_first_and_then_the_items() -> None:
+    answer = '{"agent_final_response": "from %s"}'
+    both = {"output_text": answer % "text", "output": [item(answer % "items")]}
+    assert Desk(both).ask_again()[2] == "from text"
+    assert Desk({**both, "output_text": ""}).ask_again()[2] == "from items"
+    assert Desk({**both, "output_text": "raw"}).ask_again()[2] == "raw"
+
+
+def test_the_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "holdfast.sdk.call_plan"):
+        Desk(OSError("gone"), responses(), responses(item("raw"))).ask(
+            session_id="s1", call_type="Registration", max_retries=2
+        )
+        Desk(OSError("gone")).ask(session_id="s1", max_retries=0)
+    head = "--- Session [s1] "
+    assert [record.message for record in caplog.records] == [
+        f"{head}Registration AI call attempt 1/3 ---",
+        f"{head}Registration AI call error on attempt 1: gone ---",
+        f"{head}Retrying in 1.0 seconds... ---",
+        f"{head}Registration AI call attempt 2/3 ---",
+        f"{head}Parse error on attempt 2: Empty response: no text in response ---",
+        f"{head}Retrying in 2.0 seconds... ---",
+        f"{head}Registration AI call attempt 3/3 ---",
+        f"{head}JSON decode error on attempt 3: JSON is malformed: invalid character (byte 0) ---",
+        f"{head}Successfully parsed Registration AI response (raw_text) ---",
+        f"{head}AI AI call attempt 1/1 ---",
+        f"{head}AI AI call error on attempt 1: gone ---",
+        f"{head}All 1 attempts failed, returning error ---",
+    ]
+
+
+# Its flaws.
+
+
+@pytest.mark.parametrize(
+    "error", [{"error": "Rate limit reached"}, {"error": {"message": "overloaded", "code": 529}}]
+)
+def test_an_error_that_is_returned_is_an_error_and_has_the_backoff(error: Json) -> None:
+    # Seed: four calls at once on a 429, and "failed unexpectedly".
+    desk = Desk(error)
+    assert desk.ask() == (False, None, "Error: AI AI call failed after 4 attempts", None)
+    assert (desk.calls, desk.waits) == (4, [1.0, 2.0, 4.0])
+    assert desk.outcome.kind is ResultKind.ERROR
+    recovered = Desk(error, responses(item(GOOD)))
+    assert recovered.ask()[2:] == ("Hello", 2)
+    assert recovered.waits == [1.0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        '{"routine_number": 2}',
+        "{}",
+        '{"agent_final_response": "", "routine_number": 1}',
+        '{"agent_final_response": "Hi", "routine_number": 0}',
+        '{"agent_final_response": "Hi", "routine_number": -1}',
+        '{"agent_final_response": "Hi", "routine_number": "2"}',
+        '{"agent_final_response": "Hi", "routine_number": true}',
+        '{"agent_final_response": null}',
+        '{"agent_final_response": "Hi", "more": 1}',
+    ],
+)
+def test_an_object_of_the_wrong_form_is_repeated_with_backoff(words: str) -> None:
+    # Seed: repeated at once when a field was missing, and else accepted.
+    response = responses(item(words))
+    desk = Desk(response)
+    assert desk.ask() == (False, response, UNREAD, None)
+    assert desk.waits == [1.0, 2.0, 4.0]
+    assert desk.outcome.kind is ResultKind.INVALID
+    assert words not in desk.outcome.error_text
+
+
+def test_json_without_the_field_is_not_shown_to_a_user() -> None:
+    # Seed: re-registration took the raw JSON for an answer.
+    desk = Desk({"output_text": '{"secret": 1}'})
+    assert desk.ask_again()[0] is False
+    assert desk.waits == [1.0, 2.0, 4.0]
+    assert (
+        Desk({"output_text": '{"agent_final_response": "x", "routine_number": 1}'}).ask_again()[0]
+        is False
+    )
+
+
+def test_the_first_output_item_may_be_reasoning_or_a_call() -> None:
+    # Seed: four calls at once, and "failed unexpectedly".
+    before: list[Json] = [
+        {"type": "reasoning", "id": "rs", "summary": []},
+        {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+        {"type": "web_search_call", "id": "ws", "status": "completed"},
+    ]
+    for first in before:
+        made = whole_maker("openai_responses")(responses(first, item(GOOD)))
+        for response in (responses(first, item(GOOD)), made):
+            assert Desk(response).ask()[2:] == ("Hello", 2)
+
+
+def test_an_answer_may_be_the_second_of_two_messages() -> None:
+    assert Desk(responses(item("Let me see."), item(GOOD))).ask()[2:] == ("Hello", 2)
+
+
+def test_a_response_without_text_is_repeated_with_backoff() -> None:
+    function = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
+    for response in (None, responses(), responses(function), {}, 7, object(), {"colour": "red"}):
+        desk = Desk(response)
+        assert desk.ask()[::3] == (False, None)
+        assert desk.waits == [1.0, 2.0, 4.0]
+        assert desk.outcome.kind in (ResultKind.EMPTY, ResultKind.INVALID)
+
+
+def refusal() -> Json:
+    content = [{"type": "refusal", "refusal": "I cannot help"}]
+    return responses({"type": "message", "role": "assistant", "content": content})
+
+
+def cut() -> Json:
+    return responses(
+        item('{"agent_final'),
+        status="incomplete",
+        incomplete_details={"reason": "max_output_tokens"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"), [(refusal, ResultKind.REFUSED), (cut, ResultKind.TRUNCATED)]
+)
+def test_refused_and_cut_replies_are_kinds_of_their_own(
+    make: Callable[[], Json], kind: ResultKind
+) -> None:
+    for response in (make(), whole_maker("openai_responses")(make())):
+        desk = Desk(response)
+        assert desk.ask() == (False, response, UNREAD, None)
+        assert (desk.outcome.kind, desk.calls) == (kind, 1)
+        assert desk.ask_again()[0] is False
+
+
+def test_a_reply_of_ours_that_was_cut_is_no_answer() -> None:
+    desk = Desk(Reply((Text(GOOD),), kind=ReplyKind.TRUNCATED))
+    assert desk.ask()[0] is False
+    assert desk.outcome.kind is ResultKind.TRUNCATED
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_retries": -1}, {"max_retries": 1.5}, {"delay": -1.0}, {"delay": float("nan")}],
+)
+def test_numbers_out_of_range_are_refused_before_any_call(wrong: dict[str, Any]) -> None:
+    desk = Desk(GOOD)
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        desk.ask(**wrong)
+    with pytest.raises(ConfigurationError):
+        desk.ask_again(**wrong)
+    assert desk.calls == 0
+
+
+def test_an_error_text_is_never_an_answer() -> None:
+    desk = Desk(OSError("gone"))
+    desk.ask()
+    assert (desk.outcome.success, desk.outcome.answer) == (False, None)
+    assert desk.outcome.error_text.startswith("Error: ")
+    good = Desk(GOOD)
+    good.ask()
+    assert (good.outcome.success, good.outcome.error_text) == (True, "")
+
+
+def test_an_asynchronous_function_is_refused_by_the_blocking_call() -> None:
+    desk = Desk(GOOD)
+    with pytest.raises(ConfigurationError, match="async_"):
+        retry_ai_call_with_parsing(desk.later, options=desk.options)
+
+
+def test_an_object_that_fails_when_it_is_read_is_not_readable() -> None:
+    class Broken:
+        def model_dump(self, **_: object) -> dict[str, object]:
+            raise ValueError("broken")
+
+    broken = Broken()
+    assert Desk(broken).ask() == (False, broken, UNREAD, None)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, asyncio.CancelledError])
+def test_what_is_no_exception_is_not_repeated(kind: type[BaseException]) -> None:
+    desk = Desk(kind())
+    with pytest.raises(kind):
+        desk.ask()
+    assert desk.calls == 1
+
+
+# Beyond it.
+
+
+def test_by_category_what_cannot_succeed_is_given_up_at_once() -> None:
+    desk = Desk(RuntimeError("Error code: 401 - bad key"), by_category=True)
+    assert desk.ask()[2] == "Error: AI AI call failed after 1 attempts"
+    assert desk.outcome.info is not None
+    assert desk.outcome.info.category is ErrorCategory.AUTH_ERROR
+    told = Desk(
+        RuntimeError("Error code: 429 - Rate limit. Try again in 9s."), GOOD, by_category=True
+    )
+    assert told.ask()[2] == "Hello"
+    assert told.waits == [9.0]
+
+
+def test_no_attempt_begins_after_the_deadline() -> None:
+    desk = Desk(OSError("gone"), deadline=3.0)
+    assert desk.ask()[2] == "Error: AI AI call failed after 2 attempts"
+    assert desk.waits == [1.0]
+
+
+def test_metrics_count_every_call_by_its_kind() -> None:
+    metrics = CallMetrics()
+    Desk(OSError("gone"), GOOD, metrics=metrics).ask(call_type="Photo Upload")
+    Desk(OSError("gone"), metrics=metrics).ask(call_type="photo upload", max_retries=0)
+    seen = metrics.snapshot("photo_upload")
+    assert (seen.total_calls, seen.successful_calls, seen.retry_counts) == (2, 1, {1: 1, 2: 1})
+    assert seen.response_times == (1.0, 0.0)
+    assert seen.error_types == {"transient": 1}
+
+
+def test_the_table_of_call_types_is_made_of_named_arguments() -> None:
+    desk = Desk(OSError("gone"))
+    desk.ask(call_type="payment", **get_retry_config("payment"))
+    assert desk.waits == [0.5, 1.0]
+
+
+# The asynchronous twins.
+
+
+async def test_the_twins_agree_on_everything_but_one_text() -> None:
+    scripts: list[list[Any]] = [
+        [GOOD],
+        [OSError("gone"), GOOD],
+        [OSError("gone")],
+        [{"error": "x"}],
+        [responses(item("raw"))],
+        [responses(), refusal()],
+        [None],
+    ]
+    for script in scripts:
+        one, two, again, twin = (Desk(*script) for _ in range(4))
+        blocking = one.ask()
+        waiting = await async_retry_ai_call_with_parsing(two.later, options=two.options)
+        assert waiting[2] == blocking[2].replace("Error: AI AI call", "Error: AI call")
+        assert (waiting[:2], waiting[3], two.waits) == (blocking[:2], blocking[3], one.waits)
+        expected = again.ask_again()
+        found = await async_retry_rereg_ai_call_with_parsing(twin.later, options=twin.options)
+        assert (found, twin.waits) == (expected, again.waits)
+
+
+async def test_the_text_of_the_seed_for_a_failed_asynchronous_call() -> None:
+    desk = Desk(OSError("gone"))
+    found = await async_retry_ai_call_with_parsing(
+        desk.later, call_type="Registration", options=desk.options
+    )
+    assert found == (False, None, "Error: AI call failed after 4 attempts", None)
+
+
+async def test_a_blocking_function_may_be_given_to_the_asynchronous_call() -> None:
+    assert (await async_retry_ai_call_with_parsing(lambda: GOOD))[2:] == ("Hello", 2)
+
+
+async def test_a_cancelled_call_and_a_cancelled_wait_are_not_repeated() -> None:
+    started = asyncio.Event()
+
+    async def forever(*_: object) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def fails() -> None:
+        raise OSError("gone")
+
+    options = CallOptions(asleep=forever)
+    for call in (forever, fails):
+        started.clear()
+        task = asyncio.ensure_future(async_retry_ai_call_with_parsing(call, options=options))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+# Sessions.
+
+
+async def test_sessions_that_run_at_once_do_not_mix(caplog: pytest.LogCaptureFixture) -> None:
+    both = asyncio.Barrier(2)
+    seen: dict[str, str] = {}
+
+    async def call(name: str) -> str:
+        await both.wait()
+        seen[name] = current_session()
+        await both.wait()
+        return GOOD
+
+    with caplog.at_level(logging.INFO, "holdfast.sdk.call_plan"):
+        await asyncio.gather(
+            *(async_retry_ai_call_with_parsing(call, name, session_id=name) for name in "ab")
+        )
+    assert seen == {"a": "a", "b": "b"}
+    assert current_session() == "unknown"
+    assert sum("[a]" in record.message for record in caplog.records) == 2
+
+
+def test_the_session_of_the_context_is_taken_when_none_is_named() -> None:
+    seen: list[str] = []
+
+    def call() -> str:
+        seen.append(current_session())
+        return GOOD
+
+    with session_scope("alice"):
+        retry_ai_call_with_parsing(call)
+        retry_ai_call_with_parsing(call, session_id="bob")
+        assert current_session() == "alice"
+    assert seen == ["alice", "bob"]
+
+
+def test_options_are_checked() -> None:
+    for wrong in ({"raw_text": "maybe"}, {"deadline": -1}):
+        with pytest.raises(ConfigurationError, match="options"):
+            CallOptions(**wrong)
