@@ -77,6 +77,11 @@ def begun_key(turn: int, iteration: int) -> str:
     return f"t{turn}.i{iteration}.begun"
 
 
+def extended_key(turn: int, iteration: int) -> str:
+    """`t1.i10.extended`: at most one extension at each iteration."""
+    return f"t{turn}.i{iteration}.extended"
+
+
 def interrupted_key(turn: int) -> str:
     """`t1.interrupted`"""
     return f"t{turn}.interrupted"

@@ -22,6 +22,8 @@
     │   └── UnterminatedError         the stream ended without its end marker
     ├── OutputError                   the answer does not fit the wanted type; `.raw`, `.problems`
     ├── LimitError                    the run reached a limit of its own; `.limit`
+    ├── UnansweredError               a question got no answer; `.why`
+    ├── AnswerTypeError               an answer of the wrong type; `.expected`, `.got`; a TypeError too
     ├── ConflictError                 another driver of the same run was faster; this one stops
     └── HoldfastBug                   us, or a journal that is not this run's
         ├── IllegalEventError         an event that the state does not allow
@@ -36,7 +38,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import NewType
+from typing import Literal, NewType
 
 import msgspec
 from msgspec import Struct
@@ -320,6 +322,49 @@ class LimitError(HoldfastError):
     def __init__(self, message: str, *, limit: str = "") -> None:
         super().__init__(message)
         self.limit = limit
+
+
+Unanswered = Literal["timeout", "cancelled", "nobody", "failed"]
+"""Why a question got no answer; "failed" is a handler that raised."""
+
+_UNANSWERED: dict[Unanswered, str] = {
+    "timeout": "No answer to the {kind} came in time.",
+    "cancelled": "The {kind} was cancelled.",
+    "nobody": "Nobody is there to answer the {kind}. Give the agent `on_question=...`, or use "
+    "`agent.stream(...)` and `run.answer(...)`.",
+    "failed": "The handler of questions failed on the {kind}.",
+}
+
+
+class UnansweredError(HoldfastError):
+    """A question got no answer, and its kind has no answer that means no.
+
+    >>> str(UnansweredError("ClarificationRequest", "cancelled"))
+    'The ClarificationRequest was cancelled.'
+    """
+
+    # Never retried: the next attempt would ask the same people again.
+    default_category = ErrorCategory.CANCELLED
+
+    def __init__(self, kind: str, why: Unanswered) -> None:
+        super().__init__(_UNANSWERED[why].format(kind=kind))
+        self.kind = kind
+        self.why = why
+
+
+class AnswerTypeError(HoldfastError, TypeError):
+    """An answer is not of the type that the question asks for; the question stays open.
+
+    >>> str(AnswerTypeError("Approved | Denied", "str"))
+    'Expected response of type Approved | Denied, but received str'
+    """
+
+    default_category = ErrorCategory.PROGRAMMING
+
+    def __init__(self, expected: str, got: str) -> None:
+        super().__init__(f"Expected response of type {expected}, but received {got}")
+        self.expected = expected
+        self.got = got
 
 
 class ConflictError(HoldfastError):

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.errors import ErrorInfo
+from holdfast.core.errors import ErrorInfo, Unanswered
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolResult
 
@@ -103,6 +103,46 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
         _refuse_private(self.error)
 
 
+class QuestionAsked(Struct, frozen=True, tag="question_asked"):
+    """Somebody outside is asked. Key: `{effect's key}.ask.{n}.asked`.
+
+    `request` is its plain form, so that a kept answer is used for the very same question only.
+    """
+
+    key: str
+    at: float
+    kind: str
+    request: object
+
+
+class QuestionAnswered(Struct, frozen=True, tag="question_answered"):
+    """The answer, in its plain form. Key: `{effect's key}.ask.{n}`."""
+
+    key: str
+    at: float
+    answer: object
+
+
+class QuestionUnanswered(Struct, frozen=True, tag="question_unanswered"):
+    """Nobody answered, and it will not be asked again. Key: `{effect's key}.ask.{n}`."""
+
+    key: str
+    at: float
+    why: Unanswered
+
+
+class LimitExtended(Struct, frozen=True, tag="limit_extended"):
+    """The turn may go on for so many iterations more. Key: `t{turn}.i{iteration}.extended`."""
+
+    key: str
+    at: float
+    iterations: int
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise ValueError("a limit is extended by at least 1 iteration")
+
+
 class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults=True):
     """The turn was stopped from outside while something was under way. Key: `t{turn}.interrupted`.
 
@@ -134,6 +174,10 @@ Event: TypeAlias = (
     | ModelFailed
     | ToolsBegun
     | ToolFinished
+    | QuestionAsked
+    | QuestionAnswered
+    | QuestionUnanswered
+    | LimitExtended
     | TurnInterrupted
     | TurnClosed
 )

@@ -28,6 +28,8 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seconds: wall time of the turn; 300 is the default of seed 000.
         tokens: input and output tokens of all replies.
         output_repairs: how often the model may be asked to mend an answer of the wrong shape.
+        extendable: at the limit of iterations somebody is asked whether the turn may go on;
+            without a yes it ends there.
 
     >>> Limits(iterations=0)
     Traceback (most recent call last):
@@ -40,6 +42,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float | None = 300.0
     tokens: int | None = None
     output_repairs: int = 2
+    extendable: bool = False
 
     def __post_init__(self) -> None:
         for name in ("iterations", "tool_calls", "tokens"):

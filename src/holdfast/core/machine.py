@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core import events as ev
@@ -22,6 +23,7 @@ from holdfast.core.effects import (
     RunTool,
     begun_key,
     closed_key,
+    extended_key,
     interrupted_key,
     model_key,
     tool_key,
@@ -42,6 +44,7 @@ from holdfast.core.messages import (
     user,
 )
 from holdfast.core.output import Invalid, OutputType, Valid, parse, repair_message
+from holdfast.core.question_log import ASK, Kept, QuestionLog
 from holdfast.core.transcript import Transcript
 
 
@@ -58,9 +61,16 @@ TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.IDLE, ev.TurnOpened): (Phase.MODEL,),
     (Phase.MODEL, ev.ModelReplied): (Phase.TOOLS, Phase.MODEL, Phase.CLOSING),
     (Phase.MODEL, ev.ModelFailed): (Phase.CLOSING,),
+    (Phase.MODEL, ev.QuestionAsked): (Phase.MODEL,),
+    (Phase.MODEL, ev.QuestionAnswered): (Phase.MODEL,),
+    (Phase.MODEL, ev.QuestionUnanswered): (Phase.MODEL,),
+    (Phase.MODEL, ev.LimitExtended): (Phase.MODEL,),
     (Phase.MODEL, ev.TurnInterrupted): (Phase.CLOSING,),
     (Phase.TOOLS, ev.ToolsBegun): (Phase.TOOLS,),
     (Phase.TOOLS, ev.ToolFinished): (Phase.TOOLS, Phase.MODEL, Phase.CLOSING),
+    (Phase.TOOLS, ev.QuestionAsked): (Phase.TOOLS,),
+    (Phase.TOOLS, ev.QuestionAnswered): (Phase.TOOLS,),
+    (Phase.TOOLS, ev.QuestionUnanswered): (Phase.TOOLS,),
     (Phase.TOOLS, ev.TurnInterrupted): (Phase.CLOSING,),
     (Phase.CLOSING, ev.TurnClosed): (Phase.IDLE,),
 }
@@ -87,6 +97,8 @@ class RunState(Struct, frozen=True):
     status: ev.Status
     error: ErrorInfo | None
     output: object
+    limits: Limits
+    questions: tuple[tuple[str, Kept], ...]
 
 
 class RunMachine:
@@ -100,6 +112,7 @@ class RunMachine:
     __slots__ = (
         "_begun",
         "_calls",
+        "_extended",
         "_opened_at",
         "_planned",
         "_repairs",
@@ -113,6 +126,7 @@ class RunMachine:
         "output",
         "partial",
         "phase",
+        "questions",
         "reply",
         "rung",
         "status",
@@ -149,7 +163,9 @@ class RunMachine:
         self._results: dict[int, ToolResult] = {}
         self._begun = False
         self._repairs = 0
+        self._extended = ""
         self._planned: dict[str, Effect] = {}
+        self.questions = QuestionLog()
 
     @property
     def begun(self) -> bool:
@@ -169,6 +185,8 @@ class RunMachine:
             self.status,
             self.error,
             self.output,
+            self.limits,
+            tuple(sorted(self.questions.ended.items())),
         )
 
     def pending(self) -> tuple[Effect, ...]:
@@ -185,9 +203,27 @@ class RunMachine:
                 f"{type(event).__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
             )
+        if isinstance(event, ev.QuestionAsked | ev.QuestionAnswered | ev.QuestionUnanswered):
+            self._check_question(event)
+            return
+        if isinstance(event, ev.ModelReplied) and self.over_limit:
+            raise IllegalEventError(f"{event.key} is over the limit, which nobody extended")
         if event.key not in self._planned and event.key != self._unplanned(event):
             raise IllegalEventError(
                 f"{type(event).__name__} has the key {event.key!r}, which is not outstanding"
+            )
+
+    def _check_question(
+        self, event: ev.QuestionAsked | ev.QuestionAnswered | ev.QuestionUnanswered
+    ) -> None:
+        scope = event.key.partition(ASK)[0]
+        scopes = (turn_key(self.turn), begun_key(self.turn, self.iteration))
+        if scope not in self._planned and scope not in scopes:
+            raise IllegalEventError(f"{event.key}: {scope!r} is not under way, so it cannot ask")
+        if not self.questions.expects(event):
+            raise IllegalEventError(
+                f"{type(event).__name__} {event.key} is not about a question that is "
+                + ("new" if isinstance(event, ev.QuestionAsked) else "open")
             )
 
     def _unplanned(self, event: ev.Event) -> str:
@@ -196,6 +232,9 @@ class RunMachine:
             return turn_key(self.turn + 1)
         if isinstance(event, ev.TurnInterrupted):
             return interrupted_key(self.turn)
+        if isinstance(event, ev.LimitExtended) and self.limits.iterations is not None:
+            key = extended_key(self.turn, self.iteration)
+            return "" if self._extended == key else key
         if isinstance(event, ev.ToolsBegun) and not self._begun:
             return begun_key(self.turn, self.iteration)
         return ""
@@ -275,12 +314,30 @@ class RunMachine:
         self.transcript.append(user(repair_message(invalid.problems)))
         self._next_iteration(at)
 
+    def _question_asked(self, event: ev.QuestionAsked) -> None:
+        self.questions.ask(event)
+
+    def _question_ended(self, event: ev.QuestionAnswered | ev.QuestionUnanswered) -> None:
+        self.questions.end(event)
+
+    def _limit_extended(self, event: ev.LimitExtended) -> None:
+        self._extended = event.key
+        most = (self.limits.iterations or 0) + event.iterations
+        self.limits = msgspec.structs.replace(self.limits, iterations=most)
+
+    @property
+    def over_limit(self) -> bool:
+        """Whether the limit of iterations is reached, so that the model must not be asked."""
+        most = self.limits.iterations
+        return most is not None and self.iteration >= most
+
     def _failed(self, event: ev.ModelFailed) -> None:
         self.partial = event.partial
         self.tried += event.tried
         if event.partial is not None:
             self.usage = self.usage + event.partial.usage
-        self._end(ev.Status.FAILED, event.error)
+        limit = event.error.category is ErrorCategory.LIMIT and self.over_limit
+        self._end(ev.Status.LIMIT if limit else ev.Status.FAILED, event.error)
 
     def _tools_begun(self, _event: ev.ToolsBegun) -> None:
         self._begun = True
@@ -300,14 +357,18 @@ class RunMachine:
     def _next_iteration(self, at: float) -> None:
         self.iteration += 1
         limits = self.limits
-        if limits.iterations is not None and self.iteration >= limits.iterations:
+        if limits.iterations is not None and self.over_limit and not limits.extendable:
             self._reach("iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations))
-        elif limits.seconds is not None and at - self._opened_at >= limits.seconds:
+        elif limits.seconds is not None and self._worked(at) >= limits.seconds:
             self._reach("seconds", f"The time limit of {limits.seconds:g} seconds is reached.")
         elif limits.tokens is not None and self.usage.total >= limits.tokens:
             self._reach("tokens", f"The limit of {limits.tokens} tokens is reached.")
         else:
             self._ask_model()
+
+    def _worked(self, at: float) -> float:
+        """Seconds of the turn, without those in which somebody was being asked."""
+        return at - self._opened_at - self.questions.waited
 
     def _reach(self, limit: str, safe: str) -> None:
         info = ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=limit, landed=Landed.NO)
@@ -341,6 +402,7 @@ class RunMachine:
         self.status = status
         self.error = error
         self.phase = Phase.CLOSING
+        self.questions.drop()
         self._plan(CloseTurn(closed_key(self.turn), status, error))
 
     def _closed(self, event: ev.TurnClosed) -> None:
@@ -371,6 +433,10 @@ _HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {
     ev.ModelFailed: RunMachine._failed,  # type: ignore[dict-item]
     ev.ToolsBegun: RunMachine._tools_begun,  # type: ignore[dict-item]
     ev.ToolFinished: RunMachine._tool_finished,  # type: ignore[dict-item]
+    ev.QuestionAsked: RunMachine._question_asked,  # type: ignore[dict-item]
+    ev.QuestionAnswered: RunMachine._question_ended,  # type: ignore[dict-item]
+    ev.QuestionUnanswered: RunMachine._question_ended,  # type: ignore[dict-item]
+    ev.LimitExtended: RunMachine._limit_extended,  # type: ignore[dict-item]
     ev.TurnInterrupted: RunMachine._interrupted,  # type: ignore[dict-item]
     ev.TurnClosed: RunMachine._closed,  # type: ignore[dict-item]
 }

@@ -1,0 +1,157 @@
+"""Questions and extensions of the limit in the machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
+from holdfast.core.limits import Limits
+from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
+from holdfast.core.question_log import Kept
+
+KEY = "t1.i0.tool.0.ask.0"
+ASKED = ev.QuestionAsked(f"{KEY}.asked", 10.0, "PermissionRequest", {"tool": "x"})
+ANSWERED = ev.QuestionAnswered(KEY, 70.0, {"type": "approved"})
+
+
+def in_tools(limits: Limits | None = None) -> RunMachine:
+    machine = RunMachine()
+    machine.apply(ev.TurnOpened("t1", 0.0, user("go"), limits or Limits()))
+    machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply((ToolCall("1", "x"),))))
+    return machine
+
+
+def finish(machine: RunMachine, at: float = 71.0) -> None:
+    key = machine.pending()[0].key
+    machine.apply(ev.ToolFinished(key, at, ToolResult("1", "x", (Text("done"),))))
+
+
+def at_the_limit(*, extendable: bool = True) -> RunMachine:
+    machine = in_tools(Limits(iterations=1, extendable=extendable))
+    finish(machine)
+    return machine
+
+
+def test_a_question_changes_neither_the_phase_nor_what_is_pending() -> None:
+    machine = in_tools()
+    before = machine.pending()
+    machine.apply(ASKED)
+    assert machine.questions.open == (ASKED,)
+    machine.apply(ANSWERED)
+    assert machine.questions.open == ()
+    assert machine.questions.ended == {KEY: Kept({"type": "approved"})}
+    assert machine.phase is Phase.TOOLS
+    assert machine.pending() == before
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ANSWERED,
+        ev.QuestionUnanswered(KEY, 1.0, "timeout"),
+        ev.QuestionAsked("t1.i0.tool.7.ask.0.asked", 1.0, "X", {}),
+        ev.QuestionAsked("t1.i0.model.ask.0.asked", 1.0, "X", {}),
+        ev.QuestionAsked(KEY, 1.0, "X", {}),
+        ev.LimitExtended("t1.i0.extended", 1.0, 3),
+    ],
+)
+def test_what_is_not_asked_cannot_be_answered_and_only_work_under_way_asks(
+    event: ev.Event,
+) -> None:
+    machine = in_tools()
+    before = machine.state()
+    with pytest.raises(IllegalEventError):
+        machine.apply(event)
+    assert machine.state() == before
+
+
+def test_a_question_is_asked_once_and_answered_once() -> None:
+    machine = in_tools()
+    machine.apply(ASKED)
+    with pytest.raises(IllegalEventError, match="new"):
+        machine.check(ASKED)
+    machine.apply(ANSWERED)
+    for again in (ASKED, ANSWERED, ev.QuestionUnanswered(KEY, 80.0, "timeout")):
+        with pytest.raises(IllegalEventError):
+            machine.check(again)
+
+
+def test_the_time_in_which_a_person_thinks_is_no_time_of_the_turn() -> None:
+    machine = in_tools(Limits(seconds=30))
+    machine.apply(ASKED)
+    machine.apply(ANSWERED)
+    finish(machine, at=71.0)
+    assert machine.phase is Phase.MODEL
+    late = in_tools(Limits(seconds=30))
+    finish(late, at=71.0)
+    assert late.status is ev.Status.LIMIT
+
+
+def test_questions_that_overlap_count_their_time_once() -> None:
+    machine = RunMachine()
+    machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
+    calls = (ToolCall("1", "x"), ToolCall("2", "x"))
+    machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply(calls)))
+    machine.apply(ASKED)
+    other = "t1.i0.tool.1.ask.0"
+    machine.apply(ev.QuestionAsked(f"{other}.asked", 20.0, "X", {}))
+    machine.apply(ANSWERED)
+    machine.apply(ev.QuestionUnanswered(other, 100.0, "timeout"))
+    assert machine.questions.waited == 90.0
+    assert machine.questions.ended[other].why == "timeout"
+
+
+def test_a_turn_that_is_stopped_asks_no_more_and_the_next_turn_begins_clean() -> None:
+    machine = in_tools()
+    machine.apply(ASKED)
+    machine.apply(ev.TurnInterrupted("t1.interrupted", 20.0, "cancelled"))
+    assert machine.questions.open == ()
+    machine.apply(ev.TurnClosed("t1.closed", 20.0, ev.Status.CANCELLED))
+    machine.apply(ev.TurnOpened("t2", 30.0, user("again")))
+    assert machine.questions.ended == {}
+    assert machine.questions.asked == {}
+
+
+def test_without_extension_the_limit_ends_the_turn_as_before() -> None:
+    machine = at_the_limit(extendable=False)
+    assert machine.status is ev.Status.LIMIT
+
+
+def test_at_an_extendable_limit_the_model_is_not_asked_before_somebody_said_yes() -> None:
+    machine = at_the_limit()
+    assert machine.over_limit
+    with pytest.raises(IllegalEventError, match="over the limit"):
+        machine.check(ev.ModelReplied("t1.i1.model", 80.0, Reply((Text("more"),))))
+    machine.apply(ev.LimitExtended("t1.i1.extended", 80.0, 2))
+    assert not machine.over_limit
+    assert machine.limits.iterations == 3
+    with pytest.raises(IllegalEventError):
+        machine.check(ev.LimitExtended("t1.i1.extended", 80.0, 2))
+    machine.apply(ev.ModelReplied("t1.i1.model", 81.0, Reply((Text("done"),))))
+    assert machine.status is ev.Status.COMPLETED
+
+
+def test_a_no_at_the_limit_ends_the_turn_by_its_limit() -> None:
+    machine = at_the_limit()
+    info = ErrorInfo(category=ErrorCategory.LIMIT, safe="no", code="iterations")
+    machine.apply(ev.ModelFailed("t1.i1.model", 80.0, info))
+    assert machine.status is ev.Status.LIMIT
+    machine.apply(ev.TurnClosed("t1.closed", 80.0, machine.status, machine.error))
+    assert "no" in machine.transcript[-1].text
+
+
+def test_the_extension_is_of_one_turn() -> None:
+    machine = at_the_limit()
+    machine.apply(ev.LimitExtended("t1.i1.extended", 80.0, 2))
+    machine.apply(ev.ModelReplied("t1.i1.model", 81.0, Reply((Text("done"),))))
+    machine.apply(ev.TurnClosed("t1.closed", 82.0, ev.Status.COMPLETED))
+    machine.apply(ev.TurnOpened("t2", 90.0, user("again"), Limits(iterations=1)))
+    assert machine.limits.iterations == 1
+
+
+@pytest.mark.parametrize("iterations", [0, -3])
+def test_an_extension_by_nothing_is_none(iterations: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        ev.LimitExtended("t1.i1.extended", 0.0, iterations)

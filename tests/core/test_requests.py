@@ -1,0 +1,158 @@
+"""Questions and answers as data: typed, addressed, and no answer is a no."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from holdfast.core.errors import AnswerTypeError, ConfigurationError, UnansweredError
+from holdfast.core.requests import (
+    Answer,
+    Approved,
+    ClarificationRequest,
+    ContinuationRequest,
+    Continued,
+    Denied,
+    PermissionRequest,
+    Request,
+    answer_type,
+    checked,
+    plain_form,
+    restored,
+    type_name,
+)
+
+PERMISSION = PermissionRequest(key="k", tool="pay", arguments={"amount": 3})
+CONTINUE = ContinuationRequest(key="c", iteration=21, limit=20)
+CLARIFY = ClarificationRequest(key="q", question="Which city?", options=("Porto", "Faro"))
+
+
+class Count(Request[int], frozen=True, kw_only=True):
+    """One of a user's own."""
+
+
+class Choose(Request[Literal["a", "b"] | list[str]], frozen=True, kw_only=True):
+    """With types that isinstance cannot tell."""
+
+
+@dataclass
+class Amount:
+    euros: int
+
+
+class Ask(Request[Amount], frozen=True, kw_only=True):
+    """With a dataclass."""
+
+
+class Untyped(Request, frozen=True, kw_only=True):  # type: ignore[type-arg]
+    """Forgot to say what its answer is."""
+
+
+def test_helpers_address_the_answer() -> None:
+    assert PERMISSION.approve() == Answer("k", Approved())
+    edited = PERMISSION.approve(remember="tool", arguments={"amount": 1})
+    assert edited.value == Approved(remember="tool", arguments={"amount": 1})
+    assert PERMISSION.deny("no", remember="call").value == Denied(reason="no", remember="call")
+    assert CONTINUE.approve(5) == Answer("c", Continued(iterations=5))
+    assert CONTINUE.deny().value == Denied(reason="Continuation denied by user.")
+    assert CLARIFY.answer("Braga") == Answer("q", "Braga")
+
+
+@pytest.mark.parametrize(
+    ("request_", "value", "expected", "got"),
+    [
+        (PERMISSION, Continued(), "Approved | Denied", "Continued"),
+        (PERMISSION, True, "Approved | Denied", "bool"),
+        (CONTINUE, Approved(), "Continued | Denied", "Approved"),
+        (CLARIFY, 3, "str", "int"),
+        (Count(), "3", "int", "str"),
+        (Ask(), {"euros": 3}, "Amount", "dict"),
+        (Ask(), Amount("three"), "Amount", "Amount"),  # type: ignore[arg-type]
+        (Choose(), "c", "Literal['a', 'b'] | list", "str"),
+        (Choose(), [1], "Literal['a', 'b'] | list", "list"),
+        (PERMISSION, None, "Approved | Denied", "NoneType"),
+    ],
+)
+def test_a_wrong_type_names_both(
+    request_: Request[object], value: object, expected: str, got: str
+) -> None:
+    with pytest.raises(AnswerTypeError) as caught:
+        checked(request_, value)
+    said = str(caught.value).replace("typing.", "")
+    assert said.startswith("Expected response of type")
+    assert said.endswith(f"but received {got}")
+    assert caught.value.got == got
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.expected.replace("typing.", "").startswith(expected.split("[", 1)[0])
+
+
+@pytest.mark.parametrize(
+    ("request_", "value"),
+    [
+        (PERMISSION, Approved(arguments={"amount": 1})),
+        (PERMISSION, Denied(because="timeout")),
+        (CONTINUE, Continued(iterations=3)),
+        (CLARIFY, "Porto"),
+        (Count(), 3),
+        (Ask(), Amount(3)),
+        (Choose(), "a"),
+        (Choose(), ["x"]),
+    ],
+)
+def test_an_answer_survives_its_plain_form(request_: Request[object], value: object) -> None:
+    assert restored(request_, plain_form(checked(request_, value))) == value
+
+
+def test_a_kept_answer_of_another_shape_is_not_taken() -> None:
+    with pytest.raises(AnswerTypeError, match=r"Approved \| Denied"):
+        restored(PERMISSION, {"type": "continued"})
+
+
+def test_without_an_answer_permissions_and_continuations_are_denied_with_the_cause() -> None:
+    for why in ("timeout", "cancelled", "nobody", "failed"):
+        denied = PERMISSION.unanswered(why)
+        assert isinstance(denied, Denied)
+        assert denied.because == why
+        again = CONTINUE.unanswered(why)
+        assert isinstance(again, Denied)
+        assert again.because == why
+    assert PERMISSION.unanswered("timeout") == Denied(
+        reason="Permission request timed out. Please respond to permission requests promptly.",
+        because="timeout",
+    )
+    assert PERMISSION.unanswered("cancelled").reason == "Permission request was cancelled."  # type: ignore[union-attr]
+    assert "on_question" in PERMISSION.unanswered("nobody").reason  # type: ignore[union-attr]
+    assert Denied().reason == "Permission denied by user."
+
+
+def test_other_requests_without_an_answer_raise_and_say_why() -> None:
+    with pytest.raises(UnansweredError, match="in time") as caught:
+        CLARIFY.unanswered("timeout")
+    assert caught.value.why == "timeout"
+    assert not caught.value.info.category.retryable
+    with pytest.raises(UnansweredError, match="on_question"):
+        Count().unanswered("nobody")
+
+
+def test_a_request_that_says_no_answer_type_names_the_fix() -> None:
+    with pytest.raises(ConfigurationError, match="Derive it from Request"):
+        answer_type(Untyped)
+
+
+def test_what_json_cannot_hold_is_refused_with_its_name() -> None:
+    with pytest.raises(ConfigurationError, match="PermissionRequest: cannot be kept"):
+        plain_form(PermissionRequest(tool="x", arguments={"a": object()}))
+
+
+def test_a_subclass_keeps_the_answer_type() -> None:
+    class Special(PermissionRequest, frozen=True, kw_only=True):
+        level: int = 1
+
+    assert type_name(answer_type(Special)) == "Approved | Denied"
+
+
+def test_an_extension_is_never_negative() -> None:
+    with pytest.raises(ConfigurationError, match="at least 0"):
+        CONTINUE.approve(-1)
