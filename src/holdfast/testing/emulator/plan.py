@@ -36,11 +36,11 @@ from holdfast.testing.emulator.faults import (
     TruncatedJson,
     WrongContentType,
 )
+from holdfast.testing.emulator.wires.framing import as_array
 from holdfast.testing.emulator.wires.port import ErrorBody, Rendering, Wire, kind_for
 
 JSON_TYPE = "application/json"
 STREAM_TYPE = "text/event-stream; charset=utf-8"
-_COMMENT = b": keep-alive\n\n"
 
 Faults: TypeAlias = Sequence[Fault]
 _F = TypeVar("_F")
@@ -53,6 +53,7 @@ class Answer(Struct, frozen=True):
     headers: Mapping[str, str]
     pieces: tuple[bytes, ...]
     streamed: bool = False
+    keep_alive: bytes = b" "
 
 
 class Head(Struct, frozen=True):
@@ -118,6 +119,13 @@ def error_answer(error: ErrorBody, headers: Mapping[str, str] | None = None) -> 
     return Answer(error.status, merged, (msgspec.json.encode(error.body),))
 
 
+def listed(answer: Answer) -> Answer:
+    """A refusal of a stream that is wanted as one array: an array of it alone."""
+    if not answer.headers.get("content-type", "").startswith(JSON_TYPE):
+        return answer
+    return msgspec.structs.replace(answer, pieces=(b"[", *answer.pieces, b"]"))
+
+
 def reply_answer(
     wire: Wire, reply: Reply, rendering: Rendering, faults: Faults, *, stream: bool
 ) -> Answer:
@@ -137,8 +145,7 @@ def reply_answer(
         choices=not _has(faults, EmptyChoices),
     )
     if stream:
-        pieces = _spoiled_stream(wire, wire.render_chunks(reply, rendering), faults)
-        answer = Answer(200, {"content-type": STREAM_TYPE}, tuple(pieces), streamed=True)
+        answer = _stream(wire, reply, rendering, faults)
     else:
         answer = _whole(_spoiled_whole(wire, wire.render_whole(reply, rendering), faults))
     for fault in _of(faults, WrongContentType):
@@ -166,20 +173,22 @@ def acts(answer: Answer, faults: Faults) -> list[Act]:
     done.append(Head(answer.status, answer.headers, length))
     if _has(faults, ResetAfterHeaders):
         return [*done, Reset()]
-    for act in _body(pieces, faults, streamed=answer.streamed):
+    for act in _body(msgspec.structs.replace(answer, pieces=pieces), faults):
         done.append(act)
         if isinstance(act, Reset | Close):
             return done
     return [*done, End()]
 
 
-def _body(pieces: Sequence[bytes], faults: Faults, *, streamed: bool) -> Iterator[Act]:
+def _body(answer: Answer, faults: Faults) -> Iterator[Act]:
+    pieces, streamed = answer.pieces, answer.streamed
     last = len(pieces)
     alone = _has(faults, SplitEveryByte)
     for index in range(last + 1):
         for stall in _of(faults, Stall):
             if min(stall.after, last) == index:
-                yield Wait(stall.seconds, _comment(stall, streamed=streamed), stall.every)
+                said = answer.keep_alive if stall.comments else b""
+                yield Wait(stall.seconds, said, stall.every)
         for drop in _of(faults, DropAfter):
             if min(drop.chunks, last if streamed else last - 1) == index:
                 yield Reset() if drop.reset else Close()
@@ -194,10 +203,14 @@ def _body(pieces: Sequence[bytes], faults: Faults, *, streamed: bool) -> Iterato
             yield Send(piece)
 
 
-def _comment(stall: Stall, *, streamed: bool) -> bytes:
-    if not stall.comments:
-        return b""
-    return _COMMENT if streamed else b" "
+def _stream(wire: Wire, reply: Reply, rendering: Rendering, faults: Faults) -> Answer:
+    pieces = _spoiled_stream(wire, wire.render_chunks(reply, rendering), faults)
+    if not rendering.array:
+        kind = {"content-type": STREAM_TYPE}
+        return Answer(200, kind, tuple(pieces), streamed=True, keep_alive=wire.KEEP_ALIVE)
+    closed = rendering.terminate and not _has(faults, TruncatedJson)
+    listed = as_array(pieces, closed=closed)
+    return Answer(200, {"content-type": JSON_TYPE}, tuple(listed), streamed=True)
 
 
 def _reshaped(reply: Reply, faults: Faults) -> Reply:
@@ -234,7 +247,7 @@ def _spoiled_stream(wire: Wire, pieces: list[bytes], faults: Faults) -> list[byt
 
 def _spoiled_whole(wire: Wire, body: bytes, faults: Faults) -> bytes:
     for error in _of(faults, ErrorEvent):
-        body = _error_json(wire, error)
+        body = wire.error_whole(_error_json(wire, error))
     for garbage in _of(faults, GarbageLine):
         body = garbage.line + b"\n" + body
     for cut in _of(faults, TruncatedJson):

@@ -23,7 +23,9 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
         messages: the history in neutral form, system messages included.
         tools: the tools that were offered.
         stream: whether a stream is wanted.
+        array: whether the stream is wanted as one JSON array and not as events.
         include_usage: whether the stream shall report its tokens.
+        include_state: whether a thought shall bring its sealed state along.
         headers: names in lower case, secrets masked.
         body: the parsed JSON.
         size: bytes of the body.
@@ -35,7 +37,9 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
     stream: bool = False
+    array: bool = False
     include_usage: bool = False
+    include_state: bool = True
     headers: Mapping[str, str] = {}
     body: Mapping[str, object] = {}
     size: int = 0

@@ -25,6 +25,7 @@ from holdfast.testing.emulator.faults import FaultScript
 from holdfast.testing.emulator.log import LoggedRequest
 from holdfast.testing.emulator.serving import Behaviour, Service
 from holdfast.testing.emulator.wires.port import Chunking
+from holdfast.testing.emulator.wires.registry import WIRES, named
 
 
 class Listen(Struct, frozen=True):
@@ -80,8 +81,23 @@ class Emulator:
 
     @property
     def base_url(self) -> str:
-        """The address to give to a client, `http://127.0.0.1:PORT/v1`."""
+        """The address to give to a client of OpenAI's wires, `http://127.0.0.1:PORT/v1`."""
         return f"{self.origin}/v1"
+
+    def base_url_for(self, wire: str) -> str:
+        """The address to give to a client of one wire: what stands before the wire's own path.
+
+        Args:
+            wire: "openai_chat", "openai_responses", "anthropic" or "gemini".
+
+        Raises:
+            ConfigurationError: no such wire.
+        """
+        if wire not in WIRES:
+            raise ConfigurationError(
+                "wire", f"{wire!r} is not spoken here", fix=f"Use one of {', '.join(WIRES)}"
+            )
+        return self.origin + named(wire).BASE_PATH
 
     @property
     def origin(self) -> str:

@@ -35,13 +35,14 @@ from holdfast.testing.emulator.plan import (
     Wait,
     acts,
     error_answer,
+    listed,
     refusal,
     reply_answer,
     unanswered,
 )
 from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.wires.port import Chunking, ErrorBody, Rendering, Wire
-from holdfast.testing.emulator.wires.registry import wire_for
+from holdfast.testing.emulator.wires.registry import named, wire_for
 
 _T = TypeVar("_T")
 _NOTHING = Answer(0, {}, ())
@@ -146,7 +147,7 @@ class Service:
             entry.faults = await self._choose_faults(request)
             replaced = _NOTHING if unanswered(entry.faults) else refusal(wire, entry.faults)
             if replaced is not None:
-                return acts(replaced, entry.faults), None
+                return acts(listed(replaced) if request.array else replaced, entry.faults), None
             turn = self._behaviour.script.take()
             reply = as_reply(await _guarded(turn.answer(request)), request.number)
             answer = self._render(wire, reply, request, entry.faults)
@@ -173,6 +174,8 @@ class Service:
             usage=reply.usage if reply.usage.total else _estimate(request, reply),
             chunking=self._behaviour.chunking,
             include_usage=request.include_usage,
+            include_state=request.include_state,
+            array=request.array,
         )
         return reply_answer(wire, reply, rendering, faults, stream=request.stream)
 
@@ -187,6 +190,10 @@ class Service:
         problem = {"message": message, "type": "invalid_request_error", "code": "unknown_url"}
         return error_answer(ErrorBody(404, {"error": problem}))
 
+    def _request_id(self, entry: LoggedRequest) -> dict[str, str]:
+        name = named(entry.wire).REQUEST_ID if entry.wire else "x-request-id"
+        return {name: f"req_emulated_{len(self.log)}"} if name else {}
+
     async def _perform(self, connection: Connection, plan: list[Act], entry: LoggedRequest) -> None:
         alone = any(isinstance(fault, SplitEveryByte) for fault in entry.faults)
         pending = b""
@@ -197,7 +204,7 @@ class Service:
                 pending = b""
             match act:
                 case Head(status=status, headers=headers, length=length):
-                    named = {**headers, "x-request-id": f"req_emulated_{len(self.log)}"}
+                    named = {**self._request_id(entry), **headers}
                     pending = connection.head(status, named, length)
                     entry.status = status
                 case Send(data=data):

@@ -33,6 +33,9 @@ from holdfast.testing.emulator.wires.openai_chat_history import (
 from holdfast.testing.emulator.wires.port import ErrorBody, Rendering, pieces
 
 NAME: Final = "openai_chat"
+BASE_PATH: Final = "/v1"
+REQUEST_ID: Final = "x-request-id"
+KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 _encode = msgspec.json.encode
 
@@ -141,6 +144,11 @@ def invalid_request(message: str) -> ErrorBody:
 def error_event(body: bytes) -> bytes:
     """An error in the middle of a stream."""
     return b"data: " + body + b"\n\n"
+
+
+def error_whole(body: bytes) -> bytes:
+    """An error with the status of a success."""
+    return body
 
 
 def _deltas(part: Part, rendering: Rendering, index: int) -> list[dict[str, object]]:

@@ -29,8 +29,10 @@ class Rendering(Struct, frozen=True, kw_only=True):
         usage: the tokens to report.
         chunking: how texts are cut.
         include_usage: whether a stream reports its tokens.
+        include_state: whether a thought brings its sealed state along, where that is asked for.
         terminate: False leaves out the finish reason and the end marker of a stream.
         choices: False leaves out every candidate.
+        array: a stream goes out as one JSON array; a wire renders events all the same.
     """
 
     model: str
@@ -39,8 +41,10 @@ class Rendering(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     chunking: Chunking = "words"
     include_usage: bool = False
+    include_state: bool = True
     terminate: bool = True
     choices: bool = True
+    array: bool = False
 
 
 class ErrorBody(Struct, frozen=True):
@@ -57,6 +61,21 @@ class Wire(Protocol):
     @property
     def NAME(self) -> str:  # noqa: N802
         """The name of the wire."""
+        ...
+
+    @property
+    def BASE_PATH(self) -> str:  # noqa: N802
+        """What follows the origin in the base URL that a client of this provider is given."""
+        ...
+
+    @property
+    def REQUEST_ID(self) -> str:  # noqa: N802
+        """The header in which this provider names a request, or ""."""
+        ...
+
+    @property
+    def KEEP_ALIVE(self) -> bytes:  # noqa: N802
+        """What this provider sends in a stream while it has nothing to say."""
         ...
 
     def matches(self, path: str) -> bool:
@@ -84,7 +103,11 @@ class Wire(Protocol):
         ...
 
     def error_event(self, body: bytes) -> bytes:
-        """An error in the middle of a stream."""
+        """An error in the middle of a stream, from the body of a refusal."""
+        ...
+
+    def error_whole(self, body: bytes) -> bytes:
+        """A reply that is not streamed, has the status of a success, and is this error."""
         ...
 
 

@@ -12,12 +12,20 @@ from holdfast.testing.emulator.wires.port import Wire
 
 _MODULES: dict[str, str] = {
     "/chat/completions": "openai_chat",
+    "/messages": "anthropic",
+    "/responses": "openai_responses",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
 }
 """The end of a path -> the module that speaks there."""
 
+WIRES: tuple[str, ...] = tuple(dict.fromkeys(_MODULES.values()))
+"""The names of the wires."""
+
 
 @cache
-def _load(name: str) -> Wire:
+def named(name: str) -> Wire:
+    """The wire of this name."""
     module: Wire = import_module(f"holdfast.testing.emulator.wires.{name}")
     return module
 
@@ -25,12 +33,12 @@ def _load(name: str) -> Wire:
 def wire_for(path: str) -> Wire | None:
     """The wire whose model calls go to `path`, or None.
 
-    >>> wire_for("/v1/chat/completions").NAME
-    'openai_chat'
+    >>> wire_for("/v1/chat/completions").NAME, wire_for("/v1/messages").NAME
+    ('openai_chat', 'anthropic')
     """
     for ending, name in _MODULES.items():
-        if ending in path:
-            wire = _load(name)
+        if path.endswith(ending):
+            wire = named(name)
             if wire.matches(path):
                 return wire
     return None

@@ -1,0 +1,258 @@
+"""The Messages wire of Anthropic, as a server speaks it.
+
+A refusal of the model is a stop reason with an explanation here, and no block. An opaque part of
+this wire goes out as the block that it is; any other part that the wire cannot carry is an error of
+the brain, said loudly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import (
+    FinishReason,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+)
+from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
+from holdfast.testing.emulator.wires.anthropic_errors import ERRORS, error
+from holdfast.testing.emulator.wires.anthropic_history import (
+    check_history,
+    read_history,
+    read_tools,
+)
+from holdfast.testing.emulator.wires.port import ErrorBody, Rendering, pieces
+from holdfast.testing.emulator.wires.signatures import sign
+
+NAME: Final = "anthropic"
+BASE_PATH: Final = ""
+REQUEST_ID: Final = "request-id"
+KEEP_ALIVE: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+_encode = msgspec.json.encode
+_Object: TypeAlias = dict[str, object]
+
+_STOP: dict[FinishReason, str] = {
+    FinishReason.TOOL_CALLS: "tool_use",
+    FinishReason.LENGTH: "max_tokens",
+    FinishReason.CONTENT_FILTER: "refusal",
+    FinishReason.REFUSAL: "refusal",
+    FinishReason.PAUSE: "pause_turn",
+}
+
+
+def matches(path: str) -> bool:
+    """Whether a POST to this path is a model call of this wire."""
+    return path.endswith("/v1/messages")
+
+
+def parse_request(
+    path: str,  # noqa: ARG001  # other wires name the model there
+    headers: Mapping[str, str],
+    body: bytes,
+) -> EmulatedRequest:
+    """The request in neutral form.
+
+    Raises:
+        MalformedRequest: the real API would answer 400.
+    """
+    if not headers.get("anthropic-version"):
+        raise MalformedRequest("anthropic-version: header is required")
+    try:
+        parsed: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError as problem:
+        raise MalformedRequest(f"The request body is not valid JSON: {problem}") from None
+    if not isinstance(parsed, dict):
+        raise MalformedRequest(
+            "Input should be a valid dictionary or object to extract fields from"
+        )
+    _check_fields(parsed)
+    check_history(parsed)
+    return EmulatedRequest(
+        wire=NAME,
+        model=parsed["model"],
+        messages=read_history(parsed),
+        tools=read_tools(parsed.get("tools") or []),
+        stream=parsed.get("stream") is True,
+        include_usage=True,
+        headers=headers,
+        body=parsed,
+        size=len(body),
+    )
+
+
+def _check_fields(body: Mapping[str, Any]) -> None:
+    for name in ("model", "max_tokens", "messages"):
+        if name not in body:
+            raise MalformedRequest(f"{name}: Field required")
+    if not isinstance(body["model"], str):
+        raise MalformedRequest("model: Input should be a valid string")
+    limit = body["max_tokens"]
+    if not isinstance(limit, int) or limit < 1:
+        raise MalformedRequest("max_tokens: Input should be greater than or equal to 1")
+    thinking = body.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    if isinstance(budget, int) and budget >= limit:
+        raise MalformedRequest("`max_tokens` must be greater than `thinking.budget_tokens`.")
+
+
+def render_whole(reply: Reply, rendering: Rendering) -> bytes:
+    """The body of a reply that is not streamed."""
+    content = _content(reply, rendering)
+    reason, details = _stop(reply)
+    message = _message(reply, rendering, content)
+    message |= {"stop_reason": reason, "stop_details": details, "usage": _usage(rendering.usage)}
+    return _encode(message)
+
+
+def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
+    """The events of a streamed reply."""
+    content = _content(reply, rendering)
+    begun = {**_usage(rendering.usage), "output_tokens": 1}
+    opening = {**_message(reply, rendering, []), "usage": begun}
+    events = [_event("message_start", message=opening)]
+    for index, block in enumerate(content):
+        events += _block_events(block, index, rendering)
+    if not rendering.terminate:
+        return events
+    reason, details = _stop(reply)
+    ending = {"stop_reason": reason, "stop_sequence": None, "stop_details": details}
+    events.append(_event("message_delta", delta=ending, usage=_usage(rendering.usage)))
+    events.append(_event("message_stop"))
+    return events
+
+
+def error_body(kind: ErrorKind) -> ErrorBody:
+    """Anthropic's own words for a refusal."""
+    return ERRORS[kind]
+
+
+def invalid_request(message: str) -> ErrorBody:
+    """A 400 with these words."""
+    return error(400, "invalid_request_error", message)
+
+
+def error_event(body: bytes) -> bytes:
+    """An error in the middle of a stream."""
+    return b"event: error\ndata: " + body + b"\n\n"
+
+
+def error_whole(body: bytes) -> bytes:
+    """An error with the status of a success."""
+    return body
+
+
+def _content(reply: Reply, rendering: Rendering) -> list[_Object]:
+    blocks = [block for part in reply.parts if (block := _block(part)) is not None]
+    return blocks if rendering.choices else []
+
+
+def _block(part: Part) -> _Object | None:
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": text} if text else None
+        case Reasoning(extra=dict(extra)) if "type" in extra:
+            return dict(extra)
+        case Reasoning(text=text, signature=signature):
+            return {"type": "thinking", "thinking": text, "signature": signature or sign(text)}
+        case ToolCall(id=call_id, name=name, arguments=arguments):
+            return {"type": "tool_use", "id": call_id, "name": name, "input": _input(arguments)}
+        case Opaque(wire="anthropic", data=data):
+            return dict(data)
+        case Refusal():
+            return None
+        case _:
+            raise ConfigurationError(
+                "brain", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
+            )
+
+
+def _input(arguments: str) -> object:
+    """The object that the text says, digit by digit; a text that says none, as some servers send it."""
+    try:
+        if isinstance(msgspec.json.decode(arguments or "{}"), dict):
+            return msgspec.Raw((arguments or "{}").encode())
+    except msgspec.DecodeError:
+        pass
+    return arguments
+
+
+def _block_events(block: _Object, index: int, rendering: Rendering) -> list[bytes]:
+    opening, deltas = _grown(block, rendering)
+    events = [_event("content_block_start", index=index, content_block=opening)]
+    if not index:
+        events.append(KEEP_ALIVE)
+    events += [_event("content_block_delta", index=index, delta=delta) for delta in deltas]
+    events.append(_event("content_block_stop", index=index))
+    return events
+
+
+def _grown(block: _Object, rendering: Rendering) -> tuple[_Object, list[_Object]]:
+    """How a block begins, and what it grows by."""
+    match block["type"]:
+        case "text":
+            said = pieces(str(block["text"]), rendering.chunking)
+            deltas: list[_Object] = [{"type": "text_delta", "text": piece} for piece in said]
+            return {"type": "text", "text": ""}, deltas
+        case "thinking":
+            thought = pieces(str(block["thinking"]), rendering.chunking)
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in thought]
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            return {"type": "thinking", "thinking": "", "signature": ""}, deltas
+        case "tool_use":
+            given = block["input"]
+            text = bytes(given).decode() if isinstance(given, msgspec.Raw) else str(given)
+            parts = ["", *pieces("" if text == "{}" else text, rendering.chunking)]
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in parts]
+            return {**block, "input": {}}, deltas
+        case _:
+            return block, []
+
+
+def _message(reply: Reply, rendering: Rendering, content: list[_Object]) -> _Object:
+    return {
+        "id": reply.id or f"msg_emulated_{rendering.number}",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model or rendering.model,
+        "content": content,
+        "stop_reason": None,
+        "stop_sequence": None,
+        "stop_details": None,
+    }
+
+
+def _stop(reply: Reply) -> tuple[str, _Object | None]:
+    """The stop reason, and the details that a refusal has."""
+    said = "".join(part.text for part in reply.parts if isinstance(part, Refusal))
+    reason = reply.raw_finish or _STOP.get(reply.finish, "end_turn")
+    if not said and reason != "refusal":
+        return reason, None
+    return "refusal", {"type": "refusal", "category": None, "explanation": said or None}
+
+
+def _event(kind: str, **fields: object) -> bytes:
+    data = _encode({"type": kind, **fields})
+    return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+
+
+def _usage(usage: Usage) -> _Object:
+    return {
+        "input_tokens": usage.input - usage.cached_input - usage.cache_write,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cached_input,
+        "output_tokens": usage.output,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning},
+        "service_tier": "standard",
+    }

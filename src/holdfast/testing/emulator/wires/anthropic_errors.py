@@ -1,0 +1,78 @@
+"""Anthropic's refusals on the Messages wire: status, headers and body, as data.
+
+The words are the provider's; account names and numbers are made up. Money is a 400 there, and a
+refused prompt too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.wires.port import ErrorBody
+
+_ID = "req_emulated"
+
+
+def error(
+    status: int,
+    kind: str,
+    message: str,
+    *,
+    again: bool = False,
+    headers: Mapping[str, str] = {},  # never changed
+) -> ErrorBody:
+    """A refusal with these words; `again` says whether the same request may succeed later."""
+    body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": _ID}
+    told = {"request-id": _ID, "x-should-retry": "true" if again else "false"}
+    return ErrorBody(status, body, {**told, **headers})
+
+
+_LIMITS = {
+    "retry-after": "1",
+    "anthropic-ratelimit-requests-limit": "50",
+    "anthropic-ratelimit-requests-remaining": "49",
+    "anthropic-ratelimit-requests-reset": "2026-01-01T00:00:01Z",
+    "anthropic-ratelimit-input-tokens-limit": "30000",
+    "anthropic-ratelimit-input-tokens-remaining": "0",
+    "anthropic-ratelimit-input-tokens-reset": "2026-01-01T00:00:01Z",
+    "anthropic-ratelimit-output-tokens-limit": "8000",
+    "anthropic-ratelimit-output-tokens-remaining": "8000",
+    "anthropic-ratelimit-output-tokens-reset": "2026-01-01T00:00:01Z",
+    "anthropic-ratelimit-tokens-limit": "38000",
+    "anthropic-ratelimit-tokens-remaining": "8000",
+    "anthropic-ratelimit-tokens-reset": "2026-01-01T00:00:01Z",
+}
+
+ERRORS: dict[ErrorKind, ErrorBody] = {
+    "rate_limit": error(
+        429,
+        "rate_limit_error",
+        "This request would exceed the rate limit for your organization "
+        "(00000000-0000-0000-0000-000000000000) of 30,000 input tokens per minute. For details, "
+        "refer to: https://docs.anthropic.com/en/api/rate-limits. You can see the response "
+        "headers for current usage. Please reduce the prompt length or the maximum tokens "
+        "requested, or try again later.",
+        again=True,
+        headers=_LIMITS,
+    ),
+    "insufficient_quota": error(
+        400,
+        "invalid_request_error",
+        "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing "
+        "to upgrade or purchase credits.",
+    ),
+    "bad_key": error(401, "authentication_error", "invalid x-api-key"),
+    "server_error": error(500, "api_error", "Internal server error", again=True),
+    "overloaded": error(529, "overloaded_error", "Overloaded", again=True),
+    "context_length": error(
+        400, "invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum"
+    ),
+    "model_not_found": error(404, "not_found_error", "model: emulated-missing"),
+    "content_filtered": error(
+        400, "invalid_request_error", "Output blocked by content filtering policy"
+    ),
+    "invalid_request": error(
+        400, "invalid_request_error", "temperature: Input should be less than or equal to 1"
+    ),
+}

@@ -1,0 +1,254 @@
+"""Reads and checks the history of a Messages request, as strictly as the real API does.
+
+Nothing here may be more lenient than the provider where the provider is known to check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.core.messages import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from holdfast.core.request import ToolSpec
+from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.testing.emulator.wires.signatures import is_intact
+
+WIRE = "anthropic"
+
+_Block: TypeAlias = dict[str, Any]
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+def check_history(body: Mapping[str, Any]) -> None:
+    """Raise MalformedRequest where the real API answers 400."""
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        raise MalformedRequest("messages: Input should be a valid list")
+    if not messages:
+        raise MalformedRequest("messages: at least one message is required")
+    ids: set[str] = set()
+    open_calls: list[str] = []
+    before = 0
+    for index, message in enumerate(messages):
+        where = f"messages.{index}"
+        role, blocks = _checked(message, where, last=index == len(messages) - 1)
+        if role == "user":
+            _answer(blocks, open_calls, where)
+        _expect_closed(open_calls, f"messages.{before}")
+        if role == "assistant":
+            open_calls, before = _asked(blocks, ids, where), index
+    _expect_closed(open_calls, f"messages.{before}")
+    _check_thinking(body, messages)
+
+
+def _checked(message: object, where: str, *, last: bool) -> tuple[str, list[_Block]]:
+    if not isinstance(message, dict):
+        raise MalformedRequest(f"{where}: Input should be a valid dictionary")
+    role, content = message.get("role"), message.get("content")
+    if role == "system":
+        raise MalformedRequest(
+            'messages: Unexpected role "system". The Messages API accepts a top-level `system` '
+            'parameter, not "system" as an input message role.'
+        )
+    if role not in ("user", "assistant"):
+        raise MalformedRequest(f"{where}.role: Input should be 'user' or 'assistant'")
+    blocks = _blocks(content)
+    if blocks is None:
+        raise MalformedRequest(f"{where}.content: Input should be a valid list")
+    if not blocks and not (last and role == "assistant"):
+        raise MalformedRequest(
+            f"{where}: all messages must have non-empty content except for the optional final "
+            "assistant message"
+        )
+    for at, block in enumerate(blocks):
+        _check_block(block, role, f"{where}.content.{at}")
+    return role, blocks
+
+
+def _blocks(content: object) -> list[_Block] | None:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        return None
+    return content
+
+
+def _check_block(block: _Block, role: str, where: str) -> None:
+    kind = block.get("type")
+    match kind:
+        case "text":
+            text = block.get("text")
+            if not isinstance(text, str):
+                raise MalformedRequest(f"{where}.text.text: Field required")
+            if not text.strip():
+                what = "contain non-whitespace text" if text else "be non-empty"
+                raise MalformedRequest(f"messages: text content blocks must {what}")
+        case "thinking":
+            _check_signature(block, where)
+        case "tool_use":
+            _check_call(block, where)
+        case "tool_result" if not isinstance(block.get("tool_use_id"), str):
+            raise MalformedRequest(f"{where}.tool_result.tool_use_id: Field required")
+        case "tool_result" if role != "user":
+            raise MalformedRequest(f"{where}: `tool_result` blocks can only be in `user` messages")
+        case _ if not isinstance(kind, str):
+            raise MalformedRequest(f"{where}.type: Field required")
+    if kind in ("thinking", "redacted_thinking", "tool_use") and role != "assistant":
+        raise MalformedRequest(f"{where}: `{kind}` blocks can only be in `assistant` messages")
+
+
+def _check_signature(block: _Block, where: str) -> None:
+    signature, text = block.get("signature"), block.get("thinking")
+    if not isinstance(signature, str):
+        raise MalformedRequest(f"{where}.thinking.signature: Field required")
+    if not isinstance(text, str):
+        raise MalformedRequest(f"{where}.thinking.thinking: Field required")
+    if not signature or not is_intact(signature, text):
+        raise MalformedRequest(f"{where}: Invalid `signature` in `thinking` block")
+
+
+def _check_call(block: _Block, where: str) -> None:
+    for name in ("id", "name"):
+        if not isinstance(block.get(name), str):
+            raise MalformedRequest(f"{where}.tool_use.{name}: Field required")
+    if not _ID.fullmatch(block["id"]):
+        raise MalformedRequest(
+            f"{where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+        )
+    if not isinstance(block.get("input"), dict):
+        raise MalformedRequest(f"{where}.tool_use.input: Input should be a valid dictionary")
+
+
+def _asked(blocks: list[_Block], ids: set[str], where: str) -> list[str]:
+    """The calls of one message; no id may come twice in a history."""
+    asked: list[str] = []
+    for at, block in enumerate(blocks):
+        if block["type"] == "tool_use":
+            if block["id"] in ids:
+                raise MalformedRequest(f"{where}.content.{at}: `tool_use` ids must be unique")
+            ids.add(block["id"])
+            asked.append(block["id"])
+    return asked
+
+
+def _answer(blocks: list[_Block], open_calls: list[str], where: str) -> None:
+    """Results stand before anything else."""
+    leading = True
+    for at, block in enumerate(blocks):
+        leading = leading and block["type"] == "tool_result"
+        if block["type"] != "tool_result":
+            continue
+        if not leading or block["tool_use_id"] not in open_calls:
+            raise MalformedRequest(
+                f"{where}.content.{at}: unexpected `tool_use_id` found in `tool_result` blocks: "
+                f"{block['tool_use_id']}. Each `tool_result` block must have a corresponding "
+                "`tool_use` block in the previous message."
+            )
+        open_calls.remove(block["tool_use_id"])
+
+
+def _expect_closed(open_calls: list[str], where: str) -> None:
+    if open_calls:
+        raise MalformedRequest(
+            f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(open_calls)}. Each `tool_use` block must have a corresponding "
+            "`tool_result` block in the next message."
+        )
+
+
+def _check_thinking(body: Mapping[str, Any], messages: list[_Block]) -> None:
+    """While the model thinks, the turn whose results are given now must still begin with its thoughts."""
+    thinking = body.get("thinking")
+    enabled = isinstance(thinking, dict) and thinking.get("type") == "enabled"
+    if not enabled:
+        return
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index]["role"] != "assistant":
+            continue
+        blocks = _blocks(messages[index]["content"]) or []
+        kinds = [block["type"] for block in blocks]
+        if "tool_use" in kinds and kinds[0] not in ("thinking", "redacted_thinking"):
+            raise MalformedRequest(
+                f"messages.{index}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
+                f"found `{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must "
+                "start with a thinking block (preceeding the lastmost set of `tool_use` and "
+                "`tool_result` blocks)."
+            )
+        return
+
+
+def read_history(body: Mapping[str, Any]) -> tuple[Message, ...]:
+    """The checked messages in neutral form; results become a message of their own."""
+    found: list[Message] = []
+    if system := tuple(part for part in _parts(_blocks(body.get("system")) or [], {})):
+        found.append(Message("system", system))
+    names: dict[str, str] = {}
+    for message in body["messages"]:
+        parts = tuple(_parts(_blocks(message["content"]) or [], names))
+        names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
+        if message["role"] == "assistant":
+            found.append(Message("assistant", parts))
+            continue
+        results = tuple(part for part in parts if isinstance(part, ToolResult))
+        rest = tuple(part for part in parts if not isinstance(part, ToolResult))
+        found += [Message("tool", results)] if results else []
+        found += [Message("user", rest)] if rest else []
+    return tuple(found)
+
+
+def read_tools(tools: object) -> tuple[ToolSpec, ...]:
+    """The offered tools; those that the provider runs itself are left out."""
+    if not isinstance(tools, list):
+        raise MalformedRequest("tools: Input should be a valid list")
+    found: list[ToolSpec] = []
+    for at, tool in enumerate(tools):
+        if not isinstance(tool, dict) or tool.get("type", "custom") != "custom":
+            continue
+        schema = tool.get("input_schema")
+        if not isinstance(schema, dict):
+            raise MalformedRequest(f"tools.{at}.custom.input_schema: Field required")
+        if schema.get("type") != "object":
+            raise MalformedRequest(f"tools.{at}.custom.input_schema.type: Input should be 'object'")
+        found.append(
+            ToolSpec(str(tool.get("name", "")), str(tool.get("description") or ""), schema)
+        )
+    return tuple(found)
+
+
+def _parts(blocks: list[_Block], names: Mapping[str, str]) -> Iterator[Part]:
+    for block in blocks:
+        match block.get("type"):
+            case "text":
+                yield Text(str(block.get("text", "")))
+            case "thinking":
+                yield Reasoning(block["thinking"], block["signature"], WIRE)
+            case "redacted_thinking":
+                yield Reasoning(wire=WIRE, extra=block)
+            case "tool_use":
+                arguments = msgspec.json.encode(block["input"]).decode()
+                yield ToolCall(block["id"], block["name"], arguments)
+            case "tool_result":
+                yield _result(block, names)
+            case "image" | "document" as kind:
+                yield Media("image/*" if kind == "image" else "application/*", url=f"inline:{kind}")
+            case _:
+                yield Opaque(WIRE, block)
+
+
+def _result(block: _Block, names: Mapping[str, str]) -> ToolResult:
+    call_id = block["tool_use_id"]
+    parts = _parts(_blocks(block.get("content")) or [], names)
+    content = tuple(part for part in parts if isinstance(part, Text | Media))
+    return ToolResult(call_id, names.get(call_id, ""), content, block.get("is_error") is True)

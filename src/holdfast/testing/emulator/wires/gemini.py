@@ -1,0 +1,285 @@
+"""The Gemini wire of Google, as a server speaks it: whole, as events, or as one JSON array.
+
+Thoughts are parts marked as such; their signature stands on the first call that follows, or on the
+end of the text. A refusal of the model is a finish reason with a message here. Arguments that are
+no object cannot be said on this wire: the server reports a malformed call instead, as the real one
+does. An opaque part of this wire goes out as the part that it is; any other part that the wire
+cannot carry is an error of the brain, said loudly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import (
+    FinishReason,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+)
+from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
+from holdfast.testing.emulator.wires.gemini_errors import ERRORS, error
+from holdfast.testing.emulator.wires.gemini_history import (
+    call_text,
+    check_contents,
+    field,
+    read_contents,
+    read_tools,
+)
+from holdfast.testing.emulator.wires.port import ErrorBody, Rendering, pieces
+from holdfast.testing.emulator.wires.signatures import sign
+
+NAME: Final = "gemini"
+BASE_PATH: Final = "/v1beta"
+REQUEST_ID: Final = ""
+KEEP_ALIVE: Final = b": keep-alive\r\n\r\n"
+
+_encode = msgspec.json.encode
+_Object: TypeAlias = dict[str, object]
+
+_PLACE = re.compile(r"/(?:models|tunedModels)/([^/?]+):(g|streamG)enerateContent")
+_BEFORE_3 = re.compile(r"gemini-[12]\b")
+_EVENTS = re.compile(r"[?&](?:\$|%24)?alt=sse(?:&|$)")
+_FIELDS = (
+    "contents",
+    "systemInstruction",
+    "tools",
+    "toolConfig",
+    "safetySettings",
+    "generationConfig",
+    "cachedContent",
+    "model",
+    "store",
+    "serviceTier",
+    "labels",
+)
+_FINISH: dict[FinishReason, str] = {
+    FinishReason.LENGTH: "MAX_TOKENS",
+    FinishReason.CONTENT_FILTER: "SAFETY",
+    FinishReason.REFUSAL: "SAFETY",
+    FinishReason.ERROR: "OTHER",
+}
+
+
+class _Said(Struct, frozen=True):
+    """A reply in the terms of this wire."""
+
+    parts: list[_Object]
+    finish: str
+    message: str = ""
+
+
+def matches(path: str) -> bool:
+    """Whether a POST to this path is a model call of this wire."""
+    return _PLACE.search(path) is not None
+
+
+def parse_request(path: str, headers: Mapping[str, str], body: bytes) -> EmulatedRequest:
+    """The request in neutral form.
+
+    Raises:
+        MalformedRequest: the real API would answer 400.
+    """
+    place = _PLACE.search(path)
+    if place is None:
+        raise MalformedRequest("* GenerateContentRequest.model: unexpected model name format\n")
+    try:
+        parsed: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise MalformedRequest("Invalid JSON payload received. Unexpected token.")
+    _check_fields(parsed)
+    model, stream = place[1], place[2] == "streamG"
+    check_contents(parsed, signed=not _BEFORE_3.match(model))
+    return EmulatedRequest(
+        wire=NAME,
+        model=model,
+        messages=read_contents(parsed),
+        tools=read_tools(parsed.get("tools") or []),
+        stream=stream,
+        array=stream and _EVENTS.search(path) is None,
+        include_usage=True,
+        headers=headers,
+        body=parsed,
+        size=len(body),
+    )
+
+
+def _check_fields(body: Mapping[str, Any]) -> None:
+    known = {name for name in _FIELDS if field(body, name) is not None}
+    spelled = known | {re.sub(r"[A-Z]", lambda m: "_" + m[0].lower(), name) for name in known}
+    for name, value in body.items():
+        if name not in spelled and value is not None:
+            raise MalformedRequest(
+                f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
+            )
+
+
+def render_whole(reply: Reply, rendering: Rendering) -> bytes:
+    """The body of a reply that is not streamed."""
+    said = _said(reply, rendering.model)
+    ended = _candidate(said.parts, said.finish, said.message)
+    return _encode(
+        {
+            "candidates": [ended] if rendering.choices else [],
+            "usageMetadata": _usage(rendering.usage),
+            **_envelope(reply, rendering),
+        }
+    )
+
+
+def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
+    """The events of a streamed reply."""
+    said = _said(reply, rendering.model)
+    envelope = _envelope(reply, rendering)
+    begun = {"promptTokenCount": rendering.usage.input, "totalTokenCount": rendering.usage.input}
+    grown, signature = _grown(said.parts, rendering)
+    chunks = [
+        {"candidates": [_candidate([part])], "usageMetadata": begun, **envelope} for part in grown
+    ]
+    if rendering.terminate:
+        last: _Object = {"text": "", **signature}
+        ended = [_candidate([last], said.finish, said.message)]
+        chunks.append({"candidates": ended, "usageMetadata": _usage(rendering.usage), **envelope})
+    if not rendering.choices:
+        chunks = [{**chunk, "candidates": []} for chunk in chunks]
+    return [b"data: " + _encode(chunk) + b"\r\n\r\n" for chunk in chunks]
+
+
+def error_body(kind: ErrorKind) -> ErrorBody:
+    """Google's own words for a refusal."""
+    return ERRORS[kind]
+
+
+def invalid_request(message: str) -> ErrorBody:
+    """A 400 with these words."""
+    return error(400, "INVALID_ARGUMENT", message)
+
+
+def error_event(body: bytes) -> bytes:
+    """An error in the middle of a stream."""
+    return b"data: " + body + b"\r\n\r\n"
+
+
+def error_whole(body: bytes) -> bytes:
+    """An error with the status of a success."""
+    return body
+
+
+def _said(reply: Reply, model: str) -> _Said:
+    parts: list[_Object] = []
+    refused: list[str] = []
+    malformed = ""
+    for part in reply.parts:
+        if isinstance(part, Refusal):
+            refused.append(part.text)
+        elif isinstance(part, ToolCall) and _object(part.arguments) is None:
+            malformed = f"Malformed function call: {part.name}({part.arguments}"
+        elif (found := _part(part, old=_BEFORE_3.match(model) is not None)) is not None:
+            parts.append(found)
+    _sign(reply, parts, old=_BEFORE_3.match(model) is not None)
+    if malformed:
+        return _Said(parts, "MALFORMED_FUNCTION_CALL", malformed)
+    if refused:
+        return _Said(parts, "SAFETY", "".join(refused))
+    return _Said(parts, reply.raw_finish or _FINISH.get(reply.finish, "STOP"))
+
+
+def _part(part: Part, *, old: bool) -> _Object | None:
+    match part:
+        case Text(text=text):
+            return {"text": text} if text else None
+        case Reasoning(text=text):
+            return {"text": text, "thought": True} if text else None
+        case ToolCall():
+            call: _Object = {"name": part.name, "args": _object(part.arguments)}
+            # Models before the third generation give their calls no ids.
+            return {"functionCall": call if old else {**call, "id": part.id}}
+        case Opaque(wire="gemini", data=data):
+            return dict(data)
+        case _:
+            raise ConfigurationError(
+                "brain", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
+            )
+
+
+def _sign(reply: Reply, parts: list[_Object], *, old: bool) -> None:
+    """Put the signature of the thoughts on the first call, or else on the last text."""
+    thoughts = [part for part in reply.parts if isinstance(part, Reasoning)]
+    given = next((part.signature for part in thoughts if part.signature), None)
+    for part in parts:
+        call = part.get("functionCall")
+        if isinstance(call, dict) and (thoughts or not old):
+            part["thoughtSignature"] = given or sign(call_text(call))
+            return
+    texts = [part for part in parts if "text" in part and "thought" not in part]
+    if texts and thoughts:
+        texts[-1]["thoughtSignature"] = given or sign("")
+
+
+def _object(arguments: str) -> object | None:
+    try:
+        value = msgspec.json.decode(arguments or "{}")
+    except msgspec.DecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _grown(parts: list[_Object], rendering: Rendering) -> tuple[list[_Object], _Object]:
+    """The parts in pieces, and the signature of the text, which comes at the end of a stream."""
+    grown: list[_Object] = []
+    signature: _Object = {}
+    for part in parts:
+        text = part.get("text")
+        if not isinstance(text, str):
+            grown.append(part)
+            continue
+        beside = {name: value for name, value in part.items() if name != "text"}
+        if signed := beside.pop("thoughtSignature", None):
+            signature = {"thoughtSignature": signed}
+        grown += [{"text": piece, **beside} for piece in pieces(text, rendering.chunking)]
+    return grown, signature
+
+
+def _candidate(parts: list[_Object], finish: str = "", message: str = "") -> _Object:
+    content: _Object = {"parts": parts, "role": "model"} if parts else {"role": "model"}
+    candidate: _Object = {"content": content}
+    if finish:
+        candidate["finishReason"] = finish
+    if message:
+        candidate["finishMessage"] = message
+    return {**candidate, "index": 0}
+
+
+def _envelope(reply: Reply, rendering: Rendering) -> _Object:
+    return {
+        "modelVersion": reply.model or rendering.model,
+        "responseId": reply.id or f"emulated-{rendering.number}",
+    }
+
+
+def _usage(usage: Usage) -> _Object:
+    counts: _Object = {
+        "promptTokenCount": usage.input,
+        "candidatesTokenCount": usage.output - usage.reasoning,
+        "totalTokenCount": usage.total,
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": usage.input}],
+    }
+    if usage.reasoning:
+        counts["thoughtsTokenCount"] = usage.reasoning
+    if usage.cached_input:
+        counts["cachedContentTokenCount"] = usage.cached_input
+    return counts

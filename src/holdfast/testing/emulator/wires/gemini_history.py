@@ -1,0 +1,268 @@
+"""Reads and checks the contents of a Gemini request, as strictly as the real API does.
+
+Fields are read in both of their spellings, as the server does. Nothing here may be more lenient
+than the provider where the provider is known to check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.core.messages import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from holdfast.core.request import ToolSpec
+from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.testing.emulator.wires.signatures import is_base64, is_intact
+
+WIRE = "gemini"
+
+_Json: TypeAlias = dict[str, Any]
+_CAPITAL = re.compile(r"[A-Z]")
+_DATA = (
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
+)
+_MISSING = (
+    "Function call is missing a thought_signature in functionCall parts. This is required for tools "
+    "to work correctly, and missing thought_signature may lead to degraded model performance. "
+    "Additional data, function call `default_api:{name}` , position {at}. Please refer to "
+    "https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
+)
+_COUNTS = (
+    "Please ensure that the number of function response parts is equal to the number of function "
+    "call parts of the function call turn."
+)
+_AFTER_CALL = (
+    "Please ensure that function response turn comes immediately after a function call turn."
+)
+_BEFORE_CALL = (
+    "Please ensure that function call turn comes immediately after a user turn or after a function "
+    "response turn."
+)
+
+
+def field(value: Mapping[str, Any], name: str) -> Any:
+    """A field in either of its spellings.
+
+    >>> field({"function_call": 1}, "functionCall")
+    1
+    """
+    found = value.get(name)
+    if found is None:
+        found = value.get(_CAPITAL.sub(lambda match: "_" + match[0].lower(), name))
+    return found
+
+
+def call_text(call: Mapping[str, Any]) -> str:
+    """What the signature of a call is bound to."""
+    args = msgspec.json.encode(call.get("args") or {}, order="deterministic").decode()
+    return f"{call.get('name')}({args})"
+
+
+def check_contents(body: Mapping[str, Any], *, signed: bool) -> None:
+    """Raise MalformedRequest where the real API answers 400.
+
+    Args:
+        body: the request.
+        signed: whether this model refuses calls of the turn under way that lack their signature.
+    """
+    contents = body.get("contents")
+    if not isinstance(contents, list) or not contents:
+        raise MalformedRequest("* GenerateContentRequest.contents: contents is not specified\n")
+    open_calls: list[_Json] = []
+    asked = False
+    for at, content in enumerate(contents):
+        role, parts = _checked(content, at)
+        calls = _found(parts, "functionCall")
+        responses = _found(parts, "functionResponse")
+        if open_calls or responses:
+            _answer(open_calls, responses)
+        if calls and not asked:
+            raise MalformedRequest(_BEFORE_CALL)
+        open_calls, asked = calls, role == "user"
+    if open_calls:
+        raise MalformedRequest(_COUNTS)
+    if signed:
+        _check_signed(contents)
+
+
+def _checked(content: object, at: int) -> tuple[str, list[_Json]]:
+    where = f"GenerateContentRequest.contents[{at}]"
+    if not isinstance(content, dict):
+        raise MalformedRequest(f"Invalid value at 'contents[{at}]' (type.googleapis.com/Content)")
+    role = content.get("role") or "user"
+    if role not in ("user", "model", "function"):
+        raise MalformedRequest("Please use a valid role: user, model.")
+    parts = content.get("parts")
+    if isinstance(parts, dict):
+        parts = [parts]
+    if not isinstance(parts, list) or not parts:
+        raise MalformedRequest(f"* {where}.parts: contents.parts must not be empty.\n")
+    for number, part in enumerate(parts):
+        if not isinstance(part, dict) or all(field(part, name) is None for name in _DATA):
+            raise MalformedRequest(
+                f"* {where}.parts[{number}].data: required oneof field 'data' must have one "
+                "initialized field\n"
+            )
+        _check_part(part, role, f"contents[{at}].parts[{number}]")
+    return "model" if role == "model" else "user", parts
+
+
+def _check_part(part: _Json, role: str, where: str) -> None:
+    text = part.get("text")
+    if text is not None and not isinstance(text, str):
+        raise MalformedRequest(f"Invalid value at '{where}.text' (TYPE_STRING)")
+    for name in ("functionCall", "functionResponse"):
+        value = field(part, name)
+        if value is None:
+            continue
+        if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+            raise MalformedRequest(f"* GenerateContentRequest.{where}: {name}.name is required\n")
+        wanted = "model" if name == "functionCall" else "user"
+        if (role == "model") != (wanted == "model"):
+            raise MalformedRequest(_AFTER_CALL)
+        inside = value.get("args" if name == "functionCall" else "response", {})
+        if not isinstance(inside, dict):
+            raise MalformedRequest(f"Invalid value at '{where}.{name}' (google.protobuf.Struct)")
+    _check_signature(part, where)
+
+
+def _check_signature(part: _Json, where: str) -> None:
+    signature = field(part, "thoughtSignature")
+    if signature is None:
+        return
+    if not isinstance(signature, str) or not is_base64(signature):
+        raise MalformedRequest(
+            f"Invalid value at '{where}.thought_signature' (TYPE_BYTES), Base64 decoding failed"
+        )
+    call = field(part, "functionCall")
+    if not is_intact(signature, "" if call is None else call_text(call)):
+        raise MalformedRequest("Corrupted thought signature.")
+
+
+def _answer(open_calls: list[_Json], responses: list[_Json]) -> None:
+    if not open_calls:
+        raise MalformedRequest(_AFTER_CALL)
+    names = sorted(call["name"] for call in open_calls)
+    if names != sorted(response["name"] for response in responses):
+        raise MalformedRequest(_COUNTS)
+    ids = sorted(str(call.get("id")) for call in open_calls if call.get("id"))
+    given = sorted(str(one.get("id")) for one in responses if one.get("id"))
+    if ids and given and ids != given:
+        raise MalformedRequest(_COUNTS)
+
+
+def _check_signed(contents: list[_Json]) -> None:
+    """The first call of each content of the model in the turn under way must be signed."""
+    for at in range(len(contents) - 1, -1, -1):
+        parts = _parts_of(contents[at])
+        calls = [part for part in parts if field(part, "functionCall") is not None]
+        if not calls and not _found(parts, "functionResponse"):
+            if contents[at].get("role") != "model":
+                return
+        elif calls and not field(calls[0], "thoughtSignature"):
+            name = field(calls[0], "functionCall")["name"]
+            raise MalformedRequest(_MISSING.format(name=name, at=at + 1))
+
+
+def _parts_of(content: _Json) -> list[_Json]:
+    parts = content["parts"]
+    return [parts] if isinstance(parts, dict) else parts
+
+
+def _found(parts: list[_Json], name: str) -> list[_Json]:
+    return [value for part in parts if (value := field(part, name)) is not None]
+
+
+def read_contents(body: Mapping[str, Any]) -> tuple[Message, ...]:
+    """The checked contents in neutral form; responses become a message of their own."""
+    found: list[Message] = []
+    system = field(body, "systemInstruction")
+    if isinstance(system, dict):
+        given = system.get("parts")
+        texts = given if isinstance(given, list) else [given]
+        said = (part.get("text") for part in texts if isinstance(part, dict))
+        found.append(Message("system", tuple(Text(text) for text in said if isinstance(text, str))))
+    calls: list[ToolCall] = []
+    for content in body["contents"]:
+        parts = tuple(_read(part, calls) for part in _parts_of(content))
+        if content.get("role") == "model":
+            calls = [part for part in parts if isinstance(part, ToolCall)]
+            found.append(Message("assistant", parts))
+            continue
+        results = tuple(part for part in parts if isinstance(part, ToolResult))
+        rest = tuple(part for part in parts if not isinstance(part, ToolResult))
+        found += [Message("tool", results)] if results else []
+        found += [Message("user", rest)] if rest else []
+    return tuple(found)
+
+
+def _read(part: _Json, calls: list[ToolCall]) -> Part:
+    signature = field(part, "thoughtSignature")
+    call, response = field(part, "functionCall"), field(part, "functionResponse")
+    if call is not None:
+        arguments = msgspec.json.encode(call.get("args") or {}).decode()
+        extra = {"thoughtSignature": signature} if signature else None
+        return ToolCall(str(call.get("id") or ""), call["name"], arguments, WIRE, extra)
+    if response is not None:
+        return _result(response, calls)
+    text = part.get("text")
+    if isinstance(text, str) and part.get("thought") is True:
+        return Reasoning(text, signature, WIRE)
+    if isinstance(text, str):
+        return Text(text, {"thoughtSignature": signature} if signature else None)
+    for name, kind in (("inlineData", "mimeType"), ("fileData", "mimeType")):
+        if isinstance(media := field(part, name), dict):
+            return Media(str(field(media, kind) or "*/*"), url=f"inline:{name}")
+    return Opaque(WIRE, part)
+
+
+def _result(response: _Json, calls: list[ToolCall]) -> ToolResult:
+    """Matched by id, or else by name in order."""
+    name, own = response["name"], str(response.get("id") or "")
+    same = [call for call in calls if call.name == name and (not own or call.id == own)]
+    if same:
+        calls.remove(same[0])
+    said = response.get("response") or {}
+    if set(said) == {"error"}:
+        return ToolResult(own, name, (Text(str(said["error"])),), is_error=True)
+    only = said.get("output") if set(said) == {"output"} else None
+    text = only if isinstance(only, str) else msgspec.json.encode(said).decode()
+    return ToolResult(own, name, (Text(text),))
+
+
+def read_tools(tools: object) -> tuple[ToolSpec, ...]:
+    """The offered functions; tools that the provider runs itself are left out."""
+    if not isinstance(tools, list):
+        raise MalformedRequest("Invalid value at 'tools' (type.googleapis.com/Tool)")
+    found: list[ToolSpec] = []
+    for tool in tools:
+        declared = field(tool, "functionDeclarations") if isinstance(tool, dict) else None
+        for one in declared if isinstance(declared, list) else []:
+            if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+                raise MalformedRequest(
+                    "* GenerateContentRequest.tools[0].function_declarations[0].name: Invalid "
+                    "function name.\n"
+                )
+            schema = field(one, "parametersJsonSchema") or one.get("parameters") or {}
+            found.append(ToolSpec(one["name"], str(one.get("description") or ""), schema))
+    return tuple(found)

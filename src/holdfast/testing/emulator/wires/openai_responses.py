@@ -1,0 +1,193 @@
+"""The Responses wire of OpenAI, as a server speaks it that keeps nothing.
+
+A thought is a reasoning item with a summary, and with encrypted content when the request includes
+that. An opaque part of this wire goes out as the item that it is; any other part that the wire
+cannot carry is an error of the brain, said loudly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from holdfast.core.messages import FinishReason, Reply, Usage
+from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
+from holdfast.testing.emulator.wires.openai_responses_errors import ERRORS, error
+from holdfast.testing.emulator.wires.openai_responses_history import (
+    check_items,
+    items_of,
+    read_items,
+    read_tools,
+)
+from holdfast.testing.emulator.wires.openai_responses_items import item_events, items_for
+from holdfast.testing.emulator.wires.port import ErrorBody, Rendering
+
+NAME: Final = "openai_responses"
+BASE_PATH: Final = "/v1"
+REQUEST_ID: Final = "x-request-id"
+KEEP_ALIVE: Final = b'event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n'
+
+_encode = msgspec.json.encode
+_Object: TypeAlias = dict[str, object]
+
+_INCOMPLETE: dict[FinishReason, str] = {
+    FinishReason.LENGTH: "max_output_tokens",
+    FinishReason.CONTENT_FILTER: "content_filter",
+}
+
+
+def matches(path: str) -> bool:
+    """Whether a POST to this path is a model call of this wire."""
+    return path.endswith("/responses")
+
+
+def parse_request(
+    path: str,  # noqa: ARG001  # other wires name the model there
+    headers: Mapping[str, str],
+    body: bytes,
+) -> EmulatedRequest:
+    """The request in neutral form.
+
+    Raises:
+        MalformedRequest: the real API would answer 400.
+    """
+    try:
+        parsed: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        raise MalformedRequest(
+            "We could not parse the JSON body of your request. (HINT: This likely means you "
+            "aren't using your HTTP library correctly.)"
+        ) from None
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), str):
+        raise MalformedRequest("Missing required parameter: 'model'.")
+    items = items_of(parsed)
+    check_items(items, stored=parsed.get("store") is not False)
+    return EmulatedRequest(
+        wire=NAME,
+        model=parsed["model"],
+        messages=read_items(parsed, items),
+        tools=read_tools(parsed.get("tools") or []),
+        stream=parsed.get("stream") is True,
+        include_usage=True,
+        include_state=_includes(parsed.get("include")),
+        headers=headers,
+        body=parsed,
+        size=len(body),
+    )
+
+
+def _includes(wanted: object) -> bool:
+    return isinstance(wanted, list) and "reasoning.encrypted_content" in wanted
+
+
+def render_whole(reply: Reply, rendering: Rendering) -> bytes:
+    """The body of a reply that is not streamed."""
+    items = items_for(reply, rendering)
+    return _encode(_ended(reply, rendering, items))
+
+
+def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
+    """The events of a streamed reply."""
+    items = items_for(reply, rendering)
+    begun = _response(reply, rendering, "in_progress", [])
+    bodies: list[_Object] = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+    ]
+    for index, item in enumerate(items):
+        bodies += item_events(item, index, rendering.chunking)
+    if rendering.terminate:
+        ended = _ended(reply, rendering, items)
+        bodies.append({"type": f"response.{ended['status']}", "response": ended})
+    return [_event({**body, "sequence_number": at}) for at, body in enumerate(bodies)]
+
+
+def error_body(kind: ErrorKind) -> ErrorBody:
+    """OpenAI's own words for a refusal."""
+    return ERRORS[kind]
+
+
+def invalid_request(message: str) -> ErrorBody:
+    """A 400 with these words."""
+    return error(400, message, None)
+
+
+def error_event(body: bytes) -> bytes:
+    """An error in the middle of a stream: said twice, alone and as a failed response."""
+    told = _told(body)
+    first = {"type": "error", "sequence_number": 2, "error": told}
+    failed = {"type": "response.failed", "sequence_number": 3, "response": _failed(told)}
+    return _event(first) + _event(failed)
+
+
+def error_whole(body: bytes) -> bytes:
+    """A failed response."""
+    return _encode(_failed(_told(body)))
+
+
+def _told(body: bytes) -> object:
+    value = msgspec.json.decode(body)
+    return value.get("error", value) if isinstance(value, dict) else value
+
+
+def _failed(told: object) -> _Object:
+    fields = told if isinstance(told, dict) else {}
+    code = fields.get("code") or fields.get("type") or "server_error"
+    response = _response(Reply(()), Rendering(model="emulated-model"), "failed", [])
+    return response | {"error": {"code": code, "message": fields.get("message", "")}}
+
+
+def _ended(reply: Reply, rendering: Rendering, items: list[_Object]) -> _Object:
+    reason = _INCOMPLETE.get(reply.finish)
+    status = reply.raw_finish or ("completed" if reason is None else "incomplete")
+    response = _response(reply, rendering, status, items)
+    response["usage"] = _usage(rendering.usage)
+    if reason is not None:
+        response["incomplete_details"] = {"reason": reason}
+    return response
+
+
+def _response(reply: Reply, rendering: Rendering, status: str, items: list[_Object]) -> _Object:
+    return {
+        "id": reply.id or f"resp_emulated_{rendering.number}",
+        "object": "response",
+        "created_at": rendering.created,
+        "status": status,
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "max_output_tokens": None,
+        "metadata": {},
+        "model": reply.model or rendering.model,
+        "output": items,
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "service_tier": "default",
+        "store": False,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": None,
+    }
+
+
+def _event(body: _Object) -> bytes:
+    return b"event: " + str(body["type"]).encode() + b"\ndata: " + _encode(body) + b"\n\n"
+
+
+def _usage(usage: Usage) -> _Object:
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cached_input},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.total,
+    }

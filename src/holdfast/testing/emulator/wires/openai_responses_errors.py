@@ -1,0 +1,46 @@
+"""OpenAI's refusals on the Responses wire: status, headers and body, as data.
+
+Most are those of Chat Completions; here stand the ones that are worded differently.
+"""
+
+from __future__ import annotations
+
+from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.wires.openai_chat_errors import ERRORS as CHAT
+from holdfast.testing.emulator.wires.port import ErrorBody
+
+
+def error(status: int, message: str, code: str | None, param: str | None = None) -> ErrorBody:
+    """A refusal of the request with these words."""
+    kind = "invalid_request_error"
+    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    return ErrorBody(status, body)
+
+
+ERRORS: dict[ErrorKind, ErrorBody] = {
+    **CHAT,
+    "context_length": error(
+        400,
+        "Your input exceeds the context window of this model. Please adjust your input and try "
+        "again.",
+        "context_length_exceeded",
+        "input",
+    ),
+    "model_not_found": error(
+        400, "The requested model 'emulated-missing' does not exist.", "model_not_found", "model"
+    ),
+    "content_filtered": error(
+        400,
+        "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please "
+        "try again with a different prompt: "
+        "https://platform.openai.com/docs/guides/reasoning#advice-on-prompting",
+        "invalid_prompt",
+    ),
+    "invalid_request": error(
+        400,
+        "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 "
+        "instead.",
+        "decimal_above_max_value",
+        "temperature",
+    ),
+}

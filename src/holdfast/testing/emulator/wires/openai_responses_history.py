@@ -1,0 +1,254 @@
+"""Reads and checks the input of a Responses request, as strictly as the real API does.
+
+The emulator keeps no responses, as a client that sends `store: false` expects: an item must bring
+everything along. Nothing here may be more lenient than the provider where it is known to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.core.messages import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from holdfast.core.request import ToolSpec
+from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.testing.emulator.wires.signatures import is_intact
+
+WIRE = "openai_responses"
+
+_Item: TypeAlias = dict[str, Any]
+_CALLS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+}
+_ROLES: dict[object, Role] = {"system": "system", "developer": "system", "user": "user"}
+_SAID = ("output_text", "refusal")
+_ASKED = ("input_text", "input_image", "input_file", "input_audio")
+
+
+def items_of(body: Mapping[str, Any]) -> list[_Item]:
+    """The input as a list of items, each with its type.
+
+    Raises:
+        MalformedRequest: it is neither a text nor such a list, or it names what is not kept here.
+    """
+    if body.get("previous_response_id"):
+        raise MalformedRequest(
+            f"Previous response with id '{body['previous_response_id']}' not found."
+        )
+    given = body.get("input")
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": given}]
+    if not isinstance(given, list) or not given:
+        raise MalformedRequest(
+            "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation' must be "
+            "provided."
+        )
+    items: list[_Item] = []
+    for at, item in enumerate(given):
+        if not isinstance(item, dict):
+            raise MalformedRequest(f"Invalid type for 'input[{at}]': expected an object.")
+        items.append(item if "type" in item else {"type": "message", **item})
+    return items
+
+
+def check_items(items: list[_Item], *, stored: bool) -> None:
+    """Raise MalformedRequest where the real API answers 400."""
+    ids: set[str] = set()
+    open_calls: dict[str, str] = {}
+    called: dict[str, str] = {}
+    for at, item in enumerate(items):
+        where, kind = f"input[{at}]", item["type"]
+        _check_id(item, ids)
+        if kind == "message":
+            _check_message(item, where)
+        elif kind == "reasoning":
+            _check_reasoning(item, items[at + 1 :], stored=stored)
+        elif kind in _CALLS:
+            call_id = _check_call(item, where)
+            called[call_id] = open_calls[call_id] = _CALLS[kind]
+        elif kind in _CALLS.values():
+            _check_output(item, called, where)
+            open_calls.pop(item["call_id"], None)
+        elif not isinstance(kind, str) or kind == "item_reference":
+            raise MalformedRequest(f"Item with id '{item.get('id')}' not found.")
+    for call_id, kind in open_calls.items():
+        what = "function call" if kind == "function_call_output" else "custom tool call"
+        raise MalformedRequest(f"No tool output found for {what} {call_id}.")
+
+
+def _check_id(item: _Item, ids: set[str]) -> None:
+    own = item.get("id")
+    if own is None or own == "":
+        return
+    if own in ids:
+        raise MalformedRequest(
+            f"Duplicate item found with id {own}. Remove duplicate items from your input and try "
+            "again."
+        )
+    ids.add(own)
+
+
+def _check_message(item: _Item, where: str) -> None:
+    role, content = item.get("role"), item.get("content")
+    if role != "assistant" and role not in _ROLES:
+        raise MalformedRequest(
+            f"Invalid value: '{role}'. Supported values are: 'assistant', 'system', 'developer', "
+            f"and 'user'. ({where}.role)"
+        )
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise MalformedRequest(f"Missing required parameter: '{where}.content'.")
+    known = _SAID if role == "assistant" else _ASKED
+    for at, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in known:
+            raise MalformedRequest(
+                f"Invalid value: '{kind}'. Supported values are: {', '.join(map(repr, known))}. "
+                f"({where}.content[{at}])"
+            )
+        field = {"refusal": "refusal", "output_text": "text", "input_text": "text"}.get(str(kind))
+        if field is not None and not isinstance(part.get(field), str):
+            raise MalformedRequest(f"Missing required parameter: '{where}.content[{at}].{field}'.")
+
+
+def _check_reasoning(item: _Item, after: list[_Item], *, stored: bool) -> None:
+    sealed = item.get("encrypted_content")
+    if not sealed and not item.get("content") and not stored:
+        raise MalformedRequest(
+            f"Item with id '{item.get('id')}' not found. Items are not persisted when `store` is "
+            "set to false. Try again with `store` set to true, or remove this item from your "
+            "input."
+        )
+    if sealed and (not isinstance(sealed, str) or not is_intact(sealed, thought_of(item))):
+        raise MalformedRequest("The encrypted content could not be verified.")
+    follows = after[0] if after else {}
+    if follows.get("type") == "message" and follows.get("role") != "assistant":
+        follows = {}
+    if not follows or follows["type"] in _CALLS.values():
+        raise MalformedRequest(
+            f"Item '{item.get('id')}' of type 'reasoning' was provided without its required "
+            "following item."
+        )
+
+
+def thought_of(item: Mapping[str, Any]) -> str:
+    """What the encrypted content of a reasoning item is bound to: its id and its summary."""
+    summary = item.get("summary")
+    texts = [
+        str(part.get("text"))
+        for part in (summary if isinstance(summary, list) else [])
+        if isinstance(part, dict)
+    ]
+    return f"{item.get('id')}:{''.join(texts)}"
+
+
+def _check_call(item: _Item, where: str) -> str:
+    text = "arguments" if item["type"] == "function_call" else "input"
+    for name in ("call_id", "name", text):
+        if not isinstance(item.get(name), str):
+            raise MalformedRequest(f"Missing required parameter: '{where}.{name}'.")
+    call_id: str = item["call_id"]
+    if not 0 < len(call_id) <= 64:
+        raise MalformedRequest(
+            f"Invalid '{where}.call_id': string of length {len(call_id)}. Expected a string with "
+            "maximum length 64."
+        )
+    return call_id
+
+
+def _check_output(item: _Item, called: Mapping[str, str], where: str) -> None:
+    call_id, output = item.get("call_id"), item.get("output")
+    if not isinstance(call_id, str):
+        raise MalformedRequest(f"Missing required parameter: '{where}.call_id'.")
+    if called.get(call_id) != item["type"]:
+        raise MalformedRequest(
+            f"No tool call found for function call output with call_id {call_id}."
+        )
+    if not isinstance(output, str | list):
+        raise MalformedRequest(f"Missing required parameter: '{where}.output'.")
+
+
+def read_items(body: Mapping[str, Any], items: list[_Item]) -> tuple[Message, ...]:
+    """The checked items in neutral form; what the model said between two inputs is one message."""
+    found: list[Message] = []
+    if isinstance(instructions := body.get("instructions"), str) and instructions:
+        found.append(Message("system", (Text(instructions),)))
+    names: dict[str, str] = {}
+    for item in items:
+        role: Role = "assistant"
+        if item["type"] == "message":
+            role = _ROLES.get(item["role"], "assistant")
+        elif item["type"] in _CALLS.values():
+            role = "tool"
+        parts = tuple(_parts(item, names))
+        if found and found[-1].role == role and role in ("assistant", "tool"):
+            found[-1] = Message(role, (*found[-1].parts, *parts))
+        else:
+            found.append(Message(role, parts))
+    return tuple(found)
+
+
+def _parts(item: _Item, names: dict[str, str]) -> Iterator[Part]:
+    kind = item["type"]
+    if kind == "message":
+        yield from _content(item["content"])
+    elif kind == "reasoning":
+        sealed = item.get("encrypted_content")
+        text = thought_of(item).partition(":")[2]
+        yield Reasoning(text, sealed if isinstance(sealed, str) else None, WIRE, item)
+    elif kind in _CALLS:
+        names[item["call_id"]] = item["name"]
+        arguments = item.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = msgspec.json.encode({"input": item["input"]}).decode()
+        yield ToolCall(item["call_id"], item["name"], arguments, WIRE, item)
+    elif kind in _CALLS.values():
+        content = tuple(part for part in _content(item["output"]) if isinstance(part, Text | Media))
+        yield ToolResult(item["call_id"], names[item["call_id"]], content)
+    else:
+        yield Opaque(WIRE, item)
+
+
+def _content(content: object) -> Iterator[Text | Media | Refusal]:
+    if isinstance(content, str):
+        yield Text(content)
+        return
+    for part in content if isinstance(content, list) else []:
+        match part.get("type"):
+            case "input_text" | "output_text":
+                yield Text(part["text"])
+            case "refusal":
+                yield Refusal(part["refusal"])
+            case kind:
+                yield Media("image/*" if kind == "input_image" else "*/*", url=f"inline:{kind}")
+
+
+def read_tools(tools: object) -> tuple[ToolSpec, ...]:
+    """The offered functions; other tools are left out."""
+    if not isinstance(tools, list):
+        raise MalformedRequest("Invalid type for 'tools': expected an array of objects.")
+    found: list[ToolSpec] = []
+    for at, tool in enumerate(tools):
+        if not isinstance(tool, dict) or tool.get("type") != "function":
+            continue
+        if not isinstance(tool.get("name"), str):
+            raise MalformedRequest(f"Missing required parameter: 'tools[{at}].name'.")
+        found.append(
+            ToolSpec(tool["name"], str(tool.get("description") or ""), tool.get("parameters") or {})
+        )
+    return tuple(found)

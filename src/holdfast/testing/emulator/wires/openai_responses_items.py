@@ -1,0 +1,125 @@
+"""The output items of a reply on the Responses wire, and the events by which each of them grows.
+
+An item that is whole says everything that its events said. Nothing here may know a request.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Opaque, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from holdfast.testing.emulator.wires.openai_responses_history import WIRE, thought_of
+from holdfast.testing.emulator.wires.port import Chunking, Rendering, pieces
+from holdfast.testing.emulator.wires.signatures import sign
+
+_Item: TypeAlias = dict[str, Any]
+_Event: TypeAlias = dict[str, object]
+
+
+def items_for(reply: Reply, rendering: Rendering) -> list[_Item]:
+    """The reply as items; texts and refusals that follow each other are one message."""
+    items: list[_Item] = []
+    for part in reply.parts:
+        if not isinstance(part, Text | Refusal):
+            items.append(_item(part, f"{rendering.number}_{len(items)}", rendering))
+            continue
+        if not part.text:
+            continue
+        if not items or items[-1]["type"] != "message":
+            own = f"msg_emulated_{rendering.number}_{len(items)}"
+            fields = {"status": "completed", "role": "assistant", "content": []}
+            items.append({"type": "message", "id": own, **fields})
+        items[-1]["content"].append(_said(part))
+    return items if rendering.choices else []
+
+
+def _said(part: Text | Refusal) -> _Item:
+    if isinstance(part, Refusal):
+        return {"type": "refusal", "refusal": part.text}
+    return {"type": "output_text", "text": part.text, "annotations": [], "logprobs": []}
+
+
+def _item(part: Part, name: str, rendering: Rendering) -> _Item:
+    match part:
+        case Reasoning():
+            return _thought(part, name, sealed=rendering.include_state)
+        case ToolCall():
+            return {
+                "type": "function_call",
+                "id": f"fc_emulated_{name}",
+                "status": "completed",
+                "call_id": part.id,
+                "name": part.name,
+                "arguments": part.arguments,
+            }
+        case Opaque(wire="openai_responses", data=data):
+            return dict(data)
+        case _:
+            raise ConfigurationError(
+                "brain", f"the wire {WIRE} cannot carry {type(part).__name__} in a reply"
+            )
+
+
+def _thought(part: Reasoning, name: str, *, sealed: bool) -> _Item:
+    summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+    item = {"type": "reasoning", "id": f"rs_emulated_{name}", "summary": summary}
+    state = part.signature or sign(thought_of(item))
+    return {**item, "encrypted_content": state if sealed else None}
+
+
+def item_events(item: _Item, index: int, chunking: Chunking) -> list[_Event]:
+    """From the announcement of an item to its end, without sequence numbers."""
+    place: _Event = {"item_id": item.get("id"), "output_index": index}
+    begun, events = item, []
+    match item["type"]:
+        case "message":
+            begun = {**item, "status": "in_progress", "content": []}
+            for at, part in enumerate(item["content"]):
+                events += _content_events(part, {**place, "content_index": at}, chunking)
+        case "reasoning":
+            begun = {**item, "summary": []}
+            for at, part in enumerate(item["summary"]):
+                events += _summary_events(part, {**place, "summary_index": at}, chunking)
+        case "function_call":
+            begun = {**item, "status": "in_progress", "arguments": ""}
+            kind = "response.function_call_arguments"
+            events = [
+                {"type": f"{kind}.delta", **place, "delta": piece}
+                for piece in pieces(item["arguments"], chunking)
+            ]
+            events.append({"type": f"{kind}.done", **place, "arguments": item["arguments"]})
+    return [
+        {"type": "response.output_item.added", "output_index": index, "item": begun},
+        *events,
+        {"type": "response.output_item.done", "output_index": index, "item": item},
+    ]
+
+
+def _content_events(part: _Item, place: _Event, chunking: Chunking) -> list[_Event]:
+    field = "refusal" if part["type"] == "refusal" else "text"
+    kind = "response.refusal" if field == "refusal" else "response.output_text"
+    beside: _Event = {} if field == "refusal" else {"logprobs": []}
+    return [
+        {"type": "response.content_part.added", **place, "part": {**part, field: ""}},
+        *(
+            {"type": f"{kind}.delta", **place, "delta": piece, **beside}
+            for piece in pieces(part[field], chunking)
+        ),
+        {"type": f"{kind}.done", **place, field: part[field], **beside},
+        {"type": "response.content_part.done", **place, "part": part},
+    ]
+
+
+def _summary_events(part: _Item, place: _Event, chunking: Chunking) -> list[_Event]:
+    kind = "response.reasoning_summary_part"
+    text = "response.reasoning_summary_text"
+    return [
+        {"type": f"{kind}.added", **place, "part": {**part, "text": ""}},
+        *(
+            {"type": f"{text}.delta", **place, "delta": piece}
+            for piece in pieces(part["text"], chunking)
+        ),
+        {"type": f"{text}.done", **place, "text": part["text"]},
+        {"type": f"{kind}.done", **place, "part": part},
+    ]
