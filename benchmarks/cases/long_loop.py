@@ -6,7 +6,6 @@ history so far. The history grows by about 260 bytes an iteration, which the flo
 
 from __future__ import annotations
 
-import gc
 import time
 from contextlib import AbstractAsyncContextManager
 
@@ -37,9 +36,12 @@ def ours(url: str) -> AbstractAsyncContextManager[Turn]:
 
 
 async def sample(turn: Turn) -> Sample:
-    """Mean of the last iterations by mean of the first, after a few to warm up."""
+    """Mean of the last iterations by mean of the first, after a few to warm up.
+
+    The garbage is not collected before: a collection would then fall on the same iteration of
+    every turn.
+    """
     _marks.clear()
-    gc.collect()
     await turn(f"tools-{COUNT}")
     first = _marks[WARM + WINDOW] - _marks[WARM]
     last = _marks[-1] - _marks[-1 - WINDOW]
