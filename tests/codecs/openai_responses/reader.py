@@ -81,7 +81,7 @@ def _item(made: Reading, item: Json) -> None:
                 made.refusal += part.get("refusal") or "" if part["type"] == "refusal" else ""
         case "reasoning":
             told = [*(item.get("summary") or []), *(item.get("content") or [])]
-            made.thoughts.append("\n\n".join(part["text"] for part in told))
+            made.thoughts += [part["text"] for part in told if part["text"]] or [""]
         case "function_call":
             made.calls.append((item["call_id"], item["name"], _parsed(item["arguments"])))
         case "custom_tool_call":

@@ -209,8 +209,9 @@ def test_reasoning_goes_back_untouched() -> None:
         "encrypted_content": "Z2Vs",
         "status": "completed",
     }
-    thought, _ = same(item, message("Yes"))
-    assert thought == Reasoning("First\n\nThen", None, WIRE, item)
+    first, second, _ = same(item, message("Yes"))
+    assert first == Reasoning("First", None, WIRE, item)
+    assert second == Reasoning("Then")
     assert sendable(whole(item, message("Yes")))[0] == item
 
 
@@ -380,6 +381,12 @@ def test_an_unknown_status_is_no_success() -> None:
 def test_a_stream_without_its_end_is_no_success(body: bytes) -> None:
     assert isinstance(read(body).error, UnterminatedError)
     assert isinstance(read(body + b"data: [DONE]\n\n").error, UnterminatedError)
+
+
+def test_an_empty_text_is_no_part() -> None:
+    empty = added(0, **message("")) + grown("output_text", 0, "", content_index=0)
+    body = created() + empty + done(0, **message("")) + said("Yes", 1) + completed()
+    assert [part.text for part in parts(body) if isinstance(part, Text)] == ["Yes"]
 
 
 @pytest.mark.parametrize("output", [[], [message("")], [{**message(""), "content": []}]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.codecs.body import Body
 from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
@@ -22,21 +22,32 @@ from holdfast.core.deltas import Delta, NotAReply, ReasoningDelta, TextDelta, To
 class _Text(Struct, tag_field="type", tag="response.output_text.delta", gc=False):
     delta: str
     output_index: int
-    content_index: int
+    part: int = field(name="content_index")
+    section = "text"
 
 
 class _Summary(Struct, tag_field="type", tag="response.reasoning_summary_text.delta", gc=False):
     delta: str
     output_index: int
-    summary_index: int
+    part: int = field(name="summary_index")
+    section = "summary"
+
+
+class _Thought(Struct, tag_field="type", tag="response.reasoning_text.delta", gc=False):
+    delta: str
+    output_index: int
+    part: int = field(name="content_index")
+    section = "thought"
 
 
 class _Arguments(Struct, tag_field="type", tag="response.function_call_arguments.delta", gc=False):
     delta: str
     output_index: int
+    part = 0
+    section = "arguments"
 
 
-_Quick: TypeAlias = _Text | _Summary | _Arguments
+_Quick: TypeAlias = _Text | _Summary | _Thought | _Arguments
 _read_quick = msgspec.json.Decoder(_Quick).decode
 _DONE = b"[DONE]"
 
@@ -98,27 +109,19 @@ class ResponsesDecoder:
             except (ValueError, RecursionError):
                 self._read_carefully(name, payload, out)
                 continue
+            track = running.get((event.output_index, event.section, event.part))
+            if track is None:
+                self._read_carefully(name, payload, out)
+                continue
             if not event.delta:
                 continue
+            track.pieces.append(event.delta)
             if type(event) is _Text:
-                track = running.get((event.output_index, "text", event.content_index))
-                if track is not None:
-                    track.pieces.append(event.delta)
-                    out.append(TextDelta(event.delta, track.index))
-                    continue
-            elif type(event) is _Summary:
-                track = running.get((event.output_index, "summary", event.summary_index))
-                if track is not None:
-                    track.pieces.append(event.delta)
-                    out.append(ReasoningDelta(event.delta, track.index))
-                    continue
+                out.append(TextDelta(event.delta, track.index))
+            elif type(event) is _Arguments:
+                out.append(ToolCallDelta(track.index, arguments=event.delta))
             else:
-                track = running.get((event.output_index, "arguments", 0))
-                if track is not None:
-                    track.pieces.append(event.delta)
-                    out.append(ToolCallDelta(track.index, arguments=event.delta))
-                    continue
-            self._read_carefully(name, payload, out)
+                out.append(ReasoningDelta(event.delta, track.index))
         if self._body.problem is not None and not self._refused:
             self._refused = True
             out.append(self._body.problem)

@@ -29,7 +29,6 @@ Key: TypeAlias = int | str
 CUSTOM = "custom_tool_call"
 
 _Object: TypeAlias = dict[str, object]
-_BETWEEN = "\n\n"
 _CALL_FIELDS = frozenset({"type", "call_id", "name", "arguments", "input"})
 _MESSAGE_FIELDS = frozenset({"type", "role", "content"})
 _PART_FIELDS = frozenset({"type", "text"})
@@ -50,7 +49,7 @@ class Item(Struct):
     id: str
     index: int
     fields: _Object
-    thought: bool = False
+    thought: int | None = None
     ended: bool = False
 
 
@@ -113,14 +112,13 @@ class ItemReader:
         return self._count - 1
 
     def _track(self, item: Item, section: str, out: list[Delta]) -> Track:
-        if section == "text":
-            return Track(self._next(), [])
         if section == "input":
             out.append(ToolCallDelta(item.index, arguments=_OPENING))
-        elif section in _THOUGHTS:
-            if item.thought:
-                out.append(ReasoningDelta(_BETWEEN, item.index))
-            item.thought = True
+        elif section == "text" or section in _THOUGHTS:
+            track = Track(self._next(), [])
+            if section != "text" and item.thought is None:
+                item.thought = track.index
+            return track
         return Track(item.index, [])
 
     def _end_message(self, item: Item, fields: _Object, out: list[Delta]) -> None:
@@ -135,7 +133,7 @@ class ItemReader:
             elif kind in ("output_text", "text", None):
                 self.settle(item, "text", at, text_of(part.get("text")), out)
                 track = self.running.get((item.key, "text", at))
-                if track is not None:
+                if track is not None and track.pieces:
                     beside = {n: v for n, v in part.items() if n not in _PART_FIELDS and v}
                     extra = {"wire": WIRE, "item": own, **({"part": beside} if beside else {})}
                     # It joins the text that was shown as it came.
@@ -151,7 +149,9 @@ class ItemReader:
             self.settle(item, "summary", at, text_of(part.get("text")), out)
         for at, part in enumerate(_objects(fields.get("content"))):
             self.settle(item, "thought", at, text_of(part.get("text")), out)
-        out.append(ReasoningDelta("", item.index, extra=fields))
+        # The first thought of the item carries the whole of it back.
+        at = item.index if item.thought is None else item.thought
+        out.append(ReasoningDelta("", at, extra=fields))
 
     def _end_call(self, item: Item, section: str, fields: _Object, out: list[Delta]) -> None:
         whole = fields.get(section)
