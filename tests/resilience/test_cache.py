@@ -140,6 +140,16 @@ class TestShelf:
             shelf.put(str(number), number, weight=4, now=0)
         assert (len(shelf), shelf.weight) == (2, 8)
 
+    def test_the_bytes_may_be_used_up(self) -> None:
+        shelf: Shelf[int] = Shelf(CacheOptions(size=10))
+        shelf.put("a", 1, weight=4, now=0)
+        shelf.put("b", 2, weight=6, now=0)
+        assert (len(shelf), shelf.weight) == (2, 10)
+        shelf.put("c", 3, weight=10, now=0)
+        assert (len(shelf), shelf.weight) == (1, 10)
+        shelf.clear()
+        assert (len(shelf), shelf.weight) == (0, 0)
+
     def test_one_that_is_bigger_than_the_cache_pushes_nothing_out(self) -> None:
         shelf: Shelf[int] = Shelf(CacheOptions(size=10))
         shelf.put("a", 1, weight=4, now=0)
@@ -182,6 +192,12 @@ class TestShelf:
                 shelf.get(key, now)
             assert len(shelf) <= 3
             assert shelf.weight == sum(e.weight for e in shelf._entries.values()) <= 30
+
+
+def test_the_defaults() -> None:
+    assert CacheOptions() == CacheOptions(
+        entries=1000, size=67_108_864, ttl=600.0, tool_calls=False
+    )
 
 
 @pytest.mark.parametrize(

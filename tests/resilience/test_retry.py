@@ -96,6 +96,9 @@ class TestSeed000:
         assert "asks to wait 3600 s" in outcome.info.safe
         assert "3600" in "".join(outcome.error.__notes__)
 
+    async def test_a_wait_of_just_the_longest_allowed_is_waited(self) -> None:
+        assert await waits(ErrorHandling(), fail(retry_after=120.0), OK) == [120.0]
+
     async def test_flaw_d6_d7_an_exhausted_quota_is_one_call(self) -> None:
         act = Script(fail(C.RATE_LIMIT_TERMINAL))
         await Bench().run(act, Retry())
@@ -149,6 +152,12 @@ class TestDeadline:
         assert isinstance(outcome, Failed)
         assert bench.clock.sleeps == []
         assert "would pass the deadline" in outcome.info.safe
+        assert outcome.out_of_time
+
+    async def test_other_failures_are_not_for_want_of_time(self) -> None:
+        outcome = await Bench().run(Script(fail()), Retry(), deadline=99.0)
+        assert isinstance(outcome, Failed)
+        assert not outcome.out_of_time
 
     async def test_attempts_go_on_while_there_is_time(self) -> None:
         bench, act = Bench(), Script(fail())
@@ -226,6 +235,16 @@ class TestCustomStrategy:
             return 0.0
 
         outcome = await Bench().run(Script(fail()), Retry(ErrorHandling(custom_retry=strategy)))
+        assert isinstance(outcome, Failed)
+        assert "did not answer in 0.01 s" in outcome.info.safe
+
+    async def test_no_more_time_is_given_to_it_than_is_left(self) -> None:
+        async def strategy(error: BaseException, attempt: int) -> float:
+            await asyncio.Event().wait()
+            return 0.0
+
+        handling = ErrorHandling(custom_retry=strategy)
+        outcome = await Bench().run(Script(fail()), Retry(handling), deadline=0.01)
         assert isinstance(outcome, Failed)
         assert "did not answer in 0.01 s" in outcome.info.safe
 
@@ -309,6 +328,15 @@ class TestCredentials:
         await bench.run(act, Retry(ErrorHandling(refresh_credentials=refresh)))
         assert (len(act.calls), bench.clock.sleeps) == (2, [])
 
+    async def test_not_where_retries_are_off(self) -> None:
+        async def refresh(info: ErrorInfo) -> bool:
+            return True
+
+        act = Script(fail(C.AUTH_ERROR))
+        handling = ErrorHandling(max_retries=0, refresh_credentials=refresh)
+        await Bench().run(act, Retry(handling))
+        assert len(act.calls) == 1
+
     @pytest.mark.parametrize("answer", [False, None, "yes"])
     async def test_anything_but_true_is_no(self, answer: Any) -> None:
         async def refresh(info: ErrorInfo) -> Any:
@@ -333,6 +361,18 @@ class TestHeldBack:
         assert await bench.run(act, Retry()) == Done("ok", 1)
         assert bench.clock.sleeps == [20.0, 5.0]
         assert [call.attempt for call in act.calls] == [1, 1, 1]
+        assert [notice.attempt for notice in bench.seen(RetryScheduled)] == [1, 1]
+
+    async def test_as_long_in_all_as_the_setting_says(self) -> None:
+        bench = Bench()
+        await bench.run(Script(held(20.0), held(40.0), OK), Retry())
+        assert bench.clock.sleeps == [20.0, 40.0]
+
+    async def test_an_attempt_between_them_starts_the_count_again(self) -> None:
+        bench = Bench()
+        outcome = await bench.run(Script(held(50.0), fail(), held(50.0), OK), Retry())
+        assert outcome == Done("ok", 2)
+        assert bench.clock.sleeps == [50.0, 1.0, 50.0]
 
     async def test_not_longer_in_all_than_the_setting(self) -> None:
         bench = Bench()
