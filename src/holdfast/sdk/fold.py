@@ -89,8 +89,7 @@ class ObjectFold:
         return out
 
     def _open(self, thing: object, found: Object) -> Wire | None:
-        fields = declared(thing)
-        self.wire = dialect_of(found, fields)
+        self.wire = dialect_of(found, {}) or dialect_of(found, declared(thing))
         if not self.wire:
             return None
         # The SDK's own dump has the names of the wire; anything else may have those of Python.
@@ -144,7 +143,7 @@ def _inner(thing: object) -> object:
 
 
 def _is_model(thing: object) -> bool:
-    return isinstance(getattr(type(thing), "model_fields", None), Mapping)
+    return isinstance(getattr(type(thing), "model_config", None), Mapping)
 
 
 def _is_bare(found: Object) -> bool:

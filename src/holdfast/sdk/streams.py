@@ -7,9 +7,15 @@ never read from a stream.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from inspect import isawaitable
-from typing import Any
 
 from holdfast.core.errors import EmptyResponseError, UnexpectedTypeError
 from holdfast.sdk.caught import Caught
@@ -31,9 +37,8 @@ def opened(stream: object) -> Iterator[Iterable[object]]:
         yield (stream,)
         return
     with ExitStack() as stack:
-        if not isinstance(stream, Iterable) and hasattr(type(stream), "__enter__"):
-            manager: Any = stream
-            stream = stack.enter_context(manager)
+        if isinstance(stream, AbstractContextManager) and not isinstance(stream, Iterable):
+            stream = stack.enter_context(stream)
         if not isinstance(stream, Iterable) or isinstance(stream, str | bytes):
             _drop(stream)
             raise UnexpectedTypeError(_WANTED, type(stream).__name__)
@@ -51,9 +56,10 @@ async def aopened(stream: object) -> AsyncIterator[AsyncIterable[object]]:
         yield _alone(stream)
         return
     async with AsyncExitStack() as stack:
-        if not isinstance(stream, AsyncIterable) and hasattr(type(stream), "__aenter__"):
-            manager: Any = stream
-            stream = await stack.enter_async_context(manager)
+        if isinstance(stream, AbstractAsyncContextManager) and not isinstance(
+            stream, AsyncIterable
+        ):
+            stream = await stack.enter_async_context(stream)
         if not isinstance(stream, AsyncIterable):
             # To iterate a blocking stream here would stop every other task.
             raise UnexpectedTypeError(_WANTED_ASYNC, type(stream).__name__)
