@@ -55,3 +55,8 @@ def test_other_addresses_are_not_fetched() -> None:
 )
 def test_types_are_compared_without_case_and_parameters(given: str, wanted: str) -> None:
     assert media_type_of(Media(given, data=b"x")) == wanted
+
+
+def test_an_address_says_its_own_type_where_the_media_leaves_it_open() -> None:
+    assert media_type_of(Media("image/*", url="data:image/gif;base64,R0lGODlh")) == "image/gif"
+    assert media_type_of(Media("image/png", url="data:image/gif;base64,R0lGODlh")) == "image/png"

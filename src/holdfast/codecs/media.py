@@ -28,10 +28,15 @@ _PDF_WITHIN = 1024
 def media_type_of(media: Media) -> str:
     """The type without parameters, in lower case; `image/jpg` is `image/jpeg`.
 
+    A `data:` address says its own type, which counts where the media's is open (`image/*`).
+
     >>> media_type_of(Media("Image/JPG; q=1", url="https://example.org/a"))
     'image/jpeg'
     """
-    kind = media.media_type.partition(";")[0].strip().lower()
+    said = media.media_type
+    if said.endswith("*") and (media.url or "")[:5].lower() == "data:":
+        said = (media.url or "")[5:].partition(",")[0]
+    kind = said.partition(";")[0].strip().lower()
     return _ALIASES.get(kind, kind)
 
 
