@@ -1,0 +1,177 @@
+"""What holds for every wire: a stream says what the whole says, and any reply reads back as it was meant."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from holdfast.codecs.anthropic.codec import AnthropicCodec
+from holdfast.codecs.assemble import Assembler
+from holdfast.codecs.gemini.codec import Gemini
+from holdfast.codecs.openai_chat.codec import OpenAIChat
+from holdfast.codecs.openai_responses.codec import ResponsesCodec
+from holdfast.codecs.wire import Codec, Failure, Quirks
+from holdfast.core.errors import ConfigurationError, ErrorCategory
+from holdfast.core.messages import FinishReason, Reasoning, Refusal, Reply, Text, ToolCall, Usage
+from holdfast.testing.emulator import Emulator
+from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.wires.framing import as_array
+from holdfast.testing.emulator.wires.port import Chunking, Rendering
+from holdfast.testing.emulator.wires.registry import WIRES, named, wire_for
+
+CODECS: dict[str, Codec] = {
+    "openai_chat": OpenAIChat(Quirks()),
+    "openai_responses": ResponsesCodec(),
+    "anthropic": AnthropicCodec(),
+    "gemini": Gemini(),
+}
+every_wire = pytest.mark.parametrize("wire", WIRES)
+
+WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)
+REPLIES = st.builds(
+    Reply,
+    st.lists(
+        st.one_of(
+            st.builds(Text, WORDS),
+            st.builds(Reasoning, WORDS),
+            st.builds(
+                ToolCall,
+                st.uuids().map(lambda one: f"call_{one.hex}"),
+                st.sampled_from(["weather", "time"]),
+                st.sampled_from(["{}", '{"city":"Porto"}', '{"n":1.5,"deep":{"a":[1,2]}}']),
+            ),
+        ),
+        min_size=1,
+        max_size=5,
+    ).map(tuple),
+    usage=st.just(Usage(input=20, output=9, cached_input=4, reasoning=2)),
+)
+CHUNKING: st.SearchStrategy[Chunking] = st.sampled_from(["words", "whole", 1, 3])
+
+
+def read(wire: str, pieces: list[bytes]) -> Reply:
+    assembler = Assembler(Quirks(), wire)
+    decoder = CODECS[wire].decoder("")
+    for piece in pieces:
+        for delta in decoder.feed(piece):
+            assembler.feed(delta)
+    for delta in decoder.close():
+        assembler.feed(delta)
+    return assembler.finish().reply
+
+
+def said(reply: Reply) -> tuple[object, ...]:
+    """What a reply says, apart from the state that only its wire reads."""
+    thoughts = "".join(part.text for part in reply.parts if isinstance(part, Reasoning))
+    calls = [(call.name, call.arguments) for call in reply.calls]
+    return reply.kind, reply.finish, reply.usage, reply.text, thoughts, calls
+
+
+@every_wire
+@given(reply=REPLIES, chunking=CHUNKING)
+def test_a_stream_reads_as_the_whole_does(wire: str, reply: Reply, chunking: Chunking) -> None:
+    if reply.calls:
+        reply = replace(reply, finish=FinishReason.TOOL_CALLS)
+    spoken = named(wire)
+    rendering = Rendering(
+        model="gemini-3-pro", chunking=chunking, usage=reply.usage, include_usage=True
+    )
+    whole = read(wire, [spoken.render_whole(reply, rendering)])
+    events = spoken.render_chunks(reply, rendering)
+    streamed = read(wire, events)
+    assert said(streamed) == said(whole)
+    assert [call.id for call in streamed.calls] == [call.id for call in whole.calls]
+    assert [call.name for call in whole.calls] == [call.name for call in reply.calls]
+    assert whole.text == reply.text
+    if wire == "gemini":
+        assert said(read(wire, as_array(events, closed=True))) == said(whole)
+
+
+@every_wire
+@given(cut=st.integers(min_value=1))
+def test_a_stream_without_its_end_is_never_whole(wire: str, cut: int) -> None:
+    rendering = Rendering(model="gemini-3-pro", terminate=False)
+    reply = Reply((Text("One two three"), ToolCall("call_1", "weather", '{"city":"Porto"}')))
+    events = named(wire).render_chunks(reply, rendering)
+    got = read(wire, events[: 1 + cut % len(events)])
+    assert got.kind.value == "unterminated"
+
+
+@every_wire
+def test_a_refusal_is_no_answer(wire: str) -> None:
+    spoken = named(wire)
+    reply = Reply((Refusal("I cannot say."),))
+    for pieces in (
+        [spoken.render_whole(reply, Rendering(model="m"))],
+        spoken.render_chunks(reply, Rendering(model="m")),
+    ):
+        assert read(wire, pieces).kind.value in ("refused", "filtered")
+
+
+EXPECTED: dict[ErrorKind, ErrorCategory] = {
+    "rate_limit": ErrorCategory.RATE_LIMIT_RETRYABLE,
+    "insufficient_quota": ErrorCategory.RATE_LIMIT_TERMINAL,
+    "bad_key": ErrorCategory.AUTH_ERROR,
+    "server_error": ErrorCategory.SERVER_ERROR,
+    "overloaded": ErrorCategory.TRANSIENT,
+    "context_length": ErrorCategory.CONTEXT_WINDOW,
+    "model_not_found": ErrorCategory.MODEL_NOT_FOUND,
+    "content_filtered": ErrorCategory.CONTENT_FILTERED,
+    "invalid_request": ErrorCategory.CLIENT_ERROR,
+}
+
+
+@every_wire
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_every_refusal_is_understood(wire: str, kind: ErrorKind) -> None:
+
+    error = named(wire).error_body(kind)
+    body = msgspec.json.encode(error.body)
+    if error.status == 200:
+        assert read(wire, [body]).kind.value == "filtered"
+        return
+    info = CODECS[wire].classify(
+        Failure(provider=wire, status=error.status, headers=error.headers, body=body)
+    )
+    assert info.category is EXPECTED[kind]
+    assert info.retry_after == (1.0 if kind == "rate_limit" else info.retry_after)
+
+
+@every_wire
+def test_a_refusal_of_the_emulator_itself_is_no_reason_to_try_again(wire: str) -> None:
+
+    error = named(wire).invalid_request("Nothing to say.")
+    info = CODECS[wire].classify(
+        Failure(status=error.status, headers=error.headers, body=msgspec.json.encode(error.body))
+    )
+    assert info.category is ErrorCategory.CLIENT_ERROR
+    assert "Nothing to say." in info.safe
+
+
+def test_a_wire_is_chosen_by_the_end_of_the_path() -> None:
+    paths = {
+        "/v1/chat/completions": "openai_chat",
+        "/openai/deployments/gpt/chat/completions": "openai_chat",
+        "/v1/responses": "openai_responses",
+        "/v1/messages": "anthropic",
+        "/v1beta/models/m:generateContent": "gemini",
+        "/v1beta/models/m:streamGenerateContent": "gemini",
+    }
+    for path, name in paths.items():
+        wire = wire_for(path)
+        assert wire is not None
+        assert name == wire.NAME
+    for path in ("/v1/messages/count_tokens", "/v1/models", "/v1/messages/", ":generateContent"):
+        assert wire_for(path) is None
+
+
+def test_every_wire_has_an_address() -> None:
+    with Emulator() as emulator:
+        assert emulator.base_url_for("openai_chat") == emulator.base_url
+        assert emulator.base_url_for("anthropic") == emulator.origin
+        assert emulator.base_url_for("gemini") == f"{emulator.origin}/v1beta"
+        with pytest.raises(ConfigurationError, match="Use one of openai_chat, anthropic"):
+            emulator.base_url_for("cohere")
