@@ -208,7 +208,7 @@ def test_the_defaults() -> None:
         window=30.0,
         minimum_throughput=10,
         failures=5,
-        open_seconds=30.0,
+        open_seconds=10.0,
         max_open_seconds=600.0,
         probes=1,
         successes=1,

@@ -442,7 +442,7 @@ class TestDetails:
         assert "custom_retry" not in described
         assert described["max_retries"] == 3
         assert described["budget"] == {
-            "ratio": 0.2,
+            "ratio": 0.1,
             "reserve": 10.0,
             "reserve_per_second": 0.5,
             "most": 100.0,

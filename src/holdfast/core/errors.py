@@ -21,6 +21,8 @@
     │   ├── RefusedError              the model declined
     │   └── UnterminatedError         the stream ended without its end marker
     ├── OutputError                   the answer does not fit the wanted type; `.raw`, `.problems`
+    ├── StoppedError                  a middleware ended the turn, or refused it; `.reason`
+    ├── MiddlewareError               a hook raised, hung, or returned no decision; `.hook`
     ├── LimitError                    the run reached a limit of its own; `.limit`
     ├── UnansweredError               a question got no answer; `.why`
     ├── AnswerTypeError               an answer of the wrong type; `.expected`, `.got`; a TypeError too
@@ -314,6 +316,36 @@ class OutputError(HoldfastError):
         self.problems = problems
 
 
+class StoppedError(HoldfastError):
+    """A middleware ended the turn without an answer of the wanted type, or refused the message."""
+
+    default_category = ErrorCategory.LIMIT
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class MiddlewareError(HoldfastError):
+    """A hook of a middleware raised, did not end in time, or returned what is no decision.
+
+    >>> str(MiddlewareError("Guard", "before_tool", "raised KeyError"))
+    'Guard.before_tool raised KeyError'
+    """
+
+    default_category = ErrorCategory.PROGRAMMING
+
+    def __init__(self, middleware: str, hook: str, problem: str, *, private: str = "") -> None:
+        safe = f"{middleware}.{hook} {problem}"
+        info = ErrorInfo(
+            category=self.default_category, safe=safe, private=private, code="middleware"
+        )
+        super().__init__(safe, info=info)
+        self.middleware = middleware
+        self.hook = hook
+        self.problem = problem
+
+
 class LimitError(HoldfastError):
     """The run reached one of its own limits; `.limit` names it."""
 
@@ -455,7 +487,8 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
     if info.code == "output":
         return OutputError(info.safe)
     if info.category is ErrorCategory.EMPTY_RESPONSE:
-        return EmptyResponseError(info.safe, info=info, partial=partial)
+        reason = info.safe.removeprefix("Empty response: ")
+        return EmptyResponseError(reason, info=info, partial=partial)
     if info.category is ErrorCategory.INVALID_RESPONSE:
         return ResponseError(info.safe, info=info, partial=partial)
     if info.category in (ErrorCategory.TRANSIENT, ErrorCategory.TIMEOUT):

@@ -61,7 +61,7 @@ class BreakerOptions(Struct, frozen=True, kw_only=True):
     window: float = 30.0
     minimum_throughput: int = 10
     failures: int = 5
-    open_seconds: float = 30.0
+    open_seconds: float = 10.0
     max_open_seconds: float = 600.0
     probes: int = 1
     successes: int = 1

@@ -22,13 +22,13 @@ class BudgetOptions(Struct, frozen=True, kw_only=True):
     """The settings.
 
     Args:
-        ratio: tokens that each call puts in; 0.2 allows one retry for five calls in the long run.
+        ratio: tokens that each call puts in; 0.1 allows one retry for ten calls in the long run.
         reserve: tokens that are there at the start, and that time fills up to.
         reserve_per_second: how fast time fills them.
         most: the bucket's size; calls do not put in more.
     """
 
-    ratio: float = 0.2
+    ratio: float = 0.1
     reserve: float = 10.0
     reserve_per_second: float = 0.5
     most: float = 100.0
