@@ -210,11 +210,19 @@ def _joined(items: list[Json]) -> list[Json]:
         plain = item["type"] == "message" and item["role"] == "assistant" and len(item) == 3
         if plain and not any(block.get("text") for block in item["content"]):
             continue
+        if plain:
+            item["content"] = _one_text(item["content"])
         if plain and made and made[-1].keys() == item.keys() and made[-1]["role"] == "assistant":
-            made[-1]["content"] = made[-1]["content"] + item["content"]
+            made[-1]["content"] = _one_text(made[-1]["content"] + item["content"])
         else:
             made.append(item)
     return made
+
+
+def _one_text(content: list[Json]) -> list[Json]:
+    if any(set(block) != {"type", "text"} for block in content):
+        return content
+    return [{"type": "output_text", "text": "".join(block["text"] for block in content)}]
 
 
 def _normal_item(item: Json) -> Json:

@@ -176,6 +176,12 @@ def test_reasoning_that_only_the_server_could_find_needs_its_memory() -> None:
     assert bare in sent(*history, store=True)
 
 
+def test_a_reply_that_was_written_by_hand_holds_its_text_as_a_string() -> None:
+    made = sent(user("Hi"), assistant("Yes, ", "it is."), user("Why?"))
+    assert made[1] == {"type": "message", "role": "assistant", "content": "Yes, it is."}
+    assert sent(assistant(Refusal("No.")), user("Why?"))[0]["content"] == "No."
+
+
 def test_texts_of_two_messages_stay_two_items() -> None:
     first = Text("One", {"wire": WIRE, "item": {"id": "msg_1"}})
     second = Text("Two", {"wire": WIRE, "item": {"id": "msg_2"}})

@@ -120,7 +120,17 @@ def _reply_items(parts: Sequence[Part], *, stored: bool) -> list[_Object]:
             said, said_by = None, None
             if (item := _item(part, stored=stored)) is not None:
                 items.append(item)
-    return items
+    return [_eased(item) for item in items]
+
+
+def _eased(item: _Object) -> _Object:
+    """A message that has no id, since it never came from here, holds its text as a string."""
+    content = item.get("content")
+    if item.get("type") != "message" or "id" in item or not isinstance(content, list):
+        return item
+    if any(len(part) > 2 for part in content):
+        return item
+    return {**item, "content": "".join(part.get("text") or part["refusal"] for part in content)}
 
 
 def _said(part: Text | Refusal, own: _Object) -> _Object:
