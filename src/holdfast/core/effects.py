@@ -87,6 +87,11 @@ def interrupted_key(turn: int) -> str:
     return f"t{turn}.interrupted"
 
 
+def stopped_key(turn: int) -> str:
+    """`t1.stopped`"""
+    return f"t{turn}.stopped"
+
+
 def closed_key(turn: int) -> str:
     """`t1.closed`"""
     return f"t{turn}.closed"

@@ -25,6 +25,7 @@ class Status(StrEnum):
     FAILED = "failed"
     LIMIT = "limit"
     CANCELLED = "cancelled"
+    STOPPED = "stopped"
 
 
 def _refuse_private(error: ErrorInfo | None) -> None:
@@ -156,6 +157,23 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     partial: Reply | None = None
 
 
+class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):
+    """A middleware ended the turn. Key: `t{turn}.stopped`.
+
+    `text` is the answer, word for word. With `error` the turn failed, and there is no answer.
+    """
+
+    key: str
+    at: float
+    reason: str
+    text: str = ""
+    by: str = ""
+    error: ErrorInfo | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_private(self.error)
+
+
 class TurnClosed(Struct, frozen=True, tag="turn_closed", omit_defaults=True):
     """The turn is over. Key: `t{turn}.closed`."""
 
@@ -179,5 +197,6 @@ Event: TypeAlias = (
     | QuestionUnanswered
     | LimitExtended
     | TurnInterrupted
+    | TurnStopped
     | TurnClosed
 )

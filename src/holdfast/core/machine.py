@@ -26,6 +26,7 @@ from holdfast.core.effects import (
     extended_key,
     interrupted_key,
     model_key,
+    stopped_key,
     tool_key,
     turn_key,
 )
@@ -66,12 +67,14 @@ TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.MODEL, ev.QuestionUnanswered): (Phase.MODEL,),
     (Phase.MODEL, ev.LimitExtended): (Phase.MODEL,),
     (Phase.MODEL, ev.TurnInterrupted): (Phase.CLOSING,),
+    (Phase.MODEL, ev.TurnStopped): (Phase.CLOSING,),
     (Phase.TOOLS, ev.ToolsBegun): (Phase.TOOLS,),
     (Phase.TOOLS, ev.ToolFinished): (Phase.TOOLS, Phase.MODEL, Phase.CLOSING),
     (Phase.TOOLS, ev.QuestionAsked): (Phase.TOOLS,),
     (Phase.TOOLS, ev.QuestionAnswered): (Phase.TOOLS,),
     (Phase.TOOLS, ev.QuestionUnanswered): (Phase.TOOLS,),
     (Phase.TOOLS, ev.TurnInterrupted): (Phase.CLOSING,),
+    (Phase.TOOLS, ev.TurnStopped): (Phase.CLOSING,),
     (Phase.CLOSING, ev.TurnClosed): (Phase.IDLE,),
 }
 """What may happen in which phase, and which phases can follow. All else is an IllegalEventError."""
@@ -130,6 +133,7 @@ class RunMachine:
         "reply",
         "rung",
         "status",
+        "stopped",
         "tools_run",
         "transcript",
         "tried",
@@ -154,6 +158,7 @@ class RunMachine:
         self.status = ev.Status.RUNNING
         self.error: ErrorInfo | None = None
         self.reply: Reply | None = None
+        self.stopped: ev.TurnStopped | None = None
         self.partial: Reply | None = None
         self.output: object = None
         self.rung = ""
@@ -232,6 +237,8 @@ class RunMachine:
             return turn_key(self.turn + 1)
         if isinstance(event, ev.TurnInterrupted):
             return interrupted_key(self.turn)
+        if isinstance(event, ev.TurnStopped):
+            return stopped_key(self.turn)
         if isinstance(event, ev.LimitExtended) and self.limits.iterations is not None:
             key = extended_key(self.turn, self.iteration)
             return "" if self._extended == key else key
@@ -388,6 +395,17 @@ class RunMachine:
                 "seconds", f"The time limit of {self.limits.seconds or 0:g} seconds is reached."
             )
 
+    def _stopped(self, event: ev.TurnStopped) -> None:
+        if self.phase is Phase.TOOLS:
+            begun = tuple(self._planned) if self._begun else ()
+            self._fill(NOT_RUN_TEXT, begun)
+        self.stopped = event
+        if event.error is not None:
+            self._end(ev.Status.FAILED, event.error)
+            return
+        self.transcript.append(assistant(event.text))
+        self._end(ev.Status.STOPPED)
+
     def _fill(self, text: str, started: tuple[str, ...]) -> None:
         """Give every call without a result one that tells the truth, so that none is an orphan."""
         for index, call in enumerate(self._calls):
@@ -438,5 +456,6 @@ _HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {
     ev.QuestionUnanswered: RunMachine._question_ended,  # type: ignore[dict-item]
     ev.LimitExtended: RunMachine._limit_extended,  # type: ignore[dict-item]
     ev.TurnInterrupted: RunMachine._interrupted,  # type: ignore[dict-item]
+    ev.TurnStopped: RunMachine._stopped,  # type: ignore[dict-item]
     ev.TurnClosed: RunMachine._closed,  # type: ignore[dict-item]
 }
