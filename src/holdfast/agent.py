@@ -35,6 +35,7 @@ from holdfast.runtime.conversations import Conversations
 from holdfast.runtime.driver import drive, settle
 from holdfast.runtime.models import Model
 from holdfast.runtime.notices import Channel
+from holdfast.runtime.questions import OnQuestion, Questions, checked_handler
 from holdfast.runtime.resolve import Access
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
@@ -64,6 +65,8 @@ class Agent(Generic[T]):
         base_url: another address of the provider.
         api_key: the key; without it, the provider's environment variable is read.
         timeouts: connect, first byte, between chunks, total, in seconds.
+        on_question: an async function that answers what a run asks, or returns None to leave it to
+            whoever watches the stream. Without both, every question is denied at once.
         journal: where events are kept; without one, in memory.
         transport: how HTTP is done; without one, aiohttp with a shared pool.
         clock: time, for tests.
@@ -73,7 +76,7 @@ class Agent(Generic[T]):
         ConfigurationError: something of this is wrong; it names the argument and the fix.
     """
 
-    __slots__ = ("_conversations", "_journal", "_plan")
+    __slots__ = ("_conversations", "_journal", "_on_question", "_plan")
 
     def __init__(
         self,
@@ -92,6 +95,7 @@ class Agent(Generic[T]):
         base_url: str | None = None,
         api_key: str | None = None,
         timeouts: Timeouts | None = None,
+        on_question: OnQuestion | None = None,
         journal: Journal | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
@@ -117,6 +121,7 @@ class Agent(Generic[T]):
                 dice=dice or system_dice,
             )
         )
+        self._on_question = checked_handler(on_question)
         self._journal = journal
         self._conversations = Conversations(journal or MemoryJournal(), self._plan.output)
 
@@ -144,7 +149,7 @@ class Agent(Generic[T]):
         turn = Turn(
             message=message_of(prompt), session=session, history=history, limits=limits, deps=deps
         )
-        return await self._turn(turn, None)
+        return await self._turn(turn, None, Questions(self._on_question))
 
     def stream(
         self,
@@ -162,7 +167,8 @@ class Agent(Generic[T]):
         turn = Turn(
             message=message_of(prompt), session=session, history=history, limits=limits, deps=deps
         )
-        return RunStream(lambda channel: self._turn(turn, channel))
+        questions = Questions(self._on_question, watched=True)
+        return RunStream(lambda channel: self._turn(turn, channel, questions), questions)
 
     def run_sync(
         self,
@@ -177,7 +183,7 @@ class Agent(Generic[T]):
         turn = Turn(
             message=message_of(prompt), session=session, history=history, limits=limits, deps=deps
         )
-        return run_blocking(self._turn(turn, None))
+        return run_blocking(self._turn(turn, None, Questions(self._on_question)))
 
     def describe(self) -> str:
         """The pipeline that will run, outermost first, with its settings."""
@@ -186,15 +192,18 @@ class Agent(Generic[T]):
     def __repr__(self) -> str:
         return f"Agent({self._plan.model.name!r}, name={self._plan.name!r})"
 
-    async def _turn(self, turn: Turn, channel: Channel | None) -> Result[T]:
+    async def _turn(self, turn: Turn, channel: Channel | None, questions: Questions) -> Result[T]:
         if turn.session is not None:
             async with self._conversations.turn(turn.session) as machine:
                 journal = self._conversations.journal
                 run = Run(self._plan, turn.session, machine, journal, channel)
+                run.questions = questions
                 return await self._drive(run, turn)
         machine = RunMachine(turn.history, self._plan.output)
         journal = self._journal or MemoryJournal()
-        return await self._drive(Run(self._plan, new_run_id(), machine, journal, channel), turn)
+        run = Run(self._plan, new_run_id(), machine, journal, channel)
+        run.questions = questions
+        return await self._drive(run, turn)
 
     async def _drive(self, run: Run, turn: Turn) -> Result[T]:
         run.session, run.deps = turn.session, turn.deps

@@ -9,18 +9,23 @@ import pytest
 from holdfast.resilience.patience import Patience, pausable, paused
 
 
+async def thinks_and_hangs(scope: asyncio.Timeout) -> None:
+    async with scope:
+        with pausable(scope):
+            with paused():
+                await asyncio.sleep(0.15)
+            assert not scope.expired()
+            await asyncio.Event().wait()
+
+
 async def test_a_paused_limit_does_not_strike_and_strikes_afterwards() -> None:
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05) as scope:
-            with pausable(scope):
-                with paused():
-                    await asyncio.sleep(0.15)
-                assert not scope.expired()
-                await asyncio.Event().wait()
+        await thinks_and_hangs(asyncio.timeout(0.05))
 
 
 async def test_pauses_may_overlap() -> None:
     async with asyncio.timeout(0.05) as scope:
+        await asyncio.sleep(0)
         with pausable(scope) as patience:
             first, second = patience.paused(), patience.paused()
             first.__enter__()
@@ -35,6 +40,7 @@ async def test_without_a_limit_there_is_nothing_to_pause() -> None:
     with paused():
         pass
     async with asyncio.timeout(None) as scope:
+        await asyncio.sleep(0)
         with pausable(scope), paused():
             assert scope.when() is None
         assert scope.when() is None
@@ -42,6 +48,7 @@ async def test_without_a_limit_there_is_nothing_to_pause() -> None:
 
 async def test_a_pause_that_outlives_its_limit_harms_nothing() -> None:
     async with asyncio.timeout(1) as scope:
+        await asyncio.sleep(0)
         with pausable(scope) as patience:
             pause = patience.paused()
             pause.__enter__()
@@ -50,11 +57,15 @@ async def test_a_pause_that_outlives_its_limit_harms_nothing() -> None:
         pass
 
 
+async def struck(scope: asyncio.Timeout) -> None:
+    async with scope:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with Patience(scope).paused():
+                assert scope.expired()
+
+
 async def test_a_limit_that_struck_is_not_taken_back() -> None:
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01) as scope:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                with Patience(scope).paused():
-                    assert scope.expired()
+        await struck(asyncio.timeout(0.01))

@@ -227,7 +227,7 @@ def checked(request: AnyRequest, value: A) -> A:
     fits = not all(isinstance(one, type) for one in plain) or isinstance(value, tuple(plain))
     if fits:
         try:
-            msgspec.convert(plain_form(value), wanted)
+            msgspec.convert(plain_form(value), wanted, str_keys=True)
         except (msgspec.ValidationError, ConfigurationError):
             fits = False
     if not fits:
@@ -238,20 +238,21 @@ def checked(request: AnyRequest, value: A) -> A:
 def plain_form(value: object) -> object:
     """What JSON can hold of a request or an answer. Raises ConfigurationError if that is not all."""
     try:
-        return msgspec.to_builtins(value, str_keys=True)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        plain: object = msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ConfigurationError(
             type(value).__name__,
             f"cannot be kept: {error}",
             fix="Use texts, numbers, lists, mappings, structs and dataclasses",
         ) from error
+    return plain
 
 
 def restored(request: AnyRequest, kept: object) -> object:
     """A kept answer in the type that the request wants. Raises AnswerTypeError."""
     wanted = answer_type(type(request))
     try:
-        value: object = msgspec.convert(kept, wanted)
+        value: object = msgspec.convert(kept, wanted, str_keys=True)
     except msgspec.ValidationError as error:
         raise AnswerTypeError(type_name(wanted), type(kept).__name__) from error
     return value

@@ -12,6 +12,7 @@ from typing import Literal
 from holdfast.core.effects import Effect, RunTool, begun_key, interrupted_key
 from holdfast.core.events import ToolsBegun, TurnInterrupted
 from holdfast.core.machine import Phase
+from holdfast.resilience.patience import pausable
 from holdfast.runtime import perform
 from holdfast.runtime.run import Run
 
@@ -21,7 +22,8 @@ async def drive(run: Run) -> None:
     limit = asyncio.timeout(run.limits.seconds)
     try:
         async with limit:
-            await _until_idle(run)
+            with pausable(limit) as run.questions.patience:
+                await _until_idle(run)
     except TimeoutError:
         if not limit.expired():
             raise

@@ -1,4 +1,4 @@
-"""The live side channel of one run: events and notices on their way to one reader.
+"""The live side channel of one run: events, notices and questions on their way to one reader.
 
 It must never hold up the run for a reader that went away, never grow without bound for one that is
 slow, and never be needed for the run to be right.
@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from holdfast.core.events import Event
 from holdfast.core.notices import Notice
+from holdfast.core.requests import AnyRequest
 
-Item: TypeAlias = Event | Notice
+Item: TypeAlias = Event | Notice | AnyRequest
 
 _HIGH_WATER = 512
 """Unread items at which the producer waits: about one socket read of small deltas."""

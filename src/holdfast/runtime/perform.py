@@ -77,6 +77,7 @@ async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
         tool=call.name,
         session=run.session,
         deps=run.deps,
+        asker=run.questions.of_attempts(run),
     )
     try:
         outcome = await run.plan.use_tool(

@@ -14,6 +14,7 @@ from holdfast.journal.port import Journal
 from holdfast.resilience.pipeline import Env
 from holdfast.runtime.notices import Channel
 from holdfast.runtime.plan import Plan
+from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
 
 
@@ -39,6 +40,7 @@ class Run:
         "machine",
         "partial",
         "plan",
+        "questions",
         "run_id",
         "session",
         "started",
@@ -57,6 +59,7 @@ class Run:
         self.machine = machine
         self.journal = journal
         self.channel = channel
+        self.questions = Questions()
         self.limits: Limits = plan.limits
         self.session: str | None = None
         self.deps: object = None

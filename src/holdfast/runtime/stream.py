@@ -1,7 +1,7 @@
 """A run that is watched: events and notices as they come, and the result at the end.
 
 Leaving the `async with` block early cancels the run and waits until nothing of it is left. This
-class must never change what a run does: it only looks.
+class must never change what a run does: it looks, and it hands in answers to what the run asks.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ModelReplied
+from holdfast.core.requests import Answer, AnyRequest, Request
 from holdfast.runtime.notices import Channel
+from holdfast.runtime.questions import Questions, Receipt
 from holdfast.runtime.result import Result
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 
 class RunStream(Generic[T]):
@@ -24,12 +27,16 @@ class RunStream(Generic[T]):
 
     Args:
         start: begins the run with the channel to publish to, and gives its result.
+        questions: where answers go.
     """
 
-    __slots__ = ("_channel", "_start", "_task")
+    __slots__ = ("_channel", "_questions", "_start", "_task")
 
-    def __init__(self, start: Callable[[Channel], Awaitable[Result[T]]]) -> None:
+    def __init__(
+        self, start: Callable[[Channel], Awaitable[Result[T]]], questions: Questions
+    ) -> None:
         self._start = start
+        self._questions = questions
         self._channel = Channel()
         self._task: asyncio.Task[Result[T]] | None = None
 
@@ -79,9 +86,41 @@ class RunStream(Generic[T]):
                 yield item.reply.text
 
     async def wait(self) -> Result[T]:
-        """Let the run finish, and give its result; raises what the run raised."""
+        """Let the run finish, and give its result; raises what the run raised.
+
+        Questions that no handler answers are denied from now on: nobody sees them.
+        """
+        self._questions.unwatch()
         self._channel.abandon()
         return await asyncio.shield(self._running())
+
+    @overload
+    def answer(self, to: Answer[A], /) -> Receipt: ...
+    @overload
+    def answer(self, to: Request[A], value: A, /) -> Receipt: ...
+    @overload
+    def answer(self, to: str, value: object, /) -> Receipt: ...
+    def answer(self, to: Answer[A] | Request[A] | str, value: object = None, /) -> Receipt:
+        """Hand in an answer, from any task or thread; never waits.
+
+        Args:
+            to: an addressed answer, such as `request.approve()`; or the request, or its key.
+            value: the answer, when `to` is a request or a key.
+
+        Returns:
+            Something true when the answer was taken, and otherwise the reason why it was not.
+
+        Raises:
+            AnswerTypeError: the question asks for another type; it stays open.
+        """
+        if isinstance(to, Answer):
+            return self._questions.answer(to)
+        key = to.key if isinstance(to, Request) else to
+        return self._questions.answer(Answer(key, value))
+
+    def dismiss(self, request: AnyRequest | str) -> Receipt:
+        """Leave a question without an answer, which counts as no; from any task or thread."""
+        return self._questions.dismiss(request if isinstance(request, str) else request.key)
 
     def cancel(self) -> None:
         """Ask the run to stop; its history will tell what was attempted."""

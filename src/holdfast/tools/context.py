@@ -6,19 +6,28 @@ parameter. This module must never give a tool a way to change the run that it is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Generic, TypeAlias, cast
 
 from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.requests import DEFAULT_TIMEOUT, AnyRequest, Request
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    A = TypeVar("A")
     D = TypeVar("D", default=object)
 else:
     # The default of a type variable is for type checkers; Python has it from 3.13.
     from typing import TypeVar
 
+    A = TypeVar("A")
     D = TypeVar("D")
+
+Asker: TypeAlias = Callable[[str, int, AnyRequest, float | None], Awaitable[object]]
+"""Asks for the effect of this key, in this attempt of it, and waits so many seconds at most."""
 
 
 class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
@@ -33,6 +42,7 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
         session: the session's name, or None.
         deps: the object that was given to `agent.run(deps=...)`.
         remaining: seconds until the run's deadline when the attempt began, or None.
+        asker: how `ask` reaches people; the run sets it.
 
     >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay")
     >>> context.idempotency_key
@@ -47,11 +57,31 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
     session: str | None = None
     deps: D = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D is
     remaining: float | None = None
+    asker: Asker | None = None
 
     @property
     def idempotency_key(self) -> str:
         """The same for every attempt of this call, also after a crash, and for no other call."""
         return f"{self.run_id}:{self.key}"
+
+    async def ask(self, request: Request[A], *, timeout: float | None = DEFAULT_TIMEOUT) -> A:
+        """Ask somebody outside, and wait for the answer; the limits of time stand still meanwhile.
+
+        Args:
+            request: the question; a kind of your own is a frozen `Request[...]`.
+            timeout: seconds to wait for an answer; None waits for ever.
+
+        Raises:
+            UnansweredError: nobody answered, and the kind of request has no answer for that.
+            ConfigurationError: this context was not made by a run.
+        """
+        if self.asker is None:
+            raise ConfigurationError(
+                "ToolContext.asker",
+                "is not set, so there is nobody to ask",
+                fix="Let an agent run the tool, or make the context with asker=...",
+            )
+        return cast("A", await self.asker(self.key, self.attempt, request, timeout))
 
     def __repr__(self) -> str:
         # Without `deps`: they hold clients and keys.

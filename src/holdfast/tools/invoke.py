@@ -25,6 +25,7 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedError
 from holdfast.core.limits import check_count
 from holdfast.core.messages import Text, ToolCall, ToolResult
+from holdfast.resilience.patience import pausable
 from holdfast.tools.context import ToolContext
 from holdfast.tools.failures import ToolError, failure_info, text_of
 from holdfast.tools.registry import Registry
@@ -157,7 +158,8 @@ async def _run(
     scope = asyncio.timeout(seconds)
     try:
         async with scope:
-            return await act
+            with pausable(scope):
+                return await act
     except Exception as error:
         if not scope.expired():
             raise

@@ -1,0 +1,310 @@
+"""Questions of one turn: who waits for an answer, and who may give it.
+
+The waiter is there before the question is shown, so that no answer is too fast. The first of
+answer, timeout and cancellation wins under one lock, whatever thread it comes from; the others are
+told that they came too late. Nothing here may poll, and no silence may count as a yes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import AnswerTypeError, ConfigurationError, Unanswered
+from holdfast.core.events import QuestionAnswered, QuestionAsked, QuestionUnanswered
+from holdfast.core.limits import check_seconds
+from holdfast.core.question_log import ask_key, asked_key
+from holdfast.core.requests import (
+    Answer,
+    AnyRequest,
+    Request,
+    checked,
+    plain_form,
+    restored,
+)
+from holdfast.resilience import patience
+from holdfast.resilience.clock import Clock
+from holdfast.resilience.patience import Patience
+from holdfast.tools.context import Asker
+
+if TYPE_CHECKING:
+    from holdfast.runtime.run import Run
+
+_log = logging.getLogger("holdfast")
+
+OnQuestion: TypeAlias = Callable[[AnyRequest], Awaitable[object]]
+"""Gives an answer, or None to leave the question to others."""
+
+
+HookAsker: TypeAlias = Callable[[str, AnyRequest, float | None], Awaitable[object]]
+"""Asks at this key, and waits so many seconds at most."""
+
+
+class Receipt(Struct, frozen=True):
+    """What became of an answer; true when it was taken.
+
+    `reason` says why it was not: there is no such question, it has an answer already, or nobody
+    waits any more. Whether the answer was kept is told by the event `QuestionAnswered`.
+
+    >>> bool(Receipt("late"))
+    False
+    """
+
+    reason: Literal["", "unknown", "answered", "late"] = ""
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+
+AnyAnswer: TypeAlias = Answer[Any]  # the request that it names tells of what type
+_Outcome: TypeAlias = Answer[object] | Unanswered | AnswerTypeError
+
+
+class _Waiter:
+    """One open question. `settle` may be called from any thread; the first call wins."""
+
+    __slots__ = ("_event", "_lock", "_loop", "outcome", "request")
+
+    def __init__(self, request: AnyRequest) -> None:
+        self.request = request
+        self.outcome: _Outcome | None = None
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._lock = threading.Lock()
+
+    def settle(self, outcome: _Outcome) -> bool:
+        """Whether this outcome is the one that counts."""
+        with self._lock:
+            if self.outcome is not None or self._loop.is_closed():
+                return False
+            self.outcome = outcome
+            self._loop.call_soon_threadsafe(self._event.set)
+        return True
+
+    async def wait(self) -> _Outcome:
+        """The outcome that counts."""
+        await self._event.wait()
+        return self.outcome or "cancelled"
+
+
+class Questions:
+    """The questions of one turn, for all threads.
+
+    Args:
+        handler: asked about each question; its None leaves the question to whoever watches.
+        watched: whether somebody reads the stream, and so can answer.
+    """
+
+    __slots__ = ("_asking", "_since", "_taken", "_waiters", "handler", "patience", "watched")
+
+    def __init__(self, handler: OnQuestion | None = None, *, watched: bool = False) -> None:
+        self.handler = handler
+        self.watched = watched
+        self.patience: Patience | None = None
+        """The limit of the turn, which stands still while somebody is asked."""
+        self._waiters: dict[str, _Waiter] = {}
+        self._taken: dict[tuple[str, int], set[str]] = {}
+        self._asking = 0
+        self._since = 0.0
+
+    def answer(self, answer: AnyAnswer) -> Receipt:
+        """Take an answer, from any thread. Raises AnswerTypeError, and the question stays open."""
+        waiter = self._waiters.get(answer.key)
+        if waiter is None:
+            return Receipt("unknown")
+        checked(waiter.request, answer.value)
+        if waiter.settle(answer):
+            return Receipt()
+        return Receipt("answered" if isinstance(waiter.outcome, Answer) else "late")
+
+    def dismiss(self, key: str) -> Receipt:
+        """End a question without an answer, from any thread."""
+        waiter = self._waiters.get(key)
+        if waiter is None:
+            return Receipt("unknown")
+        if waiter.settle("cancelled"):
+            return Receipt()
+        return Receipt("answered" if isinstance(waiter.outcome, Answer) else "late")
+
+    def unwatch(self) -> None:
+        """Nobody reads the stream any more: what no handler is asked about has no answer."""
+        self.watched = False
+        if self.handler is None:
+            for waiter in list(self._waiters.values()):
+                waiter.settle("nobody")
+
+    def of_hooks(self, run: Run) -> HookAsker:
+        """What the hooks of one run ask with; those that stand at one key share its numbers."""
+
+        async def ask(scope: str, request: AnyRequest, timeout: float | None) -> object:
+            taken = self._taken.setdefault((scope, 0), set())
+            return await self._ask(run, scope, taken, (request, timeout))
+
+        return ask
+
+    def of_attempts(self, run: Run) -> Asker:
+        """What the attempts of tools ask with: each attempt finds the answers of those before."""
+
+        async def ask(
+            scope: str, attempt: int, request: AnyRequest, timeout: float | None
+        ) -> object:
+            taken = self._taken.setdefault((scope, attempt), set())
+            return await self._ask(run, scope, taken, (request, timeout))
+
+        return ask
+
+    async def _ask(
+        self, run: Run, scope: str, taken: set[str], what: tuple[AnyRequest, float | None]
+    ) -> object:
+        request, timeout = what
+        _check(request, timeout)
+        plain = plain_form(msgspec.structs.replace(request, key=""))
+        key = _key_for(run, scope, taken, (type(request).__name__, plain))
+        taken.add(key)
+        request = msgspec.structs.replace(request, key=key)
+        kept = run.machine.questions.ended.get(key)
+        if kept is not None:
+            return request.unanswered(kept.why) if kept.why else restored(request, kept.answer)
+        outcome = await self._outcome(run, request, plain, timeout)
+        at = run.plan.clock.now()
+        if isinstance(outcome, AnswerTypeError):
+            await run.commit(QuestionUnanswered(key, at, "failed"))
+            raise outcome
+        if isinstance(outcome, Answer):
+            value = plain_form(outcome.value)
+            await run.commit(QuestionAnswered(key, at, value))
+            # Restored, so that the first run and a replay give the same object.
+            return restored(request, value)
+        await run.commit(QuestionUnanswered(key, at, outcome))
+        return request.unanswered(outcome)
+
+    async def _outcome(
+        self, run: Run, request: AnyRequest, plain: object, timeout: float | None
+    ) -> _Outcome:
+        waiter = self._waiters[request.key] = _Waiter(request)
+        try:
+            with patience.paused(), self._pausing(run):
+                if request.key not in run.machine.questions.asked:
+                    key, kind = asked_key(request.key), type(request).__name__
+                    await run.commit(QuestionAsked(key, run.plan.clock.now(), kind, plain))
+                if not self.watched and self.handler is None:
+                    return "nobody"
+                return await self._wait(run, waiter, timeout)
+        finally:
+            waiter.settle("cancelled")
+
+    async def _wait(self, run: Run, waiter: _Waiter, timeout: float | None) -> _Outcome:
+        if run.channel is not None:
+            run.channel.publish(waiter.request)
+        tasks: list[asyncio.Task[object]] = []
+        if timeout is not None:
+            tasks.append(asyncio.create_task(_slept(run.plan.clock, timeout)))
+            tasks[-1].add_done_callback(partial(_timed_out, waiter))
+        if self.handler is not None:
+            tasks.append(asyncio.create_task(_called(self.handler, waiter.request)))
+            tasks[-1].add_done_callback(partial(self._handled, waiter))
+        try:
+            return await waiter.wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    @contextmanager
+    def _pausing(self, run: Run) -> Iterator[None]:
+        """Let the time in which somebody is asked not count for the turn."""
+        clock = run.plan.clock
+        if not self._asking:
+            self._since = clock.monotonic()
+        self._asking += 1
+        try:
+            with self.patience.paused() if self.patience is not None else nullcontext():
+                yield
+        finally:
+            self._asking -= 1
+            if not self._asking and run.deadline is not None:
+                run.deadline += clock.monotonic() - self._since
+
+    def _handled(self, waiter: _Waiter, work: asyncio.Task[object]) -> None:
+        """The handler came back."""
+        if work.cancelled():
+            waiter.settle("cancelled")
+        elif (error := work.exception()) is not None:
+            _log.error("the handler of questions failed on %s", waiter.request.key, exc_info=error)
+            waiter.settle("failed")
+        elif (given := work.result()) is not None:
+            self._given(waiter, given)
+        elif not self.watched:
+            waiter.settle("nobody")
+
+    def _given(self, waiter: _Waiter, given: object) -> None:
+        """The handler's answer, addressed or bare."""
+        value = given.value if isinstance(given, Answer) else given
+        try:
+            checked(waiter.request, value)
+        except AnswerTypeError as error:
+            waiter.settle(error)
+        else:
+            waiter.settle(Answer(waiter.request.key, value))
+
+
+def checked_handler(handler: object) -> OnQuestion | None:
+    """The handler, if it is an async callable. Raises ConfigurationError."""
+    if handler is None:
+        return None
+    call = getattr(type(handler), "__call__", None)  # noqa: B004  # REASON: its kind is asked
+    if not (inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)):
+        raise ConfigurationError(
+            "on_question",
+            f"must be an async function, got {type(handler).__name__}",
+            fix="Write `async def answer(request): ...` and return an answer or None",
+        )
+    return cast("OnQuestion", handler)
+
+
+async def _called(handler: OnQuestion, request: AnyRequest) -> object:
+    return await handler(request)
+
+
+async def _slept(clock: Clock, seconds: float) -> None:
+    await clock.sleep(seconds)
+
+
+def _timed_out(waiter: _Waiter, timer: asyncio.Task[object]) -> None:
+    if not timer.cancelled() and timer.exception() is None:
+        waiter.settle("timeout")
+
+
+def _check(request: object, timeout: float | None) -> None:
+    if not isinstance(request, Request):
+        raise ConfigurationError(
+            "request",
+            f"must be a Request, got {type(request).__name__}",
+            fix="Use PermissionRequest, ClarificationRequest or a class of your own",
+        )
+    check_seconds("timeout", timeout)
+
+
+def _key_for(run: Run, scope: str, taken: set[str], what: tuple[str, object]) -> str:
+    """The first key that is free, or that was asked this very same thing.
+
+    So a kept answer is never used for another question: a yes to 10 euros is none to 1000.
+    """
+    asked = run.machine.questions.asked
+    for number in count():
+        key = ask_key(scope, number)
+        if key in taken:
+            continue
+        before = asked.get(key)
+        if before is None or (before.kind, before.request) == what:
+            return key
+    raise AssertionError("unreachable")

@@ -1,0 +1,751 @@
+"""Somebody is asked: answered, denied, too late, twice, by the wrong type, by nobody, from a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast import Agent, Limits, tool
+from holdfast.agent import RunStream
+from holdfast.core import events as ev
+from holdfast.core.errors import (
+    AnswerTypeError,
+    ConfigurationError,
+    LimitError,
+    UnansweredError,
+)
+from holdfast.core.machine import RunMachine
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.requests import (
+    Answer,
+    Approved,
+    ClarificationRequest,
+    Continued,
+    Denied,
+    PermissionRequest,
+    Request,
+)
+from holdfast.journal.memory import MemoryJournal
+from holdfast.runtime.driver import drive
+from holdfast.runtime.questions import Questions, Receipt
+from holdfast.runtime.run import Run
+from holdfast.testing import FakeClock, ScriptedModel
+from holdfast.tools.context import ToolContext
+
+seen: list[object] = []
+
+
+@pytest.fixture(autouse=True)
+def _clear() -> None:
+    seen.clear()
+
+
+@tool(effect="write")
+async def pay(ctx: ToolContext, euros: int = 10) -> str:
+    """Pay."""
+    answer = await ctx.ask(PermissionRequest(tool="pay", arguments={"euros": euros}))
+    seen.append(answer)
+    if isinstance(answer, Denied):
+        return f"denied: {answer.reason}"
+    return f"paid {(answer.arguments or {'euros': euros})['euros']}"
+
+
+@tool(effect="read")
+async def where(ctx: ToolContext) -> str:
+    """Ask for a city."""
+    return await ctx.ask(ClarificationRequest(question="Which city?", options=("Porto", "Faro")))
+
+
+def call(name: str, arguments: str = "{}", call_id: str = "c1") -> ToolCall:
+    return ToolCall(call_id, name, arguments)
+
+
+def still() -> FakeClock:
+    return FakeClock(auto=False)
+
+
+def agent(*calls: ToolCall, clock: FakeClock | None = None, **options: Any) -> Agent[str]:
+    model = ScriptedModel(calls, "done")
+    return Agent(model, tools=[pay, where], clock=clock or still(), **options)
+
+
+def said(result: Any) -> list[str]:
+    return [
+        part.text
+        for message in result.history
+        for part in message.parts
+        if isinstance(part, ToolResult)
+    ]
+
+
+async def watch(
+    run: RunStream[str], answer: Callable[[Request[Any]], object] = lambda request: None
+) -> list[object]:
+    items: list[object] = []
+    async for item in run:
+        items.append(item)
+        if isinstance(item, Request):
+            answer(item)
+    return items
+
+
+# Answered.
+
+
+async def test_an_answer_from_the_stream_reaches_the_tool() -> None:
+    async with agent(call("pay")).stream("go") as run:
+        items = await watch(run, lambda request: run.answer(request.approve()))  # type: ignore[attr-defined]
+    assert said(run.result) == ["paid 10"]
+    asked = next(item for item in items if isinstance(item, PermissionRequest))
+    assert asked == PermissionRequest(key="t1.i0.tool.0.ask.0", tool="pay", arguments={"euros": 10})
+    kinds = [type(item) for item in items if "Question" in type(item).__name__]
+    assert kinds == [ev.QuestionAsked, ev.QuestionAnswered]
+
+
+async def test_a_denial_reaches_the_tool_with_its_reason() -> None:
+    async with agent(call("pay")).stream("go") as run:
+        await watch(run, lambda request: run.answer(request, Denied(reason="Too much.")))
+    assert said(run.result) == ["denied: Too much."]
+
+
+async def test_edited_arguments_reach_the_tool() -> None:
+    async with agent(call("pay")).stream("go") as run:
+        await watch(run, lambda request: run.answer(request, Approved(arguments={"euros": 3})))
+    assert said(run.result) == ["paid 3"]
+
+
+async def test_a_handler_answers_addressed_or_bare() -> None:
+    async def addressed(request: Request[Any]) -> object:
+        assert isinstance(request, PermissionRequest)
+        return request.approve()
+
+    async def bare(request: Request[Any]) -> object:
+        return Approved()
+
+    for handler in (addressed, bare):
+        result = await agent(call("pay"), on_question=handler).run("go")
+        assert said(result) == ["paid 10"]
+
+
+async def test_a_handler_that_answers_nothing_leaves_the_question_to_the_stream() -> None:
+    async def shy(request: Request[Any]) -> object:
+        return None
+
+    given = agent(call("where"), on_question=shy)
+    async with given.stream("go") as run:
+        await watch(run, lambda request: run.answer(request, "Faro"))
+    assert said(run.result) == ["Faro"]
+    alone = await agent(call("pay"), on_question=shy).run("go")
+    assert isinstance(seen[-1], Denied)
+    assert seen[-1].because == "nobody"
+    assert "on_question" in said(alone)[0]
+
+
+async def test_run_sync_asks_its_handler() -> None:
+    async def handler(request: Request[Any]) -> object:
+        return Approved()
+
+    assert said(agent(call("pay"), on_question=handler).run_sync("go")) == ["paid 10"]
+
+
+async def test_two_questions_of_parallel_tools_are_told_apart() -> None:
+    calls = (call("pay", '{"euros": 1}', "a"), call("where", call_id="b"))
+    requests: list[Request[Any]] = []
+
+    async with agent(*calls).stream("go") as run:
+
+        def both(request: Request[Any]) -> None:
+            requests.append(request)
+            if len(requests) == 2:
+                for one in reversed(requests):
+                    city = isinstance(one, ClarificationRequest)
+                    run.answer(one, "Porto" if city else Denied(reason="no"))
+
+        await watch(run, both)
+    assert said(run.result) == ["denied: no", "Porto"]
+    assert {one.key for one in requests} == {"t1.i0.tool.0.ask.0", "t1.i0.tool.1.ask.0"}
+
+
+async def test_two_questions_of_one_tool_have_numbers_of_their_own() -> None:
+    @tool(effect="read")
+    async def both(ctx: ToolContext) -> str:
+        """Ask twice."""
+        first = ctx.ask(ClarificationRequest(question="A?"))
+        second = ctx.ask(ClarificationRequest(question="A?"))
+        return " ".join(await asyncio.gather(first, second))
+
+    keys: list[str] = []
+    given = Agent(ScriptedModel(call("both"), "done"), tools=[both], clock=still())
+    async with given.stream("go") as run:
+
+        def one(request: Request[Any]) -> None:
+            keys.append(request.key)
+            run.answer(request.key, request.key[-1])
+
+        await watch(run, one)
+    assert keys == ["t1.i0.tool.0.ask.0", "t1.i0.tool.0.ask.1"]
+    assert said(run.result) == ["0 1"]
+
+
+# Fast, from elsewhere, many.
+
+
+async def test_an_answer_that_comes_before_the_wait_begins_is_not_lost() -> None:
+    """The waiter is there before anybody can see the question."""
+    questions = Questions(watched=True)
+
+    class Eager(MemoryJournal):
+        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
+            await super().append(run, event, effect)
+            if isinstance(event, ev.QuestionAsked):
+                key = event.key.removesuffix(".asked")
+                assert questions.answer(Answer(key, Approved()))
+
+    given = agent(call("pay"), clock=FakeClock())
+    run = Run(given._plan, "r", RunMachine(), Eager())
+    run.questions = questions
+    await opened(run)
+    assert seen == [Approved()]
+    assert run.plan.clock.sleeps == [300.0]  # type: ignore[attr-defined]
+
+
+async def opened(run: Run) -> None:
+    from holdfast.core.messages import user
+
+    await run.open(user("go"))
+    await drive(run)
+
+
+async def test_a_thread_may_answer() -> None:
+    async with agent(call("pay")).stream("go") as run:
+        threads: list[threading.Thread] = []
+
+        def from_thread(request: Request[Any]) -> None:
+            thread = threading.Thread(target=run.answer, args=(request, Approved()))
+            threads.append(thread)
+            thread.start()
+
+        await watch(run, from_thread)
+        threads[0].join()
+    assert said(run.result) == ["paid 10"]
+
+
+async def test_of_many_threads_one_wins() -> None:
+    receipts: list[Receipt] = []
+    async with agent(call("where")).stream("go") as run:
+        threads: list[threading.Thread] = []
+
+        def race(request: Request[Any]) -> None:
+            start = threading.Barrier(8)
+
+            def answer(city: str) -> None:
+                start.wait()
+                receipts.append(run.answer(request, city))
+
+            threads.extend(threading.Thread(target=answer, args=(f"city {n}",)) for n in range(8))
+            for thread in threads:
+                thread.start()
+
+        await watch(run, race)
+        for thread in threads:
+            thread.join()
+    assert sorted(receipt.reason for receipt in receipts) == ["", *["answered"] * 7]
+    assert said(run.result)[0].startswith("city")
+
+
+async def test_another_task_may_answer() -> None:
+    arrived: asyncio.Future[Request[Any]] = asyncio.get_running_loop().create_future()
+
+    async with agent(call("pay")).stream("go") as run:
+
+        async def elsewhere() -> None:
+            request = await arrived
+            await asyncio.sleep(0)
+            run.answer(request, Approved())
+
+        other = asyncio.create_task(elsewhere())
+        await watch(run, arrived.set_result)
+        await other
+    assert said(run.result) == ["paid 10"]
+
+
+async def test_a_hundred_runs_of_one_agent_keep_their_questions_apart() -> None:
+    @tool(effect="read")
+    async def echo(ctx: ToolContext, n: int) -> str:
+        """Ask for a number."""
+        return await ctx.ask(ClarificationRequest(question=str(n)))
+
+    def ask(request: Any) -> ToolCall:
+        number = request.messages[-1].text
+        return call("echo", f'{{"n": {number}}}')
+
+    model = ScriptedModel(*[ask] * 100, *["done"] * 100)
+    given = Agent(model, tools=[echo], clock=still())
+
+    async def one(number: int) -> list[str]:
+        async with given.stream(str(number)) as run:
+
+            def answer(request: Request[Any]) -> None:
+                assert isinstance(request, ClarificationRequest)
+                asyncio.get_running_loop().call_soon(run.answer, request, f"{request.question}!")
+
+            await watch(run, answer)
+            return said(run.result)
+
+    found = await asyncio.gather(*(one(number) for number in range(100)))
+    assert found == [[f"{number}!"] for number in range(100)]
+
+
+# No answer.
+
+
+async def test_without_anybody_to_ask_the_question_is_denied_at_once() -> None:
+    clock = still()
+    result = await agent(call("pay"), clock=clock).run("go")
+    assert said(result) == [
+        (
+            "denied: Nobody is there to answer. Give the agent `on_question=...`, or use "
+            "`agent.stream(...)` and `run.answer(...)`."
+        )
+    ]
+    assert clock.sleeps == []
+
+
+async def test_five_minutes_without_an_answer_are_a_timeout_and_no_denial_by_a_person() -> None:
+    clock = FakeClock()
+    async with agent(call("pay"), clock=clock).stream("go") as run:
+        items = await watch(run)
+    assert clock.sleeps == [300.0]
+    assert seen == [
+        Denied(
+            reason="Permission request timed out. Please respond to permission requests promptly.",
+            because="timeout",
+        )
+    ]
+    unanswered = [item for item in items if isinstance(item, ev.QuestionUnanswered)]
+    assert [event.why for event in unanswered] == ["timeout"]
+
+
+async def test_a_question_whose_kind_cannot_say_no_fails_its_tool_and_is_not_repeated() -> None:
+    clock = FakeClock()
+    async with agent(call("where"), clock=clock).stream("go") as run:
+        items = await watch(run)
+    assert said(run.result) == ["Error: Function 'where' failed."]
+    assert len([item for item in items if isinstance(item, Request)]) == 1
+    assert clock.sleeps == [300.0]
+
+
+async def test_timeout_cancellation_and_denial_are_three_results() -> None:
+    async def causes(act: Callable[[RunStream[str], PermissionRequest], object]) -> str:
+        async with agent(call("pay"), clock=FakeClock()).stream("go") as run:
+            await watch(run, lambda request: act(run, request))  # type: ignore[arg-type]
+        answer = seen[-1]
+        assert isinstance(answer, Denied)
+        return answer.because
+
+    assert await causes(lambda run, request: None) == "timeout"
+    assert await causes(lambda run, request: run.dismiss(request)) == "cancelled"
+    assert await causes(lambda run, request: run.answer(request.deny())) == "person"
+
+
+async def test_cancelling_the_run_while_it_asks_leaves_nothing_behind() -> None:
+    clock = still()
+    receipts: list[Receipt] = []
+    async with agent(call("pay"), clock=clock).stream("go") as run:
+        requests: list[Request[Any]] = []
+
+        def stop(request: Request[Any]) -> None:
+            requests.append(request)
+            run.cancel()
+
+        await watch(run, stop)
+        receipts.append(run.answer(requests[0], Approved()))
+    assert receipts == [Receipt("late")]
+    assert seen == []
+    await asyncio.sleep(0)
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert [task for task in left if "_slept" in repr(task) or "holdfast" in repr(task)] == []
+
+
+async def test_a_handler_is_cancelled_with_its_question() -> None:
+    ended: list[str] = []
+    started = asyncio.Event()
+
+    async def slow(request: Request[Any]) -> object:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("handler")
+        return None
+
+    async with agent(call("pay"), on_question=slow).stream("go") as run:
+
+        async def answer(request: Request[Any]) -> None:
+            await started.wait()
+            run.answer(request, Approved())
+
+        tasks: list[asyncio.Task[None]] = []
+        await watch(run, lambda request: tasks.append(asyncio.create_task(answer(request))))
+    assert said(run.result) == ["paid 10"]
+    assert ended == ["handler"]
+
+
+async def test_a_handler_that_raises_is_a_no_and_the_log_tells(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def broken(request: Request[Any]) -> object:
+        raise RuntimeError("out of paper")
+
+    with caplog.at_level(logging.ERROR, "holdfast"):
+        await agent(call("pay"), on_question=broken).run("go")
+    assert isinstance(seen[-1], Denied)
+    assert seen[-1].because == "failed"
+    assert "out of paper" not in seen[-1].reason
+    assert "out of paper" in caplog.text
+
+
+async def test_whoever_stops_watching_denies_what_is_open() -> None:
+    async with agent(call("pay")).stream("go") as run:
+        async for item in run:
+            if isinstance(item, PermissionRequest):
+                break
+        result = await run.wait()
+    assert isinstance(seen[-1], Denied)
+    assert seen[-1].because == "nobody"
+    assert said(result)[0].startswith("denied: Nobody")
+
+
+# Wrong answers.
+
+
+async def test_unknown_double_and_late_answers_are_refused_and_harm_nothing() -> None:
+    receipts: list[Receipt] = []
+    async with agent(call("where")).stream("go") as run:
+
+        def answer(request: Request[Any]) -> None:
+            receipts.append(run.answer("t1.i0.tool.9.ask.0", "?"))
+            receipts.append(run.dismiss("nobody"))
+            receipts.append(run.answer(request, "Porto"))
+            receipts.append(run.answer(request, "Faro"))
+            receipts.append(run.dismiss(request))
+
+        await watch(run, answer)
+        receipts.append(run.answer("t1.i0.tool.0.ask.0", "Braga"))
+    reasons = [receipt.reason for receipt in receipts]
+    assert reasons == ["unknown", "unknown", "", "answered", "answered", "answered"]
+    assert [bool(receipt) for receipt in receipts] == [False, False, True, False, False, False]
+    assert said(run.result) == ["Porto"]
+
+
+async def test_an_answer_after_the_timeout_is_late() -> None:
+    async with agent(call("pay"), clock=FakeClock()).stream("go") as run:
+        requests: list[Request[Any]] = []
+        await watch(run, requests.append)
+        assert run.answer(requests[0], Approved()) == Receipt("late")
+        assert run.dismiss(requests[0]) == Receipt("late")
+
+
+async def test_a_wrong_type_is_an_error_for_who_answers_and_the_question_stays_open() -> None:
+    async with agent(call("pay")).stream("go") as run:
+
+        def answer(request: Request[Any]) -> None:
+            with pytest.raises(AnswerTypeError) as caught:
+                run.answer(request, Continued())
+            assert str(caught.value) == (
+                "Expected response of type Approved | Denied, but received Continued"
+            )
+            run.answer(request, Approved())
+
+        await watch(run, answer)
+    assert said(run.result) == ["paid 10"]
+
+
+async def test_a_handler_with_a_wrong_type_is_a_typed_error_in_the_tool() -> None:
+    async def wrong(request: Request[Any]) -> object:
+        return True
+
+    caught: list[Exception] = []
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask."""
+        try:
+            await ctx.ask(PermissionRequest(tool="x"))
+        except AnswerTypeError as error:
+            caught.append(error)
+        return "not done"
+
+    given = Agent(ScriptedModel(call("ask"), "done"), tools=[ask], on_question=wrong)
+    await given.run("go")
+    assert str(caught[0]) == "Expected response of type Approved | Denied, but received bool"
+
+
+@pytest.mark.parametrize("handler", [lambda request: None, 3, "yes"])
+def test_a_handler_that_is_not_async_is_refused(handler: Any) -> None:
+    with pytest.raises(ConfigurationError, match="on_question: must be an async function"):
+        agent(call("pay"), on_question=handler)
+
+
+@pytest.mark.parametrize(
+    ("request_", "timeout", "problem"),
+    [
+        ("pay?", 1.0, "request: must be a Request, got str"),
+        (PermissionRequest(tool="x"), 0.0, "timeout: must be a finite number above 0"),
+        (PermissionRequest(tool="x", arguments={"a": object()}), 1.0, "cannot be kept"),
+    ],
+)
+async def test_a_wrong_question_is_refused_before_anybody_is_asked(
+    request_: Any, timeout: float, problem: str
+) -> None:
+    caught: list[str] = []
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask."""
+        try:
+            await ctx.ask(request_, timeout=timeout)
+        except ConfigurationError as error:
+            caught.append(str(error))
+        return "no"
+
+    given = Agent(ScriptedModel(call("ask"), "done"), tools=[ask], clock=still())
+    async with given.stream("go") as run:
+        items = await watch(run)
+    assert problem in caught[0]
+    assert [item for item in items if isinstance(item, Request)] == []
+
+
+async def test_a_context_of_a_test_says_what_is_missing() -> None:
+    context = ToolContext(run_id="r", key="k")
+    with pytest.raises(ConfigurationError, match="nobody to ask"):
+        await context.ask(PermissionRequest(tool="x"))
+
+
+async def test_a_test_can_give_a_context_its_own_answers() -> None:
+    async def yes(scope: str, attempt: int, request: Any, timeout: float | None) -> object:
+        return Approved()
+
+    context = ToolContext(run_id="r", key="k", asker=yes)
+    assert await pay.function(context, 7) == "paid 7"
+
+
+# Time.
+
+
+async def test_the_limits_of_tool_and_turn_stand_still_while_a_person_thinks() -> None:
+    @tool(effect="read", timeout=0.05)
+    async def slow_person(ctx: ToolContext) -> str:
+        """Ask."""
+        return await ctx.ask(ClarificationRequest(question="?"), timeout=None)
+
+    given = Agent(
+        ScriptedModel(call("slow_person"), "done"),
+        tools=[slow_person],
+        limits=Limits(seconds=0.1),
+    )
+    async with given.stream("go") as run:
+
+        def later(request: Request[Any]) -> None:
+            asyncio.get_running_loop().call_later(0.3, run.answer, request, "Porto")
+
+        await watch(run, later)
+    assert said(run.result) == ["Porto"]
+
+
+async def test_after_the_answer_the_limit_of_the_tool_counts_again() -> None:
+    @tool(effect="write", timeout=0.05)
+    async def hangs(ctx: ToolContext) -> str:
+        """Ask, and hang."""
+        await ctx.ask(ClarificationRequest(question="?"))
+        await asyncio.Event().wait()
+        return ""
+
+    given = Agent(ScriptedModel(call("hangs"), "done"), tools=[hangs], clock=still())
+    async with given.stream("go") as run:
+        await watch(run, lambda request: run.answer(request, "now"))
+    assert said(run.result)[0].startswith("Error: Function 'hangs' failed.")
+
+
+async def test_after_the_answer_the_limit_of_the_turn_counts_again() -> None:
+    @tool(effect="read")
+    async def hangs(ctx: ToolContext) -> str:
+        """Ask, and hang."""
+        await ctx.ask(ClarificationRequest(question="?"))
+        await asyncio.Event().wait()
+        return ""
+
+    given = Agent(
+        ScriptedModel(call("hangs")), tools=[hangs], limits=Limits(seconds=0.1), clock=still()
+    )
+    async with given.stream("go") as run:
+        await watch(run, lambda request: run.answer(request, "now"))
+        with pytest.raises(LimitError):
+            run.result  # noqa: B018
+
+
+# Again: retries and restarts.
+
+
+async def test_a_second_attempt_finds_the_answer_of_the_first_and_asks_nobody() -> None:
+    attempts: list[object] = []
+
+    @tool(effect="read")
+    async def flaky(ctx: ToolContext) -> str:
+        """Ask, and fail once."""
+        attempts.append(await ctx.ask(ClarificationRequest(question="?")))
+        if len(attempts) == 1:
+            raise RuntimeError("not yet")
+        return "ok"
+
+    given = Agent(ScriptedModel(call("flaky"), "done"), tools=[flaky], clock=FakeClock())
+    async with given.stream("go") as run:
+        items = await watch(run, lambda request: run.answer(request, "Porto"))
+    assert attempts == ["Porto", "Porto"]
+    assert len([item for item in items if isinstance(item, Request)]) == 1
+
+
+async def test_a_yes_is_never_used_for_another_question() -> None:
+    amounts = iter([10, 1000])
+
+    @tool(effect="read")
+    async def greedy(ctx: ToolContext) -> str:
+        """Ask for more at each attempt."""
+        euros = next(amounts)
+        answer = await ctx.ask(PermissionRequest(tool="greedy", arguments={"euros": euros}))
+        if euros == 10:
+            raise RuntimeError("again")
+        return type(answer).__name__
+
+    given = Agent(ScriptedModel(call("greedy"), "done"), tools=[greedy], clock=FakeClock())
+    keys: list[str] = []
+
+    async with given.stream("go") as run:
+
+        def answer(request: Request[Any]) -> None:
+            assert isinstance(request, PermissionRequest)
+            keys.append(request.key)
+            small = request.arguments["euros"] == 10
+            run.answer(request.approve() if small else request.deny())
+
+        await watch(run, answer)
+    assert said(run.result) == ["Denied"]
+    assert keys == ["t1.i0.tool.0.ask.0", "t1.i0.tool.0.ask.1"]
+
+
+class Crash(BaseException):
+    pass
+
+
+async def crashed(
+    kill: Callable[[ev.Event], bool], answer: Callable[[Questions], Awaitable[None]]
+) -> tuple[RunMachine, MemoryJournal]:
+    """A run that dies when `kill` says so, and what its journal says, read back from JSON."""
+    questions = Questions(watched=True)
+
+    class Dying(MemoryJournal):
+        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
+            if kill(event):
+                raise Crash
+            await super().append(run, event, effect)
+
+    journal = Dying()
+    run = Run(agent(call("pay"))._plan, "r", RunMachine(), journal)
+    run.questions = questions
+    other = asyncio.create_task(answer(questions))  # type: ignore[arg-type]
+    with pytest.raises(Crash):
+        await opened(run)
+    other.cancel()
+    machine, again = RunMachine(), MemoryJournal()
+    for record in await journal.read("r"):
+        event = msgspec.json.decode(msgspec.json.encode(record.event), type=ev.Event)
+        machine.apply(event)
+        await again.append("r", event)
+    return machine, again
+
+
+async def resumed(
+    machine: RunMachine, journal: MemoryJournal, questions: Questions
+) -> list[type[ev.Event]]:
+    before = len(await journal.read("r"))
+    plan = agent(call("pay"), clock=FakeClock())._plan
+    plan.model._script.pop(0)  # type: ignore[attr-defined]  # that line was read before the crash
+    run = Run(plan, "r", machine, journal)
+    run.questions = questions
+    await drive(run)
+    assert machine.status is ev.Status.COMPLETED
+    return [type(record.event) for record in (await journal.read("r"))[before:]]
+
+
+async def _approve(questions: Questions) -> None:
+    while not questions.answer(Answer("t1.i0.tool.0.ask.0", Approved())):
+        await asyncio.sleep(0)
+
+
+async def test_after_a_crash_the_tool_runs_again_and_finds_the_answer() -> None:
+    machine, journal = await crashed(lambda event: isinstance(event, ev.ToolFinished), _approve)
+    seen.clear()
+    events = await resumed(machine, journal, Questions())
+    assert seen == [Approved()]
+    assert ev.QuestionAsked not in events
+    assert ev.QuestionAnswered not in events
+
+
+async def test_after_a_crash_an_open_question_is_asked_again_under_its_key() -> None:
+    machine, journal = await crashed(lambda event: isinstance(event, ev.QuestionAnswered), _approve)
+    assert [asked.kind for asked in machine.questions.open] == ["PermissionRequest"]
+    keys: list[str] = []
+
+    async def handler(request: Request[Any]) -> object:
+        keys.append(request.key)
+        return Denied(reason="not after all")
+
+    events = await resumed(machine, journal, Questions(handler))
+    assert keys == ["t1.i0.tool.0.ask.0"]
+    assert seen[-1] == Denied(reason="not after all")
+    assert ev.QuestionAsked not in events
+    assert ev.QuestionAnswered in events
+
+
+async def test_after_a_crash_a_timeout_stays_a_timeout() -> None:
+    async def expire(questions: Questions) -> None:
+        while (waiter := questions._waiters.get("t1.i0.tool.0.ask.0")) is None:
+            await asyncio.sleep(0)
+        waiter.settle("timeout")
+
+    machine, journal = await crashed(lambda event: isinstance(event, ev.ToolFinished), expire)
+    seen.clear()
+    await resumed(machine, journal, Questions())
+    assert isinstance(seen[0], Denied)
+    assert seen[0].because == "timeout"
+
+
+async def test_a_hook_asks_with_numbers_of_its_own() -> None:
+    given = agent(call("pay"))
+    machine = RunMachine()
+    run = Run(given._plan, "r", machine, MemoryJournal())
+
+    async def handler(request: Request[Any]) -> object:
+        return "Porto" if isinstance(request, ClarificationRequest) else Approved()
+
+    run.questions = Questions(handler)
+    from holdfast.core.messages import user
+
+    await run.open(user("go"))
+    ask = run.questions.of_hooks(run)
+    key = "t1.i0.model"
+    assert await ask(key, ClarificationRequest(question="?"), 300.0) == "Porto"
+    assert await ask(key, PermissionRequest(tool="x"), 5.0) == Approved()
+    assert list(machine.questions.ended) == ["t1.i0.model.ask.0", "t1.i0.model.ask.1"]
+    # Another process, which nobody watches, finds what was answered, and nothing else.
+    again = Questions().of_hooks(run)
+    assert await again(key, ClarificationRequest(question="?"), None) == "Porto"
+    with pytest.raises(UnansweredError) as caught:
+        await again(key, ClarificationRequest(question="another"), None)
+    assert caught.value.why == "nobody"
