@@ -13,6 +13,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.agent import Agent as Agent
+    from holdfast.codecs.foreign import classify as classify
     from holdfast.core.deltas import ReasoningDelta as ReasoningDelta
     from holdfast.core.deltas import TextDelta as TextDelta
     from holdfast.core.errors import ConfigurationError as ConfigurationError
@@ -23,18 +24,28 @@ if TYPE_CHECKING:
     from holdfast.core.errors import FilteredError as FilteredError
     from holdfast.core.errors import HoldfastBug as HoldfastBug
     from holdfast.core.errors import HoldfastError as HoldfastError
+    from holdfast.core.errors import InvalidStructureError as InvalidStructureError
     from holdfast.core.errors import Landed as Landed
     from holdfast.core.errors import LimitError as LimitError
+    from holdfast.core.errors import MissingAttributeError as MissingAttributeError
+    from holdfast.core.errors import NoCandidatesError as NoCandidatesError
+    from holdfast.core.errors import NoTextError as NoTextError
+    from holdfast.core.errors import NoToolActivityError as NoToolActivityError
     from holdfast.core.errors import OutputError as OutputError
     from holdfast.core.errors import ProviderError as ProviderError
     from holdfast.core.errors import RefusedError as RefusedError
     from holdfast.core.errors import ResponseError as ResponseError
     from holdfast.core.errors import ResponseValidationError as ResponseValidationError
     from holdfast.core.errors import ToolExecutionError as ToolExecutionError
+    from holdfast.core.errors import ToolFailedError as ToolFailedError
+    from holdfast.core.errors import ToolNotFoundError as ToolNotFoundError
     from holdfast.core.errors import TransportError as TransportError
     from holdfast.core.errors import TruncatedError as TruncatedError
+    from holdfast.core.errors import UnexpectedTypeError as UnexpectedTypeError
     from holdfast.core.errors import UnterminatedError as UnterminatedError
     from holdfast.core.errors import explain as explain
+    from holdfast.core.events import Attempted as Attempted
+    from holdfast.core.events import Event as Event
     from holdfast.core.events import ModelReplied as ModelReplied
     from holdfast.core.events import Status as Status
     from holdfast.core.events import ToolFinished as ToolFinished
@@ -51,13 +62,47 @@ if TYPE_CHECKING:
     from holdfast.core.messages import user as user
     from holdfast.core.notices import AttemptAbandoned as AttemptAbandoned
     from holdfast.core.notices import AttemptStarted as AttemptStarted
+    from holdfast.core.notices import Notice as Notice
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.request import ModelSettings as ModelSettings
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
+    from holdfast.resilience.breaker import BreakerOptions as BreakerOptions
+    from holdfast.resilience.budget import BudgetOptions as BudgetOptions
+    from holdfast.resilience.cache import CacheOptions as CacheOptions
+    from holdfast.resilience.circuit import BreakerOpenError as BreakerOpenError
+    from holdfast.resilience.defaults import Resilience as Resilience
+    from holdfast.resilience.handling import DEFER as DEFER
     from holdfast.resilience.handling import ErrorHandling as ErrorHandling
+    from holdfast.resilience.hedge import HedgeOptions as HedgeOptions
+    from holdfast.resilience.limiter import LimiterOptions as LimiterOptions
+    from holdfast.resilience.metrics import CallMetrics as CallMetrics
+    from holdfast.runtime.executor import FunctionRetryExecutor as FunctionRetryExecutor
+    from holdfast.runtime.plain import Guard as Guard
+    from holdfast.runtime.plain import execute as execute
+    from holdfast.runtime.plain import resilient as resilient
     from holdfast.runtime.result import Result as Result
+    from holdfast.runtime.stream import RunStream as RunStream
+    from holdfast.sdk.ai_call import CallOptions as CallOptions
+    from holdfast.sdk.ai_call import (
+        async_retry_ai_call_with_parsing as async_retry_ai_call_with_parsing,
+    )
+    from holdfast.sdk.ai_call import (
+        async_retry_rereg_ai_call_with_parsing as async_retry_rereg_ai_call_with_parsing,
+    )
+    from holdfast.sdk.ai_call import retry_ai_call_with_parsing as retry_ai_call_with_parsing
+    from holdfast.sdk.ai_call import (
+        retry_rereg_ai_call_with_parsing as retry_rereg_ai_call_with_parsing,
+    )
+    from holdfast.sdk.call_config import get_retry_config as get_retry_config
+    from holdfast.sdk.response_handler import ResponseChunk as ResponseChunk
+    from holdfast.sdk.response_handler import ResponseHandler as ResponseHandler
+    from holdfast.sdk.send import asend_message as asend_message
+    from holdfast.sdk.send import asend_message_streaming as asend_message_streaming
+    from holdfast.sdk.send import send_message as send_message
+    from holdfast.sdk.send import send_message_streaming as send_message_streaming
     from holdfast.tools.context import ToolContext as ToolContext
+    from holdfast.tools.failures import ToolError as ToolError
     from holdfast.tools.tool import Tool as Tool
     from holdfast.tools.tool import tool as tool
     from holdfast.transport.port import Timeouts as Timeouts
@@ -68,50 +113,89 @@ _HOME: dict[str, str] = {
     "Agent": "holdfast.agent",
     "AttemptAbandoned": "holdfast.core.notices",
     "AttemptStarted": "holdfast.core.notices",
+    "Attempted": "holdfast.core.events",
+    "BreakerOpenError": "holdfast.resilience.circuit",
+    "BreakerOptions": "holdfast.resilience.breaker",
+    "BudgetOptions": "holdfast.resilience.budget",
+    "CacheOptions": "holdfast.resilience.cache",
+    "CallMetrics": "holdfast.resilience.metrics",
+    "CallOptions": "holdfast.sdk.ai_call",
     "ConfigurationError": "holdfast.core.errors",
     "ConflictError": "holdfast.core.errors",
+    "DEFER": "holdfast.resilience.handling",
     "EmptyResponseError": "holdfast.core.errors",
     "ErrorCategory": "holdfast.core.errors",
     "ErrorHandling": "holdfast.resilience.handling",
     "ErrorInfo": "holdfast.core.errors",
+    "Event": "holdfast.core.events",
     "FilteredError": "holdfast.core.errors",
     "FinishReason": "holdfast.core.messages",
+    "FunctionRetryExecutor": "holdfast.runtime.executor",
+    "Guard": "holdfast.runtime.plain",
+    "HedgeOptions": "holdfast.resilience.hedge",
     "HoldfastBug": "holdfast.core.errors",
     "HoldfastError": "holdfast.core.errors",
+    "InvalidStructureError": "holdfast.core.errors",
     "Landed": "holdfast.core.errors",
     "LimitError": "holdfast.core.errors",
+    "LimiterOptions": "holdfast.resilience.limiter",
     "Limits": "holdfast.core.limits",
     "Media": "holdfast.core.messages",
     "MemoryJournal": "holdfast.journal.memory",
     "Message": "holdfast.core.messages",
+    "MissingAttributeError": "holdfast.core.errors",
     "ModelReplied": "holdfast.core.events",
     "ModelSettings": "holdfast.core.request",
+    "NoCandidatesError": "holdfast.core.errors",
+    "NoTextError": "holdfast.core.errors",
+    "NoToolActivityError": "holdfast.core.errors",
+    "Notice": "holdfast.core.notices",
     "OutputError": "holdfast.core.errors",
     "ProviderError": "holdfast.core.errors",
     "ReasoningDelta": "holdfast.core.deltas",
     "RefusedError": "holdfast.core.errors",
     "Reply": "holdfast.core.messages",
+    "Resilience": "holdfast.resilience.defaults",
+    "ResponseChunk": "holdfast.sdk.response_handler",
     "ResponseError": "holdfast.core.errors",
+    "ResponseHandler": "holdfast.sdk.response_handler",
     "ResponseValidationError": "holdfast.core.errors",
     "Result": "holdfast.runtime.result",
     "RetryScheduled": "holdfast.core.notices",
+    "RunStream": "holdfast.runtime.stream",
     "Status": "holdfast.core.events",
     "Text": "holdfast.core.messages",
     "TextDelta": "holdfast.core.deltas",
     "Timeouts": "holdfast.transport.port",
     "Tool": "holdfast.tools.tool",
     "ToolContext": "holdfast.tools.context",
+    "ToolError": "holdfast.tools.failures",
     "ToolExecutionError": "holdfast.core.errors",
+    "ToolFailedError": "holdfast.core.errors",
     "ToolFinished": "holdfast.core.events",
+    "ToolNotFoundError": "holdfast.core.errors",
     "ToolStarted": "holdfast.core.notices",
     "TransportError": "holdfast.core.errors",
     "TruncatedError": "holdfast.core.errors",
     "TurnClosed": "holdfast.core.events",
     "TurnOpened": "holdfast.core.events",
+    "UnexpectedTypeError": "holdfast.core.errors",
     "UnterminatedError": "holdfast.core.errors",
     "Usage": "holdfast.core.messages",
+    "asend_message": "holdfast.sdk.send",
+    "asend_message_streaming": "holdfast.sdk.send",
     "assistant": "holdfast.core.messages",
+    "async_retry_ai_call_with_parsing": "holdfast.sdk.ai_call",
+    "async_retry_rereg_ai_call_with_parsing": "holdfast.sdk.ai_call",
+    "classify": "holdfast.codecs.foreign",
+    "execute": "holdfast.runtime.plain",
     "explain": "holdfast.core.errors",
+    "get_retry_config": "holdfast.sdk.call_config",
+    "resilient": "holdfast.runtime.plain",
+    "retry_ai_call_with_parsing": "holdfast.sdk.ai_call",
+    "retry_rereg_ai_call_with_parsing": "holdfast.sdk.ai_call",
+    "send_message": "holdfast.sdk.send",
+    "send_message_streaming": "holdfast.sdk.send",
     "tool": "holdfast.tools.tool",
     "user": "holdfast.core.messages",
 }
