@@ -13,13 +13,19 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.agent import Agent
+from holdfast.cli.lines import Lines, standard_input
 from holdfast.cli.options import add_model_arguments, agent_from
-from holdfast.cli.show import Show
+from holdfast.cli.show import Show, printable
 from holdfast.core.errors import HoldfastError, explain
 from holdfast.runtime.stream import RunStream
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
 
 _SESSION = "chat"
 
@@ -33,62 +39,75 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def main(given: argparse.Namespace) -> int:
-    """Talk until the input ends."""
+    """Talk until the input ends; 1 when a turn failed and nobody sat there to see it."""
     agent = agent_from(given)
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    read = _prompting() if terminal else _plain
+    source, talk = standard_input(), _Talk(agent)
+    terminal = source.isatty() and sys.stdout.isatty()
     if terminal:
-        print(f"{given.model}. Ctrl-C stops a turn, Ctrl-D or an empty /quit ends.")
-    asyncio.run(_talk(agent, read))
-    return 0
-
-
-async def _talk(agent: Agent[str], read: ReadLine) -> None:
-    while (line := await read()) is not None:
-        if line.strip() in ("/quit", "/exit"):
-            return
-        if line.strip():
-            await _turn(agent, line)
-
-
-async def _turn(agent: Agent[str], line: str) -> None:
-    """One turn; SIGINT while it runs cancels it."""
-    show = Show(sys.stdout, sys.stderr)
-    loop = asyncio.get_running_loop()
+        print(f"{given.model}. Ctrl-C stops a turn, Ctrl-D or /quit ends.")
+    lines = Lines(source.fileno())
     try:
-        async with agent.stream(line, session=_SESSION) as run:
-            loop.add_signal_handler(signal.SIGINT, run.cancel)
-            try:
-                async for item in run:
-                    show.item(item)
-                show.end()
-                _outcome(run)
-            finally:
-                loop.remove_signal_handler(signal.SIGINT)
-    except HoldfastError as error:
-        print(f"  ✗ {explain(error.info)}", file=sys.stderr)
-
-
-def _outcome(run: RunStream[str]) -> None:
-    try:
-        run.result  # noqa: B018  # raises what the run raised
+        asyncio.run(talk.until_the_end(_prompting(lines) if terminal else lines.next))
     except asyncio.CancelledError:
-        print("  ■ stopped", file=sys.stderr)
+        raise KeyboardInterrupt from None
+    return 1 if talk.failures and not terminal else 0
 
 
-async def _plain() -> str | None:
-    line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-    return line.rstrip("\r\n") if line else None
+class _Talk:
+    """The turns of one conversation, and what Ctrl-C means at each moment of it."""
+
+    def __init__(self, agent: Agent[str]) -> None:
+        self._agent = agent
+        self._show = Show(sys.stdout, sys.stderr)
+        self._run: RunStream[str] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.failures = 0
+
+    async def until_the_end(self, read: ReadLine) -> None:
+        """Read a line, take a turn, and so on."""
+        self._task = asyncio.current_task()
+        self._catch_interrupts()
+        while (line := await read()) is not None and line.strip() not in ("/quit", "/exit"):
+            if line.strip():
+                self._catch_interrupts()  # a prompt has its own handler, and leaves none behind
+                await self._turn(line)
+
+    async def _turn(self, line: str) -> None:
+        try:
+            async with self._agent.stream(line, session=_SESSION) as self._run:
+                async for item in self._run:
+                    self._show.item(item)
+            self._show.end()
+            self._run.result  # noqa: B018  # raises what the run raised
+        except HoldfastError as error:
+            self.failures += 1
+            self._show.note(f"✗ {printable(explain(error.info))}")
+        except asyncio.CancelledError:
+            if self._task is not None and self._task.cancelling():
+                raise
+            self._show.note("■ stopped")
+        finally:
+            self._run = None
+
+    def _catch_interrupts(self) -> None:
+        # Where the platform has no such handler, Ctrl-C ends the program.
+        with suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupted)
+
+    def _interrupted(self) -> None:
+        if self._run is not None:
+            self._run.cancel()
+        elif self._task is not None:
+            self._task.cancel()
 
 
-def _prompting() -> ReadLine:
-    """A prompt with history and editing when prompt_toolkit is there, else the plain one."""
+def _prompting(lines: Lines) -> ReadLine:
+    """A prompt with history and editing when prompt_toolkit is there, else a plain one."""
     try:
         from prompt_toolkit import PromptSession
-        from prompt_toolkit.history import FileHistory
     except ImportError:
-        return _asking
-    session: PromptSession[str] = PromptSession(history=FileHistory(str(_history_file())))
+        return _asking(lines)
+    session: PromptSession[str] = PromptSession(history=_history())
 
     async def ask() -> str | None:
         while True:
@@ -102,16 +121,24 @@ def _prompting() -> ReadLine:
     return ask
 
 
-async def _asking() -> str | None:
-    print("> ", end="", flush=True)
-    return await _plain()
+def _asking(lines: Lines) -> ReadLine:
+    async def ask() -> str | None:
+        print("> ", end="", flush=True)
+        return await lines.next()
+
+    return ask
 
 
-def _history_file() -> Path:
-    """The lines typed before, readable by nobody else."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    folder = state / "holdfast"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = folder / "chat-history"
-    file.touch(mode=0o600)
-    return file
+def _history() -> History:
+    """The lines typed before, in a file that nobody else may read; in memory when that cannot be."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        folder = state / "holdfast"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = folder / "chat-history"
+        file.touch(mode=0o600)
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        return InMemoryHistory()
+    return FileHistory(str(file))

@@ -7,59 +7,100 @@ from a tool result.
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Mapping
 
+import msgspec
+from msgspec import Struct
+
+from holdfast.cli.demo_folder import Counted
 from holdfast.core.messages import Part, Text, ToolCall, ToolResult
 from holdfast.testing.emulator import (
     CutToolArguments,
     DropAfter,
     EmulatedRequest,
+    Fault,
     Refused,
     call,
 )
-from holdfast.testing.emulator.faults import FaultEntry
 
 WORD = "return"
-QUESTION = f"How many text files and lines are here, which file is the longest, and how many lines say '{WORD}'?"
+QUESTION = (
+    "How many text files and lines are here, which file is the longest,\n"
+    f"and how many lines say '{WORD}'?"
+)
+NO_FILES = "There are no text files here."
 
-FAULTS: dict[int, tuple[FaultEntry, str]] = {
-    1: (Refused("rate_limit", {"retry-after": "1"}), "429, Retry-After: 1"),
-    3: (CutToolArguments(), "a tool call with cut JSON"),
-    6: (DropAfter(6), "the stream drops in the middle"),
+
+class Trouble(Struct, frozen=True):
+    """One thing that goes wrong with one model request, and its name for people."""
+
+    fault: Fault
+    name: str
+
+
+TROUBLES: Mapping[int, Trouble] = {
+    1: Trouble(Refused("rate_limit", {"retry-after": "1"}), "429, Retry-After: 1"),
+    3: Trouble(CutToolArguments(), "tool calls with cut JSON"),
+    6: Trouble(DropAfter(6), "the stream drops midway"),
 }
-"""By the number of the model request; everything else is served as it should be."""
+"""By the number of the model request; every other one is served as it should be."""
+
+
+def trouble_for(request: EmulatedRequest) -> Trouble | None:
+    """What goes wrong with this request. Arguments can only be cut where a tool is called."""
+    trouble = TROUBLES.get(request.number)
+    if trouble and isinstance(trouble.fault, CutToolArguments) and isinstance(answer(request), str):
+        return None
+    return trouble
 
 
 def answer(request: EmulatedRequest) -> str | list[Part]:
     """What the model says next, from the tool results so far."""
     known = _good_results(request)
     if "list_files" not in known:
-        return [Text("Let me look. "), call("list_files")]
+        return [Text("Let me look."), call("list_files")]
     paths = msgspec.json.decode(known["list_files"], type=list[str])
     if not paths:
-        return "There are no text files here."
+        return NO_FILES
     asked: list[Part] = []
     if "count_lines" not in known:
         asked.append(call("count_lines", {"paths": paths}))
     if "search_text" not in known:
         asked.append(_search(request))
-    return asked or _conclusion(paths, known)
+    return asked or conclusion(_counted(paths, known))
+
+
+def conclusion(known: Counted) -> str:
+    """The final answer."""
+    if not known.files:
+        return NO_FILES
+    return (
+        f"{plural(known.files, 'text file')} with {plural(known.lines, 'line')}.\n"
+        f"The longest is {known.longest} with {plural(known.longest_lines, 'line')}.\n"
+        f"{plural(known.mentions, 'line')} with '{WORD}'."
+    )
+
+
+def plural(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> plural(1, "line"), plural(2, "line")
+    ('1 line', '2 lines')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _search(request: EmulatedRequest) -> ToolCall:
-    """The remote index first; the local one when that failed."""
+    """The server first; the files themselves when that failed."""
     failed = any(part.name == "search_text" and "failed" in part.text for part in _results(request))
-    return call("search_text", {"word": WORD, "index": "local" if failed else "remote"})
+    return call("search_text", {"word": WORD, "index": "local" if failed else "server"})
 
 
-def _conclusion(paths: list[str], known: dict[str, str]) -> str:
+def _counted(paths: list[str], known: dict[str, str]) -> Counted:
     sizes = msgspec.json.decode(known["count_lines"], type=dict[str, int])
     longest = max(sizes, key=lambda name: (sizes[name], name))
-    return (
-        f"There are {len(paths)} text files with {sum(sizes.values())} lines. "
-        f"The longest is {longest} with {sizes[longest]} lines. "
-        f"{known['search_text']} lines say '{WORD}'."
-    )
+    mentions = int(known["search_text"])
+    return Counted(len(paths), sum(sizes.values()), longest, sizes[longest], mentions)
 
 
 def _results(request: EmulatedRequest) -> list[ToolResult]:

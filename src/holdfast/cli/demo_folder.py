@@ -5,18 +5,21 @@ A tool must never leave the folder: paths are resolved first and refused when th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
+from holdfast.tools.failures import ToolError
 from holdfast.tools.tool import tool
 
-_MOST_FILES = 400
-_LARGEST_FILE = 1_000_000
-_SKIPPED = frozenset(
-    {".git", ".venv", ".tools", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache"}
-)
+MOST_FILES = 400
+MOST_LOOKED_AT = 5_000
+LARGEST_FILE = 1_000_000
+_LONGEST_LIST = 60_000
+SECRET = "hunter2"  # noqa: S105  # REASON: made up, to show that it goes nowhere
+_SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
 class Counted(Struct, frozen=True):
@@ -29,44 +32,67 @@ class Counted(Struct, frozen=True):
     mentions: int
 
 
-def text_files(folder: Path) -> Iterator[Path]:
-    """The readable text files below `folder`, in order, without tool folders; at most 400."""
-    found = 0
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder).parts
-        if _SKIPPED.intersection(inside) or any(part.startswith(".") for part in inside):
-            continue
-        if path.is_symlink() or not path.is_file() or _read(path) is None:
-            continue
-        yield path
-        found += 1
-        if found == _MOST_FILES:
-            return
+class Found(Struct, frozen=True):
+    """The text files of a folder in order, and whether these are all."""
+
+    files: tuple[Path, ...]
+    complete: bool = True
 
 
-def _read(path: Path) -> str | None:
+def text_files(folder: Path) -> Found:
+    """The text files below `folder`, without hidden ones and tool folders.
+
+    At most 400 of at most 5,000 files, and fewer when a list of them would be very long, so that
+    the demo takes seconds wherever it is started.
+    """
+    files: list[Path] = []
+    length = 0
+    for seen, path in enumerate(_all_files(folder)):
+        if seen == MOST_LOOKED_AT or len(files) == MOST_FILES or length > _LONGEST_LIST:
+            return Found(tuple(files), complete=False)
+        if read_text(path) is not None:
+            files.append(path)
+            length += len(str(path.relative_to(folder)))
+    return Found(tuple(files))
+
+
+def _all_files(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        # In place: what is taken out here is not walked.
+        folders[:] = sorted(filter(_is_shown, folders))
+        yield from (Path(parent, name) for name in sorted(filter(_is_shown, files)))
+
+
+def _is_shown(name: str) -> bool:
+    # A name that is no UTF-8 cannot be told to a model.
+    return not name.startswith(".") and name not in _SKIPPED and name.isprintable()
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a file of at most a megabyte; None when it is none, or cannot be read."""
     try:
-        if path.stat().st_size > _LARGEST_FILE:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_FILE:
             return None
-        return path.read_text("utf-8")
+        text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
+    return None if "\0" in text else text
 
 
 def count(folder: Path, word: str) -> Counted:
     """The plain count, without any agent."""
     sizes: dict[str, int] = {}
     mentions = 0
-    for path in text_files(folder):
-        lines = (_read(path) or "").splitlines()
+    for path in text_files(folder).files:
+        lines = (read_text(path) or "").splitlines()
         sizes[str(path.relative_to(folder))] = len(lines)
         mentions += sum(word in line for line in lines)
     longest = max(sizes, key=lambda name: (sizes[name], name), default="")
     return Counted(len(sizes), sum(sizes.values()), longest, sizes.get(longest, 0), mentions)
 
 
-class SearchIndexDown(Exception):
-    """The remote index cannot be reached; its message holds what must not be shown."""
+class SearchServerDown(Exception):
+    """The search server cannot be reached; its message holds what must not be shown."""
 
 
 def folder_tools(folder: Path) -> list[Callable[..., object]]:
@@ -75,8 +101,8 @@ def folder_tools(folder: Path) -> list[Callable[..., object]]:
 
     @tool(effect="read")
     def list_files() -> list[str]:
-        """List the text files of the folder, as paths relative to it."""
-        return [str(path.relative_to(root)) for path in text_files(root)]
+        """List the text files of the folder, the first 400 at most, as paths relative to it."""
+        return [str(path.relative_to(root)) for path in text_files(root).files]
 
     @tool(effect="read")
     def count_lines(paths: list[str]) -> dict[str, int]:
@@ -85,7 +111,7 @@ def folder_tools(folder: Path) -> list[Callable[..., object]]:
         Args:
             paths: paths as list_files gives them.
         """
-        return {path: len((_read(_inside(root, path)) or "").splitlines()) for path in paths}
+        return {path: len((read_text(_inside(root, path)) or "").splitlines()) for path in paths}
 
     @tool(effect="read")
     def search_text(word: str, index: str = "local") -> int:
@@ -93,10 +119,10 @@ def folder_tools(folder: Path) -> list[Callable[..., object]]:
 
         Args:
             word: the text to look for.
-            index: "local" reads the files; "remote" asks the search server.
+            index: "local" reads the files; "server" asks the search server.
         """
-        if index == "remote":
-            raise SearchIndexDown("no route to postgres://search:hunter2@index.internal/files")
+        if index == "server":
+            raise SearchServerDown(f"no route to postgres://search:{SECRET}@search.internal/files")
         return count(root, word).mentions
 
     return [list_files, count_lines, search_text]
@@ -105,5 +131,5 @@ def folder_tools(folder: Path) -> list[Callable[..., object]]:
 def _inside(root: Path, path: str) -> Path:
     wanted = (root / path).resolve()
     if not wanted.is_relative_to(root):
-        raise ValueError(f"{path!r} lies outside the folder")
+        raise ToolError(f"{path!r} lies outside the folder")
     return wanted

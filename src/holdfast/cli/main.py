@@ -6,41 +6,83 @@ It must never print a traceback for what a user can mend: those errors are one c
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from holdfast.core.errors import HoldfastError, explain
+from holdfast import __version__
+from holdfast.core.errors import ConfigurationError, HoldfastError, explain
 
-_COMMANDS = {
+COMMANDS = {
     "demo": "an agent answers a question about a folder while its provider misbehaves",
     "run": "ask once and print the answer",
     "chat": "talk in the terminal; Ctrl-C stops the turn and not the program",
     "emulate": "serve a provider that misbehaves by script, for any framework",
 }
 
+STATUSES = """exit status:
+  0    done
+  1    it failed, or the demo's answer was wrong
+  2    wrong arguments or settings; nothing was sent
+  130  stopped by Ctrl-C
+  141  whoever read the output went away
+"""
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of all subcommands."""
+
+def parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The arguments of all subcommands.
+
+    Args:
+        wanted: subcommands whose own arguments are needed; the others are only named, so that
+            their modules need not be loaded.
+    """
     top = argparse.ArgumentParser(
-        prog="holdfast", description="Agents that keep working when everything else fails."
+        prog="holdfast",
+        description="Agents that keep working when models, networks, tools and people fail.",
+        epilog=STATUSES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.add_argument("--version", action="version", version=f"holdfast {__version__}")
     subcommands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, about in _COMMANDS.items():
+    for name, about in COMMANDS.items():
         sub = subcommands.add_parser(name, help=about, description=about)
-        import_module(f"holdfast.cli.{name}").add_arguments(sub)
+        if name in wanted:
+            import_module(f"holdfast.cli.{name}").add_arguments(sub)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; the exit status is 0, 1 for a failure, 2 for wrong arguments."""
-    given = parser().parse_args(arguments)
-    command = import_module(f"holdfast.cli.{given.command}")
+    """Run one subcommand and return its exit status, which `STATUSES` explains."""
+    _print_anything()
+    words = sys.argv[1:] if arguments is None else arguments
+    given = parser([word for word in words if word in COMMANDS]).parse_args(words)
     try:
-        status: int = command.main(given)
+        status: int = import_module(f"holdfast.cli.{given.command}").main(given)
+        sys.stdout.flush()
+    except ConfigurationError as error:
+        return _fail(str(error), 2)
     except HoldfastError as error:
-        print(f"holdfast: {explain(error.info)}", file=sys.stderr)
-        return 1
+        return _fail(explain(error.info), 1)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Python flushes at its end, and would complain about the same pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return status
+
+
+def _fail(said: str, status: int) -> int:
+    from holdfast.cli.show import printable
+
+    print(f"holdfast: {' '.join(printable(said).split())}", file=sys.stderr)
+    return status
+
+
+def _print_anything() -> None:
+    """What a terminal or a file cannot show becomes a question mark and not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

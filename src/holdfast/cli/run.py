@@ -1,4 +1,7 @@
-"""`holdfast run "..."`: ask once, stream the answer, and fail with a message and a status."""
+"""`holdfast run "..."`: ask once, stream the answer, and fail with a message and a status.
+
+It must never print a part of an answer into a file that a failed attempt left behind.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import argparse
 import asyncio
 import sys
 
+from holdfast.agent import Agent
+from holdfast.cli.lines import standard_input
 from holdfast.cli.options import add_model_arguments, agent_from
 from holdfast.cli.show import Show
 from holdfast.core.errors import ConfigurationError
@@ -19,18 +24,29 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 def main(given: argparse.Namespace) -> int:
     """Ask, and print the answer to standard output and everything else to standard error."""
-    question = sys.stdin.read() if given.question == "-" else given.question
-    if not question.strip():
-        raise ConfigurationError("question", "is empty", fix="Say something")
     agent = agent_from(given)
+    question = _from_standard_input() if given.question == "-" else given.question
+    if not question.strip():
+        raise ConfigurationError("question", "is empty", fix="Say what you want to know")
+    asyncio.run(_ask(agent, question))
+    return 0
 
-    async def ask() -> None:
-        show = Show(sys.stdout, sys.stderr)
+
+async def _ask(agent: Agent[str], question: str) -> None:
+    show = Show(sys.stdout, sys.stderr)
+    try:
         async with agent.stream(question) as run:
             async for item in run:
                 show.item(item)
+    finally:
         show.end()
-        run.result  # noqa: B018  # raises what the run raised
+    run.result  # noqa: B018  # raises what the run raised
 
-    asyncio.run(ask())
-    return 0
+
+def _from_standard_input() -> str:
+    try:
+        return standard_input().buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            "question", "standard input is no text in UTF-8", fix="Convert it first"
+        ) from error

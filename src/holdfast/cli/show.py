@@ -1,7 +1,8 @@
 """How a run looks in a terminal: the text as it comes, and one line for each thing that happens.
 
 The answer goes to one stream and everything else to another, so that `holdfast run ... > file`
-keeps the answer alone. It must never print an argument or a result of a tool in full.
+keeps the answer alone. It must never print an argument or a result of a tool in full, and never
+hand a terminal a control character that a model or a tool wrote.
 """
 
 from __future__ import annotations
@@ -10,20 +11,38 @@ from typing import TextIO
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ModelReplied, ToolFinished
-from holdfast.core.notices import AttemptAbandoned, RetryScheduled, ToolStarted
+from holdfast.core.notices import AttemptAbandoned, BreakerChanged, RetryScheduled, ToolStarted
 from holdfast.runtime.notices import Item
 
-_LONGEST = 100
+LINE_WIDTH = 79
+
+_CONTROLS = {
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (*range(0x20), *range(0x7F, 0xA0))
+    if chr(code) not in "\t\n"
+}
+_CONTROLS[ord("\r")] = ""
 
 
-def shorten(text: str, longest: int = _LONGEST) -> str:
-    r"""One line of at most `longest` characters.
+def printable(text: str) -> str:
+    r"""The text without what a terminal would obey: escape sequences, bells, backspaces.
+
+    >>> printable("a\x1b[2Jb\r\n")
+    'a�[2Jb\n'
+    """
+    return text.translate(_CONTROLS)
+
+
+def shorten(text: str, longest: int = LINE_WIDTH) -> str:
+    r"""One printable line of at most `longest` characters.
 
     >>> shorten("a\nb" * 3, 5)
     'a ba…'
     """
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    # Splitting a text of megabytes to show its beginning would be work for nothing.
+    line = printable(" ".join(text[: longest * 4].split()))
+    cut = len(text) > longest * 4
+    return line[: longest - 1] + "…" if cut or len(line) > longest else line
 
 
 class Show:
@@ -32,32 +51,38 @@ class Show:
     Args:
         answer: where the text of the model goes.
         margin: where everything else goes.
-        live: print text while it comes. Without, each committed reply is printed whole, so that a
-            file never holds the beginning of an attempt that failed.
+
+    In a terminal the text is printed while it comes. Elsewhere each accepted reply is printed
+    whole, so that a file never holds the beginning of an attempt that failed.
     """
 
-    def __init__(self, answer: TextIO, margin: TextIO, *, live: bool | None = None) -> None:
+    def __init__(self, answer: TextIO, margin: TextIO) -> None:
         self._answer = answer
         self._margin = margin
-        self._live = answer.isatty() if live is None else live
+        self._live = answer.isatty()
         self._open = False
 
     def item(self, item: Item) -> None:
         """Print one event or notice."""
         if type(item) is TextDelta:
             if self._live:
-                self._text(item.text)
+                self._text(printable(item.text))
         elif isinstance(item, ModelReplied):
             if not self._live and item.reply.text:
                 self._text(item.reply.text)
             self.end()
         elif (line := describe(item)) is not None:
             self.end()
-            print(line, file=self._margin, flush=True)
+            self.note(line)
+
+    def note(self, line: str) -> None:
+        """Print one line beside the answer."""
+        print(f"  {line}", file=self._margin, flush=True)
 
     def _text(self, text: str) -> None:
-        print(text, end="", file=self._answer, flush=True)
-        self._open = not text.endswith("\n")
+        if text:
+            print(text, end="", file=self._answer, flush=True)
+            self._open = not text.endswith("\n")
 
     def end(self) -> None:
         """Finish the line that is open."""
@@ -66,16 +91,26 @@ class Show:
             self._open = False
 
 
-def describe(item: Item) -> str | None:
-    """One line about what happened, or None for what is not worth one."""
+def describe(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
+    """One line of at most `width` characters about what happened, or None when it is not worth one."""
     if isinstance(item, ToolStarted):
-        return f"  ▸ {item.name}({shorten(item.arguments, 60)})"
+        return f"▸ {shorten(item.name, 30)}({shorten(item.arguments, width - 34)})"
     if isinstance(item, ToolFinished):
-        mark = "✗" if item.result.is_error else "✓"
-        return f"  {mark} {item.result.name}: {shorten(item.result.text)}"
+        return shorten(_finished(item), width)
     if isinstance(item, AttemptAbandoned):
-        return f"  ⟲ forget the text above: {shorten(item.error.safe)}"
+        return shorten(f"⟲ forget the text above: {item.error.safe}", width)
     if isinstance(item, RetryScheduled):
-        said = f"  ↻ {shorten(item.error.safe)}"
-        return f"{said}; trying again in {item.delay:.1f} s ({item.attempt}/{item.max_retries})"
+        again = f"↻ again in {item.delay:.1f} s ({item.attempt} of {item.max_retries})"
+        return shorten(f"{again}: {item.error.safe}", width)
+    if isinstance(item, BreakerChanged) and item.after == "open":
+        pause = f" for {item.seconds:.0f} s" if item.seconds else ""
+        return shorten(f"⊘ {item.target} fails too often and is left alone{pause}", width)
     return None
+
+
+def _finished(item: ToolFinished) -> str:
+    name, said = item.result.name, item.result.text[:400]
+    if not item.result.is_error:
+        return f"✓ {name}: {said}"
+    about = f"Error: Function '{name}' "
+    return f"✗ {name} {said.removeprefix(about)}" if said.startswith(about) else f"✗ {name}: {said}"

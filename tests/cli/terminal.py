@@ -1,0 +1,116 @@
+"""Runs the `holdfast` command for tests: with pipes, or in a terminal of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+_PATIENCE = 20.0
+
+# A session of its own whose terminal is descriptor 0, so that Ctrl-C becomes a signal to it.
+_TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """This process's environment without keys, colours and settings of Holdfast."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith(("_API_KEY", "_TOKEN", "_PROXY", "_proxy"))
+        and not name.startswith("HOLDFAST_")
+    }
+    return kept | {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"} | extra
+
+
+def holdfast(
+    *arguments: str, said: str | bytes = "", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command with pipes; `said` is its standard input."""
+    done = subprocess.run(
+        [HOLDFAST, *arguments],
+        input=said if isinstance(said, bytes) else said.encode(),
+        capture_output=True,
+        env=environment(**(env or {})),
+        timeout=_PATIENCE,
+        check=False,
+    )
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+class Terminal:
+    """The command in a terminal of its own: what it prints, and keys for it."""
+
+    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        self.shown = ""
+        self._ours, theirs = os.openpty()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _TAKE_TERMINAL, HOLDFAST, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment(**(env or {})),
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ours)
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        os.write(self._ours, keys.encode())
+
+    def wait_for(self, text: str) -> str:
+        """Read until `text` was shown, and return what came since the last wait."""
+        until = time.monotonic() + _PATIENCE
+        while text not in self.shown:
+            assert time.monotonic() < until, f"{text!r} was not shown: {self.shown!r}"
+            if not self._read(until):
+                raise AssertionError(f"it ended before {text!r}: {self.shown!r}")
+        end = self.shown.index(text) + len(text)
+        came, self.shown = self.shown[:end], self.shown[end:]
+        return came
+
+    def status(self) -> int:
+        """Read to the end and give the exit status."""
+        until = time.monotonic() + _PATIENCE
+        while self._read(until):
+            assert time.monotonic() < until, f"it does not end: {self.shown!r}"
+        return self._process.wait(_PATIENCE)
+
+    def _read(self, until: float) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], max(0.0, until - time.monotonic()))
+        if not ready:
+            return True
+        try:
+            data = os.read(self._ours, 65536)
+        except OSError:  # Linux: the other side is closed
+            return False
+        # The prompt asks where the cursor is, as any terminal would answer.
+        if b"\x1b[6n" in data:
+            os.write(self._ours, b"\x1b[1;1R")
+        self.shown += data.decode(errors="replace")
+        return bool(data)

@@ -1,0 +1,141 @@
+"""`holdfast chat`, driven by keys in a terminal and by lines through a pipe."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import HOLDFAST, Terminal, environment, holdfast
+
+from holdfast.testing import Emulator
+from holdfast.testing.emulator import Pace, Refused
+
+Start = Callable[..., Emulator]
+
+
+def to(provider: Emulator) -> tuple[str, ...]:
+    return ("chat", "--model", "openai:demo", "--base-url", provider.base_url)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(tmp_path)}
+
+
+def test_each_line_is_a_turn_of_one_conversation(emulator: Start) -> None:
+    provider = emulator()
+    done = holdfast(*to(provider), said="one\n\n  \r\ntwo\r\nlast without an end")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "You said: one\nYou said: two\nYou said: last without an end\n"
+    body = provider.requests[-1].body
+    assert isinstance(body, dict)
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant"] * 2 + ["user"]
+
+
+def test_quit_ends_it_and_what_follows_is_not_read(emulator: Start) -> None:
+    done = holdfast(*to(emulator()), said="one\n/quit\ntwo\n")
+    assert (done.returncode, done.stdout) == (0, "You said: one\n")
+
+
+def test_no_input_at_all_is_no_turn(emulator: Start) -> None:
+    assert holdfast(*to(emulator()), said="").stdout == ""
+
+
+def test_a_failed_turn_is_told_and_the_next_one_runs(emulator: Start) -> None:
+    provider = emulator(faults=[Refused("bad_key")])
+    done = holdfast(*to(provider), said="one\ntwo\n")
+    assert done.returncode == 1
+    assert done.stdout == "You said: two\n"
+    assert "✗ openai denied access" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_stops_the_turn_and_not_the_program(emulator: Start, state: dict[str, str]) -> None:
+    provider = emulator(
+        lambda request: "one two " * 20 if request.text == "go" else "still here",
+        faults=[Pace(1)],
+    )
+    with Terminal(*to(provider), env=state) as screen:
+        screen.wait_for(">")
+        screen.press("go\r")
+        screen.wait_for("one")
+        screen.press("\x03")
+        screen.wait_for("stopped")
+        screen.wait_for(">")
+        screen.press("and now?\r")
+        screen.wait_for("still here")
+        screen.wait_for(">")
+        screen.press("\x04")
+        assert screen.status() == 0
+        assert "Traceback" not in screen.shown
+    body = provider.requests[-1].body
+    assert isinstance(body, dict)
+    assert [m["role"] for m in body["messages"]][-1] == "user"
+    assert "go" in str(body["messages"][0])
+
+
+def test_ctrl_c_at_the_prompt_forgets_the_line(emulator: Start, state: dict[str, str]) -> None:
+    provider = emulator()
+    with Terminal(*to(provider), env=state) as screen:
+        screen.wait_for(">")
+        screen.press("never sent")
+        screen.wait_for("sent")
+        screen.press("\x03")
+        screen.wait_for(">")
+        screen.press("hello\r")
+        screen.wait_for("You said: hello")
+        screen.wait_for(">")
+        screen.press("/quit\r")
+        assert screen.status() == 0
+    assert len(provider.requests) == 1
+
+
+def test_the_lines_are_kept_where_nobody_else_may_read_them(
+    emulator: Start, state: dict[str, str], tmp_path: Path
+) -> None:
+    with Terminal(*to(emulator()), env=state) as screen:
+        screen.wait_for(">")
+        screen.press("remember me\r")
+        screen.wait_for("You said: remember me")
+        screen.wait_for(">")
+        screen.press("\x04")
+        assert screen.status() == 0
+    kept = tmp_path / "holdfast" / "chat-history"
+    assert "remember me" in kept.read_text()
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_a_place_that_cannot_be_written_costs_only_the_history(
+    emulator: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    env = {"XDG_STATE_HOME": str(tmp_path / "file")}
+    with Terminal(*to(emulator()), env=env) as screen:
+        screen.wait_for(">")
+        screen.press("hello\r")
+        screen.wait_for("You said: hello")
+
+
+def test_ctrl_c_while_a_pipe_is_silent_ends_it(emulator: Start) -> None:
+    process = subprocess.Popen(
+        [HOLDFAST, *to(emulator())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.write(b"hello\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"You said: hello\n"
+    process.send_signal(signal.SIGINT)
+    said = process.stderr.read()
+    status = process.wait(30)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        stream.close()
+    assert (status, said) == (130, b"")

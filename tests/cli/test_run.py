@@ -1,0 +1,196 @@
+"""`holdfast run`: answers, one clear line for each failure, and a status."""
+
+from __future__ import annotations
+
+import io
+import socket
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from tests.cli.terminal import HOLDFAST, Terminal, environment, holdfast
+
+from holdfast.cli.main import main
+from holdfast.testing import Emulator
+from holdfast.testing.emulator import DropAfter, Fault, Html200, Pace, Refused
+
+Start = Callable[..., Emulator]
+KEY = {"OPENAI_API_KEY": "sk-not-a-real-key"}
+
+
+def closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def to(provider: Emulator) -> tuple[str, ...]:
+    return ("--model", "openai:demo", "--base-url", provider.base_url)
+
+
+def test_the_answer_alone_goes_to_standard_output(emulator: Start) -> None:
+    done = holdfast("run", "hello", *to(emulator()), env=KEY)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "You said: hello\n", "")
+
+
+def test_a_dash_reads_standard_input(emulator: Start) -> None:
+    done = holdfast("run", "-", *to(emulator()), said="Grüße,\nzwei Zeilen\n")
+    assert (done.returncode, done.stdout) == (0, "You said: Grüße,\nzwei Zeilen\n")
+
+
+def test_the_model_may_stand_in_the_environment(emulator: Start) -> None:
+    provider = emulator()
+    env = {"HOLDFAST_MODEL": "openai:demo"}
+    done = holdfast("run", "hello", "--base-url", provider.base_url, env=env)
+    assert done.stdout == "You said: hello\n"
+
+
+def test_instructions_reach_the_model(emulator: Start) -> None:
+    provider = emulator()
+    holdfast("run", "hello", *to(provider), "--instructions", "Be brief.")
+    assert "Be brief." in str(provider.requests[0].body)
+
+
+def test_a_file_never_holds_the_beginning_of_a_failed_attempt(emulator: Start) -> None:
+    provider = emulator(["one two three four"], faults=[DropAfter(3)])
+    done = holdfast("run", "hello", *to(provider), "--max-retries", "1")
+    assert (done.returncode, done.stdout) == (0, "one two three four\n")
+    assert "forget the text above" in done.stderr
+    assert "(1 of 1)" in done.stderr
+
+
+WRONG = [
+    (("run", "hi"), "--model: no model is named. Pass --model"),
+    (("run", "hi", "--model", "gpt"), "--model: 'gpt' names no provider and model. Write"),
+    (("run", "hi", "--model", "opnai:x"), "--model: unknown provider 'opnai'. did you mean openai"),
+    (
+        ("run", "hi", "--model", "openai:x"),
+        "OPENAI_API_KEY: is not set, and openai needs a key. Set it: export OPENAI_API_KEY=...",
+    ),
+    (
+        ("run", "hi", "--model", "ollama:x", "--base-url", "localhost:1"),
+        "--base-url: must begin with https:// or http://, got 'localhost:1'",
+    ),
+    (
+        ("run", "hi", "--model", "ollama:x", "--max-retries", "-1"),
+        "--max-retries: must be at least 0, got -1",
+    ),
+    (("run", " ", "--model", "ollama:x"), "question: is empty"),
+    (("run", "-", "--model", "ollama:x"), "question: is empty"),
+    (("chat", "--model", "gpt"), "--model: 'gpt' names no provider and model"),
+    (("demo", "/no/such/folder"), "folder: '/no/such/folder' is no folder"),
+    (("emulate", "--port", "99999"), "--port: must be from 0 to 65535, got 99999"),
+    (("emulate", "--chaos", "7"), "--chaos: must be from 0 to 1, got 7"),
+    (("emulate", "--host", "192.0.2.1"), "listen: cannot listen on 192.0.2.1"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG)
+def test_what_is_wrong_is_one_line_and_status_2(
+    arguments: tuple[str, ...],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in ("OPENAI_API_KEY", "HOLDFAST_MODEL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"holdfast: {said}")
+    assert shown.err.count("\n") == 1
+
+
+def test_no_command_and_an_unknown_one_show_the_usage() -> None:
+    for arguments in ((), ("fly",)):
+        done = holdfast(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith("usage: holdfast")
+
+
+def test_standard_input_that_is_closed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(("run", "-", "--model", "ollama:x")) == 2
+    assert main(("chat", "--model", "ollama:x")) == 2
+
+
+def test_standard_input_that_is_no_text_is_refused() -> None:
+    done = holdfast("run", "-", "--model", "ollama:x", said=b"\xff\xfe\x00")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "holdfast: question: standard input is no text in UTF-8. Convert it first\n",
+    )
+
+
+FAILURES = [
+    (Refused("bad_key"), "Check the key and what it is allowed to use."),
+    (Refused("model_not_found"), "Check the model's name and that your account can use it."),
+    (Refused("insufficient_quota"), "check the plan and the billing."),
+    (Refused("rate_limit"), "Wait, send less at once, or ask the provider for more."),
+    (Html200(), "got HTML page. Try again; if it stays, check the base URL."),
+    (DropAfter(1), "This usually passes: try again in a moment."),
+]
+
+
+@pytest.mark.parametrize(("fault", "advice"), FAILURES, ids=lambda value: str(value)[:20])
+def test_a_failure_is_one_line_with_what_to_do_next(
+    emulator: Start, fault: Fault, advice: str
+) -> None:
+    provider = emulator(faults=[fault])
+    done = holdfast("run", "hi", *to(provider), "--max-retries", "0", env=KEY)
+    assert (done.returncode, done.stdout) == (1, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("holdfast: ")
+    assert advice in last
+    assert "not-a-real-key" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_host_that_is_not_there(emulator: Start) -> None:
+    address = f"http://127.0.0.1:{closed_port()}/v1"
+    done = holdfast("run", "hi", "--model", "ollama:x", "--base-url", address, "--max-retries", "0")
+    assert done.returncode == 1
+    assert "connection refused. Check the base URL" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_ends_it_without_a_word(emulator: Start) -> None:
+    provider = emulator(["word " * 200_000], chunking="whole")
+    process = subprocess.Popen(
+        [HOLDFAST, "run", "hi", *to(provider)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(4)
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(30), said) == (141, b"")
+
+
+def test_a_file_that_cannot_show_a_letter_gets_a_question_mark(emulator: Start) -> None:
+    done = holdfast("run", "grün", *to(emulator()), env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout) == (0, "You said: gr?n\n")
+
+
+def test_in_a_terminal_the_text_comes_live_and_cannot_command_it(emulator: Start) -> None:
+    provider = emulator(["red \x1b[31malert\x07 " + "word " * 5])
+    with Terminal("run", "hi", *to(provider)) as screen:
+        shown = screen.wait_for("alert")
+        assert "\x1b" not in shown
+        assert screen.status() == 0
+
+
+def test_ctrl_c_ends_it_with_130_and_no_traceback(emulator: Start) -> None:
+    provider = emulator(["one two " * 20], faults=[Pace(1)])
+    with Terminal("run", "hi", *to(provider)) as screen:
+        screen.wait_for("one")
+        screen.press("\x03")
+        assert screen.status() == 130
+        assert "Traceback" not in screen.shown
+    provider.settle()
+    assert provider.requests[0].client_gone

@@ -1,0 +1,89 @@
+"""What a terminal is shown of a run."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from holdfast.cli.show import LINE_WIDTH, Show, describe, printable, shorten
+from holdfast.core.deltas import TextDelta
+from holdfast.core.errors import ErrorCategory, ErrorInfo
+from holdfast.core.events import ModelReplied, ToolFinished
+from holdfast.core.messages import Reply, Text, ToolResult
+from holdfast.core.notices import AttemptAbandoned, BreakerChanged, RetryScheduled, ToolStarted
+from holdfast.runtime.notices import Item
+
+LONG = "x" * 1000 + "\x1b]0;title\x07\nsecond line"
+DOWN = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe=f"down {LONG}")
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def finished(text: str, *, bad: bool = False) -> ToolFinished:
+    result = ToolResult("c", "tool", (Text(text),), is_error=bad)
+    return ToolFinished("t1.i0.tool.0", 0.0, result)
+
+
+NOTES: list[tuple[Item, str]] = [
+    (ToolStarted("k", LONG, LONG), "▸ x"),
+    (finished(LONG), "✓ tool: x"),
+    (finished("Error: Function 'tool' failed.", bad=True), "✗ tool failed."),
+    (finished(LONG, bad=True), "✗ tool: x"),
+    (AttemptAbandoned("k", 1, DOWN), "⟲ forget the text above: down"),
+    (RetryScheduled("k", 1, 3, 0.25, DOWN), "↻ again in 0.2 s (1 of 3): down"),
+    (BreakerChanged("openai:x", "closed", "open", 30.0), "⊘ openai:x fails too often and is left"),
+]
+
+
+@pytest.mark.parametrize(("item", "begins"), NOTES, ids=lambda value: str(value)[:16])
+def test_a_note_is_one_printable_line_that_fits(item: Item, begins: str) -> None:
+    line = describe(item, 60)
+    assert line is not None
+    assert line.startswith(begins)
+    assert len(line) <= 60
+    assert "\x1b" not in line
+    assert "\n" not in line
+
+
+def test_what_is_not_worth_a_line_has_none() -> None:
+    assert describe(TextDelta("a")) is None
+    assert describe(BreakerChanged("openai:x", "open", "closed")) is None
+
+
+def test_in_a_terminal_text_is_live_and_printable() -> None:
+    answer, margin = Screen(), Screen()
+    show = Show(answer, margin)
+    for item in (
+        TextDelta("one "),
+        TextDelta("t\x1bwo"),
+        ToolStarted("k", "f", "{}"),
+        TextDelta("three"),
+    ):
+        show.item(item)
+    show.item(ModelReplied("k", 0.0, Reply((Text("one two three"),))))
+    assert answer.getvalue() == "one t�wo\nthree\n"
+    assert margin.getvalue() == "  ▸ f({})\n"
+
+
+def test_in_a_file_only_accepted_text_stands_as_it_is() -> None:
+    answer, margin = io.StringIO(), io.StringIO()
+    show = Show(answer, margin)
+    show.item(TextDelta("half"))
+    show.item(AttemptAbandoned("k", 1, DOWN))
+    show.item(ModelReplied("k", 0.0, Reply((Text("whole \x1b[1m"),))))
+    show.item(ModelReplied("k", 0.0, Reply((Text(""),))))
+    assert answer.getvalue() == "whole \x1b[1m\n"
+
+
+def test_shorten_costs_the_same_for_a_huge_text() -> None:
+    assert len(shorten("a " * 10_000_000)) == LINE_WIDTH
+    assert shorten("short") == "short"
+
+
+def test_printable_keeps_letters_tabs_and_line_ends() -> None:
+    assert printable("Grüße\t👋\n") == "Grüße\t👋\n"
+    assert printable("a\rb\x00\x9b1m") == "ab\ufffd\ufffd1m"
