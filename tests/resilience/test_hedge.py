@@ -95,8 +95,10 @@ async def test_when_both_fail_it_is_a_failure() -> None:
 
 async def test_nothing_is_hedged_before_enough_is_known() -> None:
     using, act = hedge(HedgeOptions(samples=5, max_share=1.0)), Script(slow(1.0))
-    for _ in range(5):
-        await Bench().run(act, using)
+    for moment in range(5):
+        bench = Bench()
+        bench.clock.advance(100.0 * moment)
+        await bench.run(act, using)
     assert len(act.calls) == 5
     late = Script(slow(50.0), OK)
     await Bench().run(late, using)
@@ -187,6 +189,13 @@ async def test_a_bug_in_the_act_passes() -> None:
 
     with pytest.raises(ZeroDivisionError):
         await Bench().run(broken, hedge())
+
+
+def test_the_defaults() -> None:
+    assert HedgeOptions() == HedgeOptions(
+        quantile=0.95, samples=20, window=200, delay=None, max_share=0.05
+    )
+    assert HedgeOptions(samples=200).samples == 200
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60), st.floats(0.01, 1))

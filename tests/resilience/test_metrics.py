@@ -120,12 +120,15 @@ class TestStrategy:
         metrics = CallMetrics()
         for outcome in (OK, fail(C.AUTH_ERROR)):
             await Bench().run(Script(outcome), Metered(metrics, "chat"), Retry())
-        await Bench().run(Script(fail(), OK), Metered(metrics, "chat"), Retry())
+        late = Bench()
+        late.clock.advance(100.0)
+        await late.run(Script(fail(), OK), Metered(metrics, "chat"), Retry())
         seen = metrics.snapshot("chat")
         assert (seen.total_calls, seen.successful_calls) == (3, 2)
         assert seen.retry_counts == {1: 2, 2: 1}
         assert seen.error_types == {"auth_error": 1}
         assert seen.response_times == (0.0, 0.0, 1.0)
+        assert seen.average_attempts == 4 / 3
 
     async def test_a_cancelled_call_is_counted_as_one(self) -> None:
         metrics = CallMetrics()
