@@ -20,13 +20,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.effects import extended_key
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, Unanswered
-from holdfast.core.events import QuestionAnswered, QuestionAsked, QuestionUnanswered
+from holdfast.core.events import LimitExtended, QuestionAnswered, QuestionAsked, QuestionUnanswered
 from holdfast.core.limits import check_seconds
+from holdfast.core.machine import Phase
 from holdfast.core.question_log import ask_key, asked_key
 from holdfast.core.requests import (
     Answer,
     AnyRequest,
+    ContinuationRequest,
+    Continued,
     Request,
     checked,
     plain_form,
@@ -173,10 +177,22 @@ class Questions:
         taken.add(key)
         request = msgspec.structs.replace(request, key=key)
         kept = run.machine.questions.ended.get(key)
-        if kept is not None:
-            return request.unanswered(kept.why) if kept.why else restored(request, kept.answer)
+        if kept is None:
+            value = await self._fresh(run, request, plain, timeout)
+        elif kept.why is not None:
+            value = request.unanswered(kept.why)
+        else:
+            value = restored(request, kept.answer)
+        # Also for a kept answer: the run may have died between the answer and the extension.
+        await _extend(run, request, value)
+        return value
+
+    async def _fresh(
+        self, run: Run, request: AnyRequest, plain: object, timeout: float | None
+    ) -> object:
+        """Ask, and keep how it ended."""
         outcome = await self._outcome(run, request, plain, timeout)
-        at = run.plan.clock.now()
+        key, at = request.key, run.plan.clock.now()
         if isinstance(outcome, AnswerTypeError):
             await run.commit(QuestionUnanswered(key, at, "failed"))
             raise outcome
@@ -292,6 +308,17 @@ def _check(request: object, timeout: float | None) -> None:
             fix="Use PermissionRequest, ClarificationRequest or a class of your own",
         )
     check_seconds("timeout", timeout)
+
+
+async def _extend(run: Run, request: AnyRequest, answer: object) -> None:
+    """A yes to going on extends the limit, once."""
+    machine = run.machine
+    if not isinstance(request, ContinuationRequest) or not isinstance(answer, Continued):
+        return
+    if machine.phase is Phase.MODEL and machine.over_limit:
+        key = extended_key(machine.turn, machine.iteration)
+        more = answer.iterations or request.extension
+        await run.commit(LimitExtended(key, run.plan.clock.now(), more))
 
 
 def _key_for(run: Run, scope: str, taken: set[str], what: tuple[str, object]) -> str:
