@@ -51,6 +51,7 @@ from holdfast.core.errors import (
 from holdfast.core.messages import (
     FinishReason,
     Media,
+    Opaque,
     Part,
     Reasoning,
     Refusal,
@@ -202,14 +203,25 @@ def _not_a_reply(found: NotAReply, reply: Reply) -> ResponseValidationError:
 
 def _empty(reply: Reply, evidence: Evidence) -> EmptyResponseError:
     kind: type[EmptyResponseError] = NoTextError
+    category = ErrorCategory.EMPTY_RESPONSE
     if evidence.no_choices is not None:
         kind, reason, code = NoCandidatesError, evidence.no_choices.reason, "no_candidates"
     elif reply.finish is FinishReason.TOOL_CALLS:
         kind, reason, code = NoToolActivityError, "no tool call in response", "no_tool_activity"
     elif reply.kind is ReplyKind.ONLY_REASONING:
         reason, code = "only reasoning and no text in response", "only_reasoning"
+    elif items := _kept_items(reply):
+        # Asked again, the model would ask for the same, and be paid for it again.
+        category = ErrorCategory.CLIENT_ERROR
+        reason, code = f"no text in response, only {items}, which nobody here runs", "only_items"
     else:
         reason, code = "no text in response", "no_text"
     said = str(kind(reason))
-    info = _info(ErrorCategory.EMPTY_RESPONSE, said, code)
+    info = _info(category, said, code)
     return kind(reason, info=info, partial=reply)
+
+
+def _kept_items(reply: Reply) -> str:
+    """The types of the items that were kept as they came; notes about a reply have none."""
+    items = (part.data.get("type") for part in reply.parts if isinstance(part, Opaque))
+    return ", ".join(dict.fromkeys(item[:40] for item in items if isinstance(item, str)))

@@ -486,7 +486,7 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
         return LimitError(info.safe, limit=info.code or "")
     if info.code == "output":
         return OutputError(info.safe)
-    if info.category is ErrorCategory.EMPTY_RESPONSE:
+    if info.category is ErrorCategory.EMPTY_RESPONSE or info.code == "only_items":
         reason = info.safe.removeprefix("Empty response: ")
         return EmptyResponseError(reason, info=info, partial=partial)
     if info.category is ErrorCategory.INVALID_RESPONSE:
