@@ -1,0 +1,104 @@
+"""`python -m benchmarks.resilience`: what the default pipeline costs, and what waiting retries hold.
+
+The bare call and the guarded call are timed in turns in one process, so the machine's mood is the
+same for both. This module must never time anything but the pipeline: the act does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from statistics import median
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, ProviderError
+from holdfast.core.messages import Reply, Text
+from holdfast.core.request import ModelRequest
+from holdfast.resilience.defaults import Candidate, Resilience, ask_models
+from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.pipeline import Act, Call, Done, Env, Failed, Outcome
+from holdfast.runtime.clock import SystemClock
+
+ROUNDS, CALLS, WAITING = 15, 2000, 10_000
+RESULT = Path(__file__).parent / "results" / "resilience.md"
+_REQUEST = ModelRequest(model="m", messages=())
+_REPLY = Done(Reply((Text("ok"),)))
+_DOWN = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="503", retry_after=0.5)
+
+
+async def works(_call: Call[ModelRequest]) -> Outcome[Reply]:
+    """The bare call."""
+    return _REPLY
+
+
+async def fails(_call: Call[ModelRequest]) -> Outcome[Reply]:
+    """A call that is to be repeated in half a second."""
+    return Failed(ProviderError("503", info=_DOWN), _DOWN)
+
+
+def guarded(
+    act: Act[ModelRequest, Reply], name: str, resilience: Resilience | None = None
+) -> Act[ModelRequest, Reply]:
+    """The default pipeline of an agent around `act`."""
+    candidate = Candidate(name, "m", name, act)
+    handling = ErrorHandling(max_retries=1)
+    _, whole = ask_models([candidate], handling, resilience or Resilience())
+    return whole
+
+
+async def _timed(
+    act: Callable[[Call[ModelRequest]], Awaitable[object]], call: Call[ModelRequest]
+) -> float:
+    begin = time.process_time()
+    for _ in range(CALLS):
+        await act(call)
+    return (time.process_time() - begin) / CALLS * 1e6
+
+
+async def overhead() -> tuple[float, float]:
+    """Microseconds of the bare call and of the guarded one, as medians of rounds in turns."""
+    call = Call("t1.i0.model", _REQUEST, Env(SystemClock(), Random(1).random))
+    act = guarded(works, "bench:ok")
+    rounds = [(await _timed(works, call), await _timed(act, call)) for _ in range(ROUNDS)]
+    return median(bare for bare, _ in rounds), median(whole for _, whole in rounds)
+
+
+async def waiting() -> tuple[float, float, float]:
+    """KB and CPU microseconds for each of 10,000 calls that wait for their retry, and seconds."""
+    resilience = Resilience(budget=None, breaker=None, limiter=None)
+    act = guarded(fails, "bench:down", resilience)
+    call = Call("t1.i0.model", _REQUEST, Env(SystemClock(), Random(1).random))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin, cpu = time.monotonic(), time.process_time()
+    await asyncio.gather(*(act(call) for _ in range(WAITING)))
+    spent, took = time.process_time() - cpu, time.monotonic() - begin
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return grown / WAITING, spent / WAITING * 1e6, took
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    bare, whole = asyncio.run(overhead())
+    held, spent, took = asyncio.run(waiting())
+    lines = [
+        "# What resilience costs",
+        "",
+        "`python -m benchmarks.resilience` makes this.",
+        "",
+        "| what | figure | at most |",
+        "|---|---|---|",
+        f"| the default pipeline above a bare call, nothing failing | {whole - bare:.1f} us | 15 us |",
+        f"| one of {WAITING:,} waiting retries: memory, its task included | {held:.1f} KB | |",
+        f"| the same: CPU for both attempts and the wait | {spent:.0f} us | |",
+        f"| the same: all of them, with a wait of 0.5 s | {took:.2f} s | |",
+    ]
+    print("\n".join(lines))
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
