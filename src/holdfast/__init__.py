@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.errors import InvalidStructureError as InvalidStructureError
     from holdfast.core.errors import Landed as Landed
     from holdfast.core.errors import LimitError as LimitError
+    from holdfast.core.errors import MiddlewareError as MiddlewareError
     from holdfast.core.errors import MissingAttributeError as MissingAttributeError
     from holdfast.core.errors import NoCandidatesError as NoCandidatesError
     from holdfast.core.errors import NoTextError as NoTextError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from holdfast.core.errors import RefusedError as RefusedError
     from holdfast.core.errors import ResponseError as ResponseError
     from holdfast.core.errors import ResponseValidationError as ResponseValidationError
+    from holdfast.core.errors import StoppedError as StoppedError
     from holdfast.core.errors import ToolExecutionError as ToolExecutionError
     from holdfast.core.errors import ToolFailedError as ToolFailedError
     from holdfast.core.errors import ToolNotFoundError as ToolNotFoundError
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from holdfast.core.events import ToolFinished as ToolFinished
     from holdfast.core.events import TurnClosed as TurnClosed
     from holdfast.core.events import TurnOpened as TurnOpened
+    from holdfast.core.events import TurnStopped as TurnStopped
     from holdfast.core.limits import Limits as Limits
     from holdfast.core.messages import FinishReason as FinishReason
     from holdfast.core.messages import Media as Media
@@ -67,6 +70,12 @@ if TYPE_CHECKING:
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.request import ModelSettings as ModelSettings
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
+    from holdfast.middleware.decisions import Deny as Deny
+    from holdfast.middleware.decisions import Patch as Patch
+    from holdfast.middleware.decisions import Replace as Replace
+    from holdfast.middleware.decisions import Stop as Stop
+    from holdfast.middleware.decisions import UseReply as UseReply
+    from holdfast.middleware.hooks import Middleware as Middleware
     from holdfast.resilience.breaker import BreakerOptions as BreakerOptions
     from holdfast.resilience.budget import BudgetOptions as BudgetOptions
     from holdfast.resilience.cache import CacheOptions as CacheOptions
@@ -123,6 +132,7 @@ _HOME: dict[str, str] = {
     "ConfigurationError": "holdfast.core.errors",
     "ConflictError": "holdfast.core.errors",
     "DEFER": "holdfast.resilience.handling",
+    "Deny": "holdfast.middleware.decisions",
     "EmptyResponseError": "holdfast.core.errors",
     "ErrorCategory": "holdfast.core.errors",
     "ErrorHandling": "holdfast.resilience.handling",
@@ -143,6 +153,8 @@ _HOME: dict[str, str] = {
     "Media": "holdfast.core.messages",
     "MemoryJournal": "holdfast.journal.memory",
     "Message": "holdfast.core.messages",
+    "Middleware": "holdfast.middleware.hooks",
+    "MiddlewareError": "holdfast.core.errors",
     "MissingAttributeError": "holdfast.core.errors",
     "ModelReplied": "holdfast.core.events",
     "ModelSettings": "holdfast.core.request",
@@ -151,9 +163,11 @@ _HOME: dict[str, str] = {
     "NoToolActivityError": "holdfast.core.errors",
     "Notice": "holdfast.core.notices",
     "OutputError": "holdfast.core.errors",
+    "Patch": "holdfast.middleware.decisions",
     "ProviderError": "holdfast.core.errors",
     "ReasoningDelta": "holdfast.core.deltas",
     "RefusedError": "holdfast.core.errors",
+    "Replace": "holdfast.middleware.decisions",
     "Reply": "holdfast.core.messages",
     "Resilience": "holdfast.resilience.defaults",
     "ResponseChunk": "holdfast.sdk.response_handler",
@@ -164,6 +178,8 @@ _HOME: dict[str, str] = {
     "RetryScheduled": "holdfast.core.notices",
     "RunStream": "holdfast.runtime.stream",
     "Status": "holdfast.core.events",
+    "Stop": "holdfast.middleware.decisions",
+    "StoppedError": "holdfast.core.errors",
     "Text": "holdfast.core.messages",
     "TextDelta": "holdfast.core.deltas",
     "Timeouts": "holdfast.transport.port",
@@ -179,9 +195,11 @@ _HOME: dict[str, str] = {
     "TruncatedError": "holdfast.core.errors",
     "TurnClosed": "holdfast.core.events",
     "TurnOpened": "holdfast.core.events",
+    "TurnStopped": "holdfast.core.events",
     "UnexpectedTypeError": "holdfast.core.errors",
     "UnterminatedError": "holdfast.core.errors",
     "Usage": "holdfast.core.messages",
+    "UseReply": "holdfast.middleware.decisions",
     "asend_message": "holdfast.sdk.send",
     "asend_message_streaming": "holdfast.sdk.send",
     "assistant": "holdfast.core.messages",

@@ -16,6 +16,7 @@ from holdfast.core.errors import (
     ErrorCategory,
     ErrorInfo,
     HoldfastError,
+    StoppedError,
     exception_for,
 )
 from holdfast.core.events import Status
@@ -25,6 +26,7 @@ from holdfast.core.messages import Message
 from holdfast.core.request import ModelSettings
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
+from holdfast.middleware.chain import AnyMiddleware
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.defaults import Resilience
 from holdfast.resilience.handling import ErrorHandling
@@ -33,6 +35,7 @@ from holdfast.runtime.clock import SystemClock, new_run_id, system_dice
 from holdfast.runtime.compile import Settings, compile_plan
 from holdfast.runtime.conversations import Conversations
 from holdfast.runtime.driver import drive, settle
+from holdfast.runtime.hooked_turn import run_turn
 from holdfast.runtime.models import Model
 from holdfast.runtime.notices import Channel
 from holdfast.runtime.questions import OnQuestion, Questions, checked_handler
@@ -61,6 +64,7 @@ class Agent(Generic[T]):
         error_handling: retries, waits, and what the model sees of errors.
         resilience: breaker, limiter, retry budget, hedge, cache; see `Resilience`.
         fallback: models to ask when the first one cannot answer, in this order.
+        middleware: hooks of yours and ready ones, such as `error_handling_middlewares()`.
         parallel_tools: how many tools of one reply may run at once.
         base_url: another address of the provider.
         api_key: the key; without it, the provider's environment variable is read.
@@ -91,6 +95,7 @@ class Agent(Generic[T]):
         error_handling: ErrorHandling | None = None,
         resilience: Resilience | None = None,
         fallback: Sequence[str | Model] = (),
+        middleware: Sequence[AnyMiddleware] = (),
         parallel_tools: int = 16,
         base_url: str | None = None,
         api_key: str | None = None,
@@ -115,6 +120,7 @@ class Agent(Generic[T]):
                 resilience=resilience or Resilience(),
                 fallback=fallback,
                 parallel_tools=parallel_tools,
+                middleware=middleware,
                 access=access,
                 transport=transport,
                 clock=clock or SystemClock(),
@@ -123,7 +129,9 @@ class Agent(Generic[T]):
         )
         self._on_question = checked_handler(on_question)
         self._journal = journal
-        self._conversations = Conversations(journal or MemoryJournal(), self._plan.output)
+        self._conversations = Conversations(
+            journal or MemoryJournal(), self._plan.output, self._plan.chain
+        )
 
     async def run(
         self,
@@ -194,14 +202,16 @@ class Agent(Generic[T]):
 
     async def _turn(self, turn: Turn, channel: Channel | None, questions: Questions) -> Result[T]:
         if turn.session is not None:
-            async with self._conversations.turn(turn.session) as machine:
+            async with self._conversations.turn(turn.session) as entry:
                 journal = self._conversations.journal
-                run = Run(self._plan, turn.session, machine, journal, channel)
+                run = Run(self._plan, turn.session, entry.machine, journal, channel)
+                run.folds = entry.folds
                 run.questions = questions
                 return await self._drive(run, turn)
         machine = RunMachine(turn.history, self._plan.output)
         journal = self._journal or MemoryJournal()
         run = Run(self._plan, new_run_id(), machine, journal, channel)
+        run.folds = self._plan.chain.new_folds() if self._plan.chain is not None else None
         run.questions = questions
         return await self._drive(run, turn)
 
@@ -211,10 +221,14 @@ class Agent(Generic[T]):
             run.limits = turn.limits
         if run.machine.phase is not Phase.IDLE:
             await settle(run, "cancelled")
-        await run.open(turn.message)
-        await drive(run)
+        if self._plan.chain is None or run.folds is None:
+            await run.open(turn.message)
+            await drive(run)
+        else:
+            await run_turn(run, turn.message, self._plan.chain, run.folds)
         result: Result[T] = run.result()  # type: ignore[assignment]  # the plan's output type is T
-        if result.status is Status.COMPLETED:
+        stopped = result.status is Status.STOPPED and self._plan.output is None
+        if stopped or result.status is Status.COMPLETED:
             return result
         raise _failure(run, result)
 
@@ -222,6 +236,10 @@ class Agent(Generic[T]):
 def _failure(run: Run, result: Result[T]) -> HoldfastError:
     """The exception of a turn that did not complete, with its result and its cause."""
     cause = run.error
+    if result.status is Status.STOPPED:
+        stopped = StoppedError(result.text, reason=result.stop_reason)
+        stopped.result = result
+        return stopped
     info = result.error or ErrorInfo(category=ErrorCategory.UNKNOWN, safe="The turn failed.")
     if isinstance(cause, HoldfastError) and info.category is cause.info.category:
         error = cause

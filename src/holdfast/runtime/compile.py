@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits, check_count
 from holdfast.core.output import OutputType
 from holdfast.core.request import ModelSettings
+from holdfast.middleware.chain import AnyMiddleware, compile_chain, tool_settings
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.defaults import Candidate, Resilience, ask_models, tool_pipeline
 from holdfast.resilience.handling import ErrorHandling
@@ -41,6 +44,7 @@ class Settings:
     resilience: Resilience
     fallback: Sequence[str | Model]
     parallel_tools: int
+    middleware: Sequence[AnyMiddleware]
     access: Access
     transport: Transport | None
     clock: Clock
@@ -56,6 +60,8 @@ def compile_plan(given: Settings) -> Plan:
     candidates = [
         Candidate(one.name, one.model, one.name, one.attempt, one.account) for one in models
     ]
+    chain = compile_chain(given.middleware)
+    of_tools = msgspec.structs.replace(given.handling, **tool_settings(given.middleware))
     pipeline, ask_model = ask_models(candidates, given.handling, given.resilience)
     return Plan(
         name=given.name,
@@ -65,13 +71,12 @@ def compile_plan(given: Settings) -> Plan:
         output=_output_type(given.output),
         settings=given.settings,
         limits=given.limits,
-        handling=given.handling,
+        handling=of_tools,
         parallel_tools=given.parallel_tools,
         pipeline=pipeline,
         ask_model=ask_model,
-        use_tool=tool_pipeline(given.handling).around(
-            tool_act(registry, given.handling.function_timeout)
-        ),
+        use_tool=tool_pipeline(of_tools).around(tool_act(registry, of_tools.function_timeout)),
+        chain=chain,
         clock=given.clock,
         dice=given.dice,
     )

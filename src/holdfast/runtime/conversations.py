@@ -14,17 +14,20 @@ from contextlib import asynccontextmanager
 from holdfast.core.machine import Phase, RunMachine
 from holdfast.core.output import OutputType
 from holdfast.journal.port import Journal
+from holdfast.middleware.chain import Chain
+from holdfast.middleware.folds import Folds
 
 _MOST_OPEN = 1000
 
 
 class _Open:
-    """One session: its machine, and who waits for it or holds it."""
+    """One session: its machine, what middlewares remember, and who waits for it or holds it."""
 
-    __slots__ = ("lock", "machine", "users")
+    __slots__ = ("folds", "lock", "machine", "users")
 
-    def __init__(self, machine: RunMachine) -> None:
+    def __init__(self, machine: RunMachine, folds: Folds | None) -> None:
         self.machine = machine
+        self.folds = folds
         self.lock = asyncio.Lock()
         self.users = 0
 
@@ -32,26 +35,31 @@ class _Open:
 class Conversations:
     """The open sessions of one agent, least recently used first."""
 
-    __slots__ = ("_open", "_output", "journal")
+    __slots__ = ("_chain", "_open", "_output", "journal")
 
-    def __init__(self, journal: Journal, output: OutputType | None) -> None:
+    def __init__(
+        self, journal: Journal, output: OutputType | None, chain: Chain | None = None
+    ) -> None:
+        self._chain = chain
         self.journal = journal
         self._output = output
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
     @asynccontextmanager
-    async def turn(self, session: str) -> AsyncIterator[RunMachine]:
-        """The session's machine, caught up with its journal; a second turn waits for the first."""
+    async def turn(self, session: str) -> AsyncIterator[_Open]:
+        """The session, caught up with its journal; a second turn waits for the first."""
         entry = self._open.get(session)
         if entry is None:
-            entry = self._open[session] = _Open(RunMachine(output=self._output))
+            entry = self._open[session] = _Open(
+                RunMachine(output=self._output), self._chain.new_folds() if self._chain else None
+            )
         self._open.move_to_end(session)
         entry.users += 1
         try:
             async with entry.lock:
-                await self._catch_up(session, entry.machine)
+                await self._catch_up(session, entry)
                 try:
-                    yield entry.machine
+                    yield entry
                 finally:
                     if entry.machine.phase is not Phase.IDLE:
                         self._forget(session)
@@ -59,9 +67,11 @@ class Conversations:
             entry.users -= 1
             self._trim()
 
-    async def _catch_up(self, session: str, machine: RunMachine) -> None:
-        for record in await self.journal.read(session, machine.applied):
-            machine.apply(record.event)
+    async def _catch_up(self, session: str, entry: _Open) -> None:
+        for record in await self.journal.read(session, entry.machine.applied):
+            entry.machine.apply(record.event)
+            if entry.folds is not None:
+                entry.folds.apply(record.event)
 
     def _forget(self, session: str) -> None:
         self._open.pop(session, None)

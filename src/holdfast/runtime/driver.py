@@ -14,6 +14,7 @@ from holdfast.core.events import ToolsBegun, TurnInterrupted
 from holdfast.core.machine import Phase
 from holdfast.resilience.patience import pausable
 from holdfast.runtime import perform
+from holdfast.runtime.hooked_between import between
 from holdfast.runtime.run import Run
 
 
@@ -35,7 +36,9 @@ async def drive(run: Run) -> None:
 
 async def _until_idle(run: Run) -> None:
     while effects := run.machine.pending():
-        if isinstance(effects[0], RunTool):
+        if run.hooks is not None and (end := await between(run, run.hooks)):
+            await run.commit(end)
+        elif isinstance(effects[0], RunTool):
             await _batch(run, effects)
         else:
             await _one(run, effects[0])

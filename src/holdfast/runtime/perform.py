@@ -11,12 +11,22 @@ import logging
 
 from holdfast.core.effects import CallModel, CloseTurn, Effect, RunTool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, tool_failure_text
-from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished, TurnClosed
+from holdfast.core.events import (
+    Event,
+    ModelFailed,
+    ModelReplied,
+    Status,
+    ToolFinished,
+    TurnClosed,
+    TurnStopped,
+)
 from holdfast.core.messages import Reply, Text, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.core.redaction import redact
 from holdfast.core.request import ModelRequest
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
+from holdfast.runtime.hooked_model import around_model
+from holdfast.runtime.hooked_tool import around_tool
 from holdfast.runtime.run import Run
 from holdfast.runtime.tool_call import ToolAttempt
 from holdfast.tools.context import ToolContext
@@ -37,24 +47,24 @@ async def perform(run: Run, effect: Effect) -> Event:
     return await close_turn(run, effect)
 
 
-async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed:
+async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed | TurnStopped:
     """Ask the model, with everything that the pipeline does for safety."""
     plan = run.plan
     request = ModelRequest(
         model=plan.model.model,
         messages=run.machine.transcript,
-        instructions=plan.instructions,
+        instructions=plan.instructions if run.hooks is None else run.hooks.instructions,
         tools=plan.registry.specs,
         output=plan.output.schema if plan.output is not None else None,
         settings=plan.settings,
         stream=run.channel is not None,
     )
-    try:
-        outcome: Outcome[Reply] = await plan.ask_model(
-            Call(effect.key, request, run.env, run.deadline)
-        )
-    except Exception as error:
-        outcome = _unexpected(error)
+    if run.hooks is None:
+        outcome: Outcome[Reply] | TurnStopped = await _ask(run, effect, request)
+    else:
+        outcome = await around_model(run, run.hooks, effect, request, _ask)
+    if isinstance(outcome, TurnStopped):
+        return outcome
     at = plan.clock.now()
     if isinstance(outcome, Done):
         return ModelReplied(effect.key, at, outcome.value, outcome.attempts, outcome.tried)
@@ -66,8 +76,21 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed:
     )
 
 
+async def _ask(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
+    try:
+        return await run.plan.ask_model(Call(effect.key, request, run.env, run.deadline))
+    except Exception as error:
+        return _unexpected(error)
+
+
 async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
     """Run one tool; a failure becomes the text that the model reads."""
+    if run.hooks is None:
+        return _finished(run, effect, await _use(run, effect))
+    return await around_tool(run, run.hooks, effect, _use, _finished)
+
+
+async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
     call = effect.call
     run.env.tell(ToolStarted(effect.key, call.name, call.arguments))
     context = ToolContext(
@@ -80,11 +103,15 @@ async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
         asker=run.questions.of_attempts(run),
     )
     try:
-        outcome = await run.plan.use_tool(
+        return await run.plan.use_tool(
             Call(effect.key, ToolAttempt(effect, context), run.env, run.deadline)
         )
     except Exception as error:
-        outcome = _unexpected(error)
+        return _unexpected(error)
+
+
+def _finished(run: Run, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:
+    call = effect.call
     at = run.plan.clock.now()
     if isinstance(outcome, Done):
         return ToolFinished(effect.key, at, outcome.value, attempts=outcome.attempts)
@@ -103,7 +130,11 @@ async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
 
 
 async def close_turn(run: Run, effect: CloseTurn) -> TurnClosed:
-    """End the turn."""
+    """End the turn; one whose last hooks failed has failed."""
+    if run.hooks is not None and (failure := run.hooks.failure) and effect.error is None:
+        run.error = failure
+        info = failure.info.public()
+        return TurnClosed(effect.key, run.plan.clock.now(), Status.FAILED, info)
     return TurnClosed(effect.key, run.plan.clock.now(), effect.status, effect.error)
 
 

@@ -12,6 +12,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.output import OutputType
 from holdfast.core.request import ModelRequest, ModelSettings
+from holdfast.middleware.chain import Chain
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.handling import ErrorHandling
 from holdfast.resilience.pipeline import Act, Pipeline
@@ -36,6 +37,7 @@ class Plan:
     pipeline: Pipeline
     ask_model: Act[ModelRequest, Reply]
     use_tool: Act[ToolAttempt, ToolResult]
+    chain: Chain | None
     clock: Clock
     dice: Dice
 
@@ -49,6 +51,9 @@ class Plan:
             shown = ", ".join(f"{field}={value}" for field, value in settings.items())
             lines.append(f"    {strategy}: {shown}")
         lines.append("    call, parse and validate")
+        if self.chain is not None:
+            lines.append("  middleware, in the order of registration; then hooks, in call order")
+            lines += [f"    {line}" for line in self.chain.describe()]
         lines.append(f"  limits: {self.limits}")
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
         return "\n".join(lines)

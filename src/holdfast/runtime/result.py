@@ -27,6 +27,8 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
         history: the whole conversation; pass it as `history=` to go on.
         error: why the turn did not complete.
         tried: the models that were asked in vain before another answered.
+        stop_reason: why a middleware ended the turn, when `status` is STOPPED; `text` is then what
+            it said in place of an answer.
     """
 
     output: T
@@ -38,6 +40,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     history: Transcript
     error: ErrorInfo | None = None
     tried: tuple[Attempted, ...] = ()
+    stop_reason: str = ""
 
     @property
     def messages(self) -> tuple[Message, ...]:

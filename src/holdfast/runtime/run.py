@@ -11,7 +11,9 @@ from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message, Reply
 from holdfast.journal.port import Journal
+from holdfast.middleware.folds import Folds
 from holdfast.resilience.pipeline import Env
+from holdfast.runtime.hooked import Hooked
 from holdfast.runtime.notices import Channel
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.questions import Questions
@@ -35,6 +37,8 @@ class Run:
         "deps",
         "env",
         "error",
+        "folds",
+        "hooks",
         "journal",
         "limits",
         "machine",
@@ -69,6 +73,8 @@ class Run:
         publish = channel.publish if channel is not None else None
         ready = channel.ready if channel is not None else None
         self.partial: Reply | None = None
+        self.folds: Folds | None = None
+        self.hooks: Hooked | None = None
         self.env = Env(plan.clock, plan.dice, publish, ready, self._keep_partial)
 
     def _keep_partial(self, reply: Reply) -> None:
@@ -77,8 +83,12 @@ class Run:
     async def commit(self, event: Event, effect: Effect | None = None) -> None:
         """Dry-run against the machine, keep, then believe."""
         self.machine.check(event)
-        await self.journal.append(self.run_id, event, effect)
+        # A hook can end the turn in place of the effect; that event ends nothing that was planned.
+        ended = effect if effect is not None and effect.key == event.key else None
+        await self.journal.append(self.run_id, event, ended)
         self.machine.apply(event)
+        if self.folds is not None:
+            self.folds.apply(event)
         if self.channel is not None:
             self.channel.publish(event)
 
@@ -94,9 +104,14 @@ class Run:
         machine = self.machine
         completed = machine.status is Status.COMPLETED
         said = machine.reply if completed else machine.partial
+        output, text = machine.output if completed else None, said.text if said is not None else ""
+        stopped = machine.stopped if machine.status is Status.STOPPED else None
+        if stopped is not None:
+            text = stopped.text
+            output = text if self.plan.output is None else None
         return Result(
-            output=machine.output if completed else None,
-            text=said.text if said is not None else "",
+            output=output,
+            text=text,
             status=machine.status,
             usage=machine.usage,
             iterations=machine.iteration + 1,
@@ -104,4 +119,5 @@ class Run:
             history=machine.transcript.fork(),
             error=machine.error,
             tried=machine.tried,
+            stop_reason=stopped.reason if stopped is not None else "",
         )

@@ -1,0 +1,80 @@
+"""Asks somebody whether a turn that reached its limit of iterations may go on.
+
+The limit is a fact of the run, and a yes extends it as a fact, so one instance serves any number of
+runs. Whatever is not a yes ends the turn: a no, silence, a cancellation, an error.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.limits import Limits, check_count, check_seconds
+from holdfast.core.requests import ContinuationRequest, Continued
+from holdfast.middleware.decisions import Stop
+from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.moments import BeforeIteration
+
+ITERATIONS = 20
+TERMINATED_TEXT = (
+    "Execution terminated: Maximum iteration limit reached and continuation was not approved."
+)
+TERMINATED_REASON = "Continuation permission denied at iteration limit"
+
+
+class ContinuationPermission(Middleware[None]):
+    """Asks at the limit of iterations, and ends the turn unless somebody says yes.
+
+    Args:
+        iterations: the limit. None takes that of the `Limits` that the agent or the turn was
+            given, and 20 when there are none.
+        extension: how many more iterations a plain yes gives.
+        timeout: seconds to wait for an answer.
+
+    >>> ContinuationPermission(20).limits(None).iterations
+    20
+    """
+
+    hook_timeout = None  # a person needs longer than a hook, and the question has its own timeout
+
+    def __init__(
+        self, iterations: int | None = None, *, extension: int = 3, timeout: float = 120.0
+    ) -> None:
+        check_count("iterations", iterations, at_least=1)
+        check_count("extension", extension, at_least=1)
+        check_seconds("timeout", timeout)
+        self._iterations = iterations
+        self._extension = extension
+        self._timeout = timeout
+
+    def describe(self) -> dict[str, object]:
+        """The settings."""
+        limit = "that of the turn" if self._iterations is None else self._iterations
+        return {"iterations": limit, "extension": self._extension, "timeout": self._timeout}
+
+    def limits(self, given: Limits | None) -> Limits:
+        """The limits of a turn, which can be extended."""
+        most = self._iterations
+        if given is None:
+            return Limits(iterations=most or ITERATIONS, extendable=True)
+        most = most or given.iterations or ITERATIONS
+        return msgspec.structs.replace(given, iterations=most, extendable=True)
+
+    async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
+        """Ask, when the limit is reached."""
+        most = moment.limits.iterations
+        if most is None or moment.iteration < most:
+            return None
+        request = ContinuationRequest(
+            iteration=moment.iteration + 1,
+            limit=most,
+            extension=self._extension,
+            source=self.name,
+        )
+        try:
+            answer = await moment.ask(request, timeout=self._timeout)
+        except HoldfastError:
+            answer = None
+        if isinstance(answer, Continued):
+            return None  # the run extends its limit with the answer
+        return Stop(TERMINATED_REASON, TERMINATED_TEXT)

@@ -1,0 +1,93 @@
+"""What a hook may return: None to go on, or one of these. A closed union, never a flag.
+
+A decision must never act: the runtime carries it out, and what came of it is in an event.
+
+| decision | before_turn | before_iteration | after_reply | after_iteration | before_tools | before_tool | after_tool | on_error |
+|---|---|---|---|---|---|---|---|---|
+| Patch | what the user said, instructions | what the model sees | | | | | | |
+| UseReply | | in place of the call | in place of the reply | | | | | |
+| Replace | | | | | | in place of the run | in place of the result | |
+| Deny | the message is refused | | | | no tool runs | it does not run | | |
+| Stop | ends the turn | ends the turn | ends the turn | ends the turn | ends the turn | ends the turn | ends the turn | ends the turn |
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.messages import Message, Reply, Text, ToolCall, ToolResult
+from holdfast.core.request import ModelSettings, ToolSpec
+
+
+class UseReply(Struct, frozen=True):
+    """Take this reply in place of the model's (seed 002: SkipLLMCall).
+
+    The hooks after this one still run, and see it. The last one wins.
+
+    >>> UseReply("cached").as_reply().text
+    'cached'
+    """
+
+    reply: Reply | Message | str
+
+    def as_reply(self) -> Reply:
+        """The reply, whatever form it was given in."""
+        if isinstance(self.reply, Reply):
+            return self.reply
+        if isinstance(self.reply, str):
+            return Reply((Text(self.reply),))
+        return Reply(self.reply.parts)
+
+
+class Patch(Struct, frozen=True, kw_only=True):
+    """Change what the model sees at this call; None leaves it. The history itself stays.
+
+    Args:
+        messages: in place of the history. In `before_turn`: what the user said, one message.
+        instructions: in place of the instructions; in `before_turn`, for the whole turn.
+        settings: in place of the settings.
+        tools: in place of the tools that are offered.
+    """
+
+    messages: tuple[Message, ...] | None = None
+    instructions: str | None = None
+    settings: ModelSettings | None = None
+    tools: tuple[ToolSpec, ...] | None = None
+
+
+class Replace(Struct, frozen=True):
+    """Give the model this result. Before the tool ran: in place of running it.
+
+    The hooks after this one still run. The last one wins.
+    """
+
+    result: ToolResult | str
+
+    def for_call(self, call: ToolCall) -> ToolResult:
+        """The result as the answer to `call`."""
+        if isinstance(self.result, ToolResult):
+            return self.result
+        return ToolResult(call.id, call.name, (Text(self.result),))
+
+
+class Deny(Struct, frozen=True):
+    """Do not do it; the model reads the reason word for word. Ends the chain of hooks at once."""
+
+    reason: str
+
+
+class Stop(Struct, frozen=True):
+    """End the turn with the status STOPPED; ends the chain of hooks at once.
+
+    Args:
+        reason: why, for programs and logs; `Result.stop_reason`.
+        message: the answer of the turn, word for word.
+    """
+
+    reason: str
+    message: str
+
+
+Decision: TypeAlias = UseReply | Patch | Replace | Deny | Stop

@@ -1,0 +1,256 @@
+"""Which tools may run: by rule, by what somebody said before, or by asking.
+
+What no rule names is denied. Answers that are to be remembered are found again in the events of the
+session, both ways: a "never" is kept as well as an "always". This middleware must never take
+silence for a yes, nor a yes to some arguments for a yes to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import ClassVar, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import Event, QuestionAnswered, QuestionAsked, QuestionUnanswered
+from holdfast.core.limits import check_seconds
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.question_log import ASK, ASKED
+from holdfast.core.requests import DEFAULT_TIMEOUT, Approved, Denied, PermissionRequest
+from holdfast.middleware.decisions import Deny
+from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.moments import BeforeTool, ToolUse
+
+Verdict = Literal["deny", "ask", "allow"]
+
+SOURCE = "ToolPermission"
+STORED_TEXT = "Execution of '{tool}' was denied by a stored user preference."
+RULE_TEXT = "Execution of '{tool}' was denied by a rule."
+DEFAULT_TEXT = "Execution of '{tool}' was denied: no rule allows it."
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Rule(Struct, frozen=True):
+    """Tools by pattern, and by patterns of their arguments.
+
+    Args:
+        tool: a name, or a pattern with `*` and `?`, such as "read_*".
+        arguments: patterns for arguments by name; all must be there and match. What is no text is
+            compared by its JSON form.
+
+    >>> Rule("send", {"to": "*@example.org"}).matches("send", {"to": "ann@example.org"})
+    True
+    """
+
+    tool: str
+    arguments: Mapping[str, str] = {}
+
+    def matches(self, tool: str, arguments: Mapping[str, object]) -> bool:
+        """Whether the rule is about this call."""
+        return fnmatchcase(tool, self.tool) and all(
+            name in arguments and fnmatchcase(_text(arguments[name]), pattern)
+            for name, pattern in self.arguments.items()
+        )
+
+    def covers(self, other: Rule) -> bool:
+        """Whether it is about every call that `other` is about, as far as patterns can tell."""
+        return fnmatchcase(other.tool, self.tool) and all(
+            name in other.arguments and fnmatchcase(other.arguments[name], pattern)
+            for name, pattern in self.arguments.items()
+        )
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name}={pattern}" for name, pattern in self.arguments.items())
+        return f"{self.tool}({shown})" if shown else self.tool
+
+
+Rules: TypeAlias = Iterable[str | Rule]
+
+
+class Remembered(Struct, frozen=True):
+    """What somebody said in this session: yes or no, by tool, and by tool with its arguments.
+
+    `edited` are the arguments that a call runs with in place of the model's, by the call's key.
+    """
+
+    asked: Mapping[str, tuple[str, str]] = {}
+    tools: Mapping[str, bool] = {}
+    calls: Mapping[str, bool] = {}
+    edited: Mapping[str, Mapping[str, object]] = {}
+
+
+class ToolPermission(Middleware[Remembered]):
+    """Lets tools run, refuses them, or asks somebody first.
+
+    Where several rules match, the strictest wins: deny, then ask, then allow.
+
+    Args:
+        allow: these run.
+        ask: these run when somebody says so.
+        deny: these never run.
+        default: what happens to all others.
+        timeout: seconds to wait for an answer; None waits for ever. No answer means no.
+
+    Raises:
+        ConfigurationError: two rules contradict each other; it names both.
+
+    >>> ToolPermission(allow=["read_*"], ask=["pay"], deny=["drop_*"]).verdict("drop_table", {})
+    'deny'
+    """
+
+    scope: ClassVar[Literal["turn", "session"]] = "session"
+    hook_timeout = None  # a person needs longer than a hook, and the question has its own timeout
+
+    def __init__(
+        self,
+        *,
+        allow: Rules = (),
+        ask: Rules = (),
+        deny: Rules = (),
+        default: Verdict = "deny",
+        timeout: float | None = DEFAULT_TIMEOUT,
+    ) -> None:
+        check_seconds("timeout", timeout)
+        if default not in ("deny", "ask", "allow"):
+            raise ConfigurationError(
+                "default", f'must be "deny", "ask" or "allow", got {default!r}'
+            )
+        self._rules: dict[Verdict, tuple[Rule, ...]] = {
+            "deny": _rules("deny", deny),
+            "ask": _rules("ask", ask),
+            "allow": _rules("allow", allow),
+        }
+        _check_contradictions(self._rules)
+        self._default: Verdict = default
+        self._timeout = timeout
+
+    @property
+    def initial(self) -> Remembered:
+        """Nothing was said yet."""
+        return Remembered()
+
+    def describe(self) -> dict[str, object]:
+        """The rules."""
+        shown: dict[str, object] = {
+            verdict: " ".join(map(str, rules)) for verdict, rules in self._rules.items() if rules
+        }
+        return {**shown, "default": self._default, "timeout": self._timeout}
+
+    def verdict(self, tool: str, arguments: Mapping[str, object]) -> Verdict:
+        """What the rules say of a call, whatever anybody said before."""
+        return self._ruled(tool, arguments) or self._default
+
+    def _ruled(self, tool: str, arguments: Mapping[str, object]) -> Verdict | None:
+        for verdict, rules in self._rules.items():
+            if any(rule.matches(tool, arguments) for rule in rules):
+                return verdict
+        return None
+
+    def fold(self, state: Remembered, event: Event) -> Remembered:
+        """Remember what was asked, and what was answered to it."""
+        if isinstance(event, QuestionAsked):
+            return _asked(state, event)
+        if isinstance(event, QuestionAnswered) and event.key in state.asked:
+            return _answered(state, event)
+        if isinstance(event, QuestionUnanswered) and event.key in state.asked:
+            return msgspec.structs.replace(state, asked=_without(state.asked, event.key))
+        return state
+
+    async def before_tool(self, moment: BeforeTool) -> Deny | None:
+        """Decide by the rules, by what was said before, or by asking."""
+        tool, arguments = moment.tool, moment.arguments or {}
+        ruled = self._ruled(tool, arguments)
+        verdict = ruled or self._default
+        if verdict == "deny":
+            return Deny((RULE_TEXT if ruled else DEFAULT_TEXT).format(tool=tool))
+        if verdict == "allow":
+            return None
+        state = moment.state_of(self)
+        said = state.calls.get(_call(tool, arguments), state.tools.get(tool))
+        if said is not None:
+            return None if said else Deny(STORED_TEXT.format(tool=tool))
+        request = PermissionRequest(
+            tool=tool, arguments=arguments, call_id=moment.call.id, source=SOURCE
+        )
+        answer = await moment.ask(request, timeout=self._timeout)
+        return Deny(answer.reason) if isinstance(answer, Denied) else None
+
+    async def wrap_tool(
+        self, moment: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Run the call with the arguments that somebody gave it in place of the model's."""
+        edited = moment.state_of(self).edited.get(moment.key)
+        if edited is not None:
+            call = ToolCall(moment.call.id, moment.call.name, _encode(edited).decode())
+            moment = msgspec.structs.replace(moment, call=call)
+        return await call_next(moment)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+def _call(tool: str, arguments: Mapping[str, object]) -> str:
+    return _text([tool, arguments])
+
+
+def _without(asked: Mapping[str, tuple[str, str]], key: str) -> Mapping[str, tuple[str, str]]:
+    return {other: call for other, call in asked.items() if other != key}
+
+
+def _asked(state: Remembered, event: QuestionAsked) -> Remembered:
+    if event.kind != PermissionRequest.__name__:
+        return state
+    request = msgspec.convert(event.request, PermissionRequest)
+    if request.source != SOURCE:
+        return state
+    call = (request.tool, _call(request.tool, request.arguments))
+    asked = {**state.asked, event.key.removesuffix(ASKED): call}
+    return msgspec.structs.replace(state, asked=asked)
+
+
+def _answered(state: Remembered, event: QuestionAnswered) -> Remembered:
+    tool, call = state.asked[event.key]
+    answer = msgspec.convert(event.answer, Approved | Denied)
+    yes = isinstance(answer, Approved)
+    tools, calls, edited = state.tools, state.calls, state.edited
+    if answer.remember == "tool":
+        tools = {**tools, tool: yes}
+    elif answer.remember == "call":
+        calls = {**calls, call: yes}
+    if isinstance(answer, Approved) and answer.arguments is not None:
+        edited = {**edited, event.key.partition(ASK)[0]: answer.arguments}
+    return Remembered(_without(state.asked, event.key), tools, calls, edited)
+
+
+def _rules(argument: str, given: object) -> tuple[Rule, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigurationError(argument, "must be a list of rules", fix=f'Write {argument}=["x"]')
+    found = []
+    for index, one in enumerate(given):
+        rule = Rule(one) if isinstance(one, str) else one
+        if not isinstance(rule, Rule) or not rule.tool.strip():
+            raise ConfigurationError(
+                f"{argument}[{index}]", "must be the name of a tool, a pattern or a Rule"
+            )
+        found.append(rule)
+    return tuple(found)
+
+
+def _check_contradictions(rules: Mapping[Verdict, tuple[Rule, ...]]) -> None:
+    """A rule that a stricter one always overrules says something that its writer does not get."""
+    strictness: tuple[Verdict, ...] = ("deny", "ask", "allow")
+    for index, strict in enumerate(strictness):
+        for loose in strictness[index + 1 :]:
+            for one in rules[strict]:
+                for other in rules[loose]:
+                    if one.covers(other):
+                        raise ConfigurationError(
+                            loose,
+                            f'"{other}" contradicts {strict} "{one}", which always overrules it',
+                            fix=f'Remove one of them, or use default="{strict}" for all others',
+                        )

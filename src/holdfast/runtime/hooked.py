@@ -1,0 +1,76 @@
+"""The hooks of one turn under way: what they decided that is not carried out yet.
+
+It lives as long as the turn. What a hook decided must end in an event; what stands here is only on
+its way there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.core.effects import stopped_key
+from holdfast.core.errors import MiddlewareError
+from holdfast.core.events import TurnStopped
+from holdfast.core.messages import Reply, ToolResult
+from holdfast.middleware.chain import Chain, Hook
+from holdfast.middleware.decisions import Decision, Stop
+from holdfast.middleware.folds import Folds
+from holdfast.middleware.moments import RunFacts
+
+
+@dataclass(slots=True)
+class Iteration:
+    """The iteration that is under way, for the hooks that look back at it."""
+
+    number: int
+    key: str
+    began: float
+    reply: Reply | None = None
+    exception: BaseException | None = None
+    results: dict[int, ToolResult] = field(default_factory=dict)
+    denied: str | None = None
+    tools_seen: bool = False
+
+
+class Hooked:
+    """The hooks of one turn.
+
+    Args:
+        chain: the compiled hooks.
+        folds: what the middlewares remember.
+        facts: what all moments of this turn have in common.
+        instructions: the instructions of this turn.
+    """
+
+    __slots__ = ("chain", "facts", "failure", "folds", "instructions", "iteration", "stop")
+
+    def __init__(self, chain: Chain, folds: Folds, facts: RunFacts, instructions: str) -> None:
+        self.chain = chain
+        self.folds = folds
+        self.facts = facts
+        self.instructions = instructions
+        self.iteration: Iteration | None = None
+        self.stop: tuple[str, Stop] | None = None
+        self.failure: MiddlewareError | None = None
+
+    def fail(self, error: MiddlewareError | None) -> None:
+        """Keep the first failure: the turn ends with it."""
+        if self.failure is None:
+            self.failure = error
+
+    def ask_to_stop(self, hook: Hook, decision: Decision) -> None:
+        """Keep the first Stop: the turn ends with it at the next moment where it can."""
+        if isinstance(decision, Stop) and self.stop is None:
+            self.stop = (hook.owner, decision)
+
+    def verdict(self, turn: int, at: float) -> TurnStopped | None:
+        """The event that ends the turn, when something wants it to end."""
+        self.fail(self.folds.failure)
+        if self.failure is not None:
+            info = self.failure.info.public()
+            by = f"{self.failure.middleware}.{self.failure.hook}"
+            return TurnStopped(stopped_key(turn), at, info.safe, by=by, error=info)
+        if self.stop is not None:
+            by, stop = self.stop
+            return TurnStopped(stopped_key(turn), at, stop.reason, stop.message, by)
+        return None

@@ -1,0 +1,82 @@
+"""The hooks between two effects: before the tools of a reply, and after an iteration.
+
+What they decide ends the turn or does not; this module must never perform an effect.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.effects import begun_key
+from holdfast.core.errors import MiddlewareError
+from holdfast.core.events import Event, TurnStopped
+from holdfast.core.machine import Phase, RunMachine
+from holdfast.middleware.chain import Hook, call, call_after
+from holdfast.middleware.decisions import Decision, Deny, Stop
+from holdfast.middleware.moments import AfterIteration, BeforeTools
+from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.run import Run
+
+
+def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
+    """The event that ends the turn, when a hook wants it to end."""
+    end = hooks.verdict(run.machine.turn, run.plan.clock.now())
+    if end is not None and end.error is not None:
+        run.error = hooks.failure
+    return end
+
+
+async def between(run: Run, hooks: Hooked) -> Event | None:
+    """What the hooks between two effects decide: the end of the turn, or nothing."""
+    machine = run.machine
+    if machine.phase is Phase.TOOLS:
+        await _before_tools(hooks, machine)
+    elif hooks.iteration is not None:
+        await _after_iteration(hooks, machine)
+    if machine.phase is Phase.CLOSING:
+        return None
+    return end_of(run, hooks)
+
+
+async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
+    this = hooks.iteration
+    # A run that is resumed here has lost sight of the reply's iteration: its hooks ran before.
+    if this is None or this.tools_seen or this.reply is None or hooks.stop is not None:
+        return
+    this.tools_seen = True
+    key = begun_key(machine.turn, this.number)
+    moment = BeforeTools(hooks.facts, key, this.number, this.reply, this.reply.calls)
+    for hook in hooks.chain.before_tools:
+        try:
+            decision = await call(hook, moment)
+        except MiddlewareError as error:
+            hooks.fail(error)
+            return
+        if isinstance(decision, Deny):
+            this.denied = decision.reason
+            return
+        if isinstance(decision, Stop):
+            hooks.ask_to_stop(hook, decision)
+            return
+
+
+async def _after_iteration(hooks: Hooked, machine: RunMachine) -> None:
+    this, hooks.iteration = hooks.iteration, None
+    if this is None or not hooks.chain.after_iteration:
+        return
+    moment = AfterIteration(
+        hooks.facts,
+        this.key,
+        this.number,
+        this.reply,
+        this.reply.calls if this.reply is not None else (),
+        tuple(this.results[index] for index in sorted(this.results)),
+        this.exception,
+        machine.usage,
+        hooks.facts.clock() - this.began,
+    )
+
+    def take(same: AfterIteration, hook: Hook, decision: Decision) -> AfterIteration:
+        hooks.ask_to_stop(hook, decision)
+        return same
+
+    _, error = await call_after(hooks.chain.after_iteration, moment, take)
+    hooks.fail(error)

@@ -1,0 +1,183 @@
+"""A model call with the hooks around it.
+
+The hooks stand outside of retry, cache and fallback: they see one call and how it ended, whatever
+that took. This module must never decide what a failure means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+
+from holdfast.core.effects import CallModel
+from holdfast.core.errors import HoldfastError, MiddlewareError
+from holdfast.core.events import TurnStopped
+from holdfast.core.messages import Reply
+from holdfast.core.request import ModelRequest
+from holdfast.middleware.chain import Hook, call, call_after, onion
+from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
+from holdfast.middleware.moments import AfterReply, BeforeIteration, ModelCall, OnError
+from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
+from holdfast.runtime.hooked import Hooked, Iteration
+from holdfast.runtime.hooked_between import end_of
+from holdfast.runtime.run import Run
+
+Ask = Callable[[Run, CallModel, ModelRequest], Awaitable[Outcome[Reply]]]
+
+
+async def around_model(
+    run: Run, hooks: Hooked, effect: CallModel, request: ModelRequest, ask: Ask
+) -> Outcome[Reply] | TurnStopped:
+    """Call the hooks, and the model between them unless one decides otherwise."""
+    began = hooks.facts.clock()
+    this = hooks.iteration = Iteration(effect.iteration, effect.key, began)
+    moment = _moment(run, hooks, effect, request)
+    replaced = False
+    try:
+        moment = await _before(hooks, moment)
+        if (end := end_of(run, hooks)) is not None:
+            return end
+        if moment.reply is not None:
+            replaced = True
+            outcome: Outcome[Reply] = Done(moment.reply, 0)
+        else:
+            outcome = await _through_wraps(hooks, moment, request, partial(ask, run, effect))
+    except MiddlewareError as error:
+        outcome = failed(error)
+    outcome = await _after(hooks, moment, outcome, replaced=replaced)
+    if isinstance(outcome, Done):
+        this.reply = outcome.value
+    else:
+        this.exception = outcome.error
+    return outcome
+
+
+def _moment(run: Run, hooks: Hooked, effect: CallModel, request: ModelRequest) -> ModelCall:
+    return ModelCall(
+        hooks.facts,
+        effect.key,
+        effect.iteration,
+        request.messages,
+        request.instructions,
+        request.settings,
+        request.tools,
+        run.machine.usage,
+        run.machine.limits,
+    )
+
+
+async def _before(hooks: Hooked, moment: ModelCall) -> ModelCall:
+    for hook in hooks.chain.before_iteration:
+        decision = await call(hook, moment)
+        if decision is None:
+            continue
+        if isinstance(decision, Stop):
+            hooks.ask_to_stop(hook, decision)
+            return moment
+        moment = _patched(moment, decision)
+    return moment
+
+
+def _patched(moment: ModelCall, decision: Decision) -> ModelCall:
+    if isinstance(decision, UseReply):
+        return msgspec.structs.replace(moment, reply=decision.as_reply())
+    if isinstance(decision, Patch):
+        given = {
+            name: value
+            for name in ("messages", "instructions", "settings", "tools")
+            if (value := getattr(decision, name)) is not None
+        }
+        return msgspec.structs.replace(moment, **given)
+    return moment
+
+
+async def _through_wraps(
+    hooks: Hooked,
+    moment: ModelCall,
+    request: ModelRequest,
+    ask: Callable[[ModelRequest], Awaitable[Outcome[Reply]]],
+) -> Outcome[Reply]:
+    last: list[Outcome[Reply]] = []
+
+    async def act(inner: BeforeIteration) -> Reply:
+        asked = msgspec.structs.replace(
+            request,
+            messages=inner.messages,
+            instructions=inner.instructions,
+            settings=inner.settings,
+            tools=inner.tools,
+        )
+        outcome = await ask(asked)
+        last[:] = [outcome]
+        if isinstance(outcome, Done):
+            return outcome.value
+        raise outcome.error
+
+    if not hooks.chain.wrap_model:
+        try:
+            await act(moment)
+        except Exception:
+            if not last:
+                raise
+        return last[0]
+    try:
+        reply: Reply = await onion(hooks.chain.wrap_model, act)(moment)
+    except Exception as error:
+        if last and isinstance(last[0], Failed) and last[0].error is error:
+            return last[0]
+        if isinstance(error, HoldfastError):
+            return failed(error)
+        raise
+    before = last[0] if last else Done(reply, 0)
+    return Done(reply, before.attempts, before.tried)
+
+
+async def _after(
+    hooks: Hooked, asked: ModelCall, outcome: Outcome[Reply], *, replaced: bool
+) -> Outcome[Reply]:
+    chain = hooks.chain
+    if isinstance(outcome, Failed) and chain.on_error:
+        await _tell_error(hooks, asked, outcome)
+    if not chain.after_reply:
+        return outcome
+    moment = AfterReply(
+        hooks.facts,
+        asked.key,
+        asked.iteration,
+        asked.messages,
+        asked.instructions,
+        asked.settings,
+        outcome.value if isinstance(outcome, Done) else None,
+        outcome.error if isinstance(outcome, Failed) else None,
+        hooks.facts.clock() - (hooks.iteration.began if hooks.iteration else 0.0),
+        replaced,
+    )
+
+    def take(seen: AfterReply, hook: Hook, decision: Decision) -> AfterReply:
+        if isinstance(decision, UseReply):
+            return msgspec.structs.replace(
+                seen, reply=decision.as_reply(), exception=None, replaced=True
+            )
+        hooks.ask_to_stop(hook, decision)
+        return seen
+
+    seen, error = await call_after(chain.after_reply, moment, take)
+    if error is not None:
+        error.partial = seen.reply
+        return failed(error)
+    if seen.reply is None or seen.reply is moment.reply:
+        return outcome
+    return Done(seen.reply, outcome.attempts, outcome.tried)
+
+
+async def _tell_error(hooks: Hooked, asked: ModelCall, outcome: Failed) -> None:
+    moment = OnError(hooks.facts, asked.key, asked.iteration, outcome.error, outcome.info)
+
+    def take(same: OnError, hook: Hook, decision: Decision) -> OnError:
+        hooks.ask_to_stop(hook, decision)
+        return same
+
+    _, error = await call_after(hooks.chain.on_error, moment, take)
+    hooks.fail(error)

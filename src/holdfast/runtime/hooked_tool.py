@@ -1,0 +1,167 @@
+"""One tool with the hooks around it.
+
+The hooks stand outside of retry and timeout, and inside of formatting: an exception stays an object
+until all attempts are over, and the model never reads more of it than the formatter lets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from holdfast.core.effects import RunTool
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, MiddlewareError
+from holdfast.core.events import ToolFinished
+from holdfast.core.machine import NOT_RUN_TEXT
+from holdfast.core.messages import Text, ToolResult
+from holdfast.middleware.chain import Hook, call, call_after, onion
+from holdfast.middleware.decisions import Decision, Deny, Replace, Stop
+from holdfast.middleware.moments import AfterTool, OnError, ToolUse
+from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
+from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.run import Run
+
+Use = Callable[[Run, RunTool], Awaitable[Outcome[ToolResult]]]
+Finish = Callable[[Run, RunTool, Outcome[ToolResult]], ToolFinished]
+
+
+class _Denied(Exception):
+    """The result that a call gets without being run."""
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+async def around_tool(
+    run: Run, hooks: Hooked, effect: RunTool, use: Use, finish: Finish
+) -> ToolFinished:
+    """Call the hooks, and the tool between them unless one decides otherwise."""
+    began = hooks.facts.clock()
+    number = hooks.iteration.number if hooks.iteration is not None else run.machine.iteration
+    moment = ToolUse(hooks.facts, effect.key, number, effect.index, effect.call)
+    denied, outcome = False, None
+    try:
+        moment = await _before(hooks, moment)
+        if moment.result is None:
+            outcome = await _through_wraps(run, hooks, effect, moment, use)
+        else:
+            outcome = Done(moment.result, 0)
+    except _Denied as refusal:
+        denied = True
+        event = _refused(run, effect, refusal)
+    except MiddlewareError as error:
+        outcome = failed(error)
+    if outcome is not None:
+        event = finish(run, effect, outcome)
+    event = await _after(hooks, moment, event, outcome, (began, denied))
+    if hooks.iteration is not None:
+        hooks.iteration.results[effect.index] = event.result
+    return event
+
+
+def _refused(run: Run, effect: RunTool, refusal: _Denied) -> ToolFinished:
+    text = str(refusal)
+    info = ErrorInfo(
+        category=ErrorCategory.CLIENT_ERROR, landed=Landed.NO, safe=text, code=refusal.code
+    )
+    result = ToolResult(effect.call.id, effect.call.name, (Text(text),), is_error=True)
+    return ToolFinished(effect.key, run.plan.clock.now(), result, info, 0)
+
+
+async def _before(hooks: Hooked, moment: ToolUse) -> ToolUse:
+    if hooks.stop is not None:
+        raise _Denied(NOT_RUN_TEXT.format(name=moment.tool), "stopped")
+    if hooks.iteration is not None and hooks.iteration.denied is not None:
+        raise _Denied(hooks.iteration.denied, "denied")
+    for hook in hooks.chain.before_tool:
+        if not hook.is_for(moment.tool):
+            continue
+        decision = await call(hook, moment)
+        if isinstance(decision, Deny):
+            raise _Denied(decision.reason, "denied")
+        if isinstance(decision, Stop):
+            hooks.ask_to_stop(hook, decision)
+            raise _Denied(NOT_RUN_TEXT.format(name=moment.tool), "stopped")
+        if isinstance(decision, Replace):
+            moment = msgspec.structs.replace(moment, result=decision.for_call(moment.call))
+    return moment
+
+
+async def _through_wraps(
+    run: Run, hooks: Hooked, effect: RunTool, moment: ToolUse, use: Use
+) -> Outcome[ToolResult]:
+    if not hooks.chain.wrap_tool:
+        return await use(run, effect)
+    last: list[Outcome[ToolResult]] = []
+
+    async def act(inner: ToolUse) -> ToolResult:
+        outcome = await use(run, msgspec.structs.replace(effect, call=inner.call))
+        last[:] = [outcome]
+        if isinstance(outcome, Done):
+            return outcome.value
+        raise outcome.error
+
+    try:
+        result: ToolResult = await onion(hooks.chain.wrap_tool, act, moment.tool)(moment)
+    except Exception as error:
+        if last and isinstance(last[0], Failed) and last[0].error is error:
+            return last[0]
+        if not isinstance(error, HoldfastError):
+            raise
+        # The tool may have done its work before the wrap failed.
+        return Failed(error, error.info, last[0].attempts if last else 0, may_repeat=not last)
+    return Done(result, last[0].attempts if last else 0)
+
+
+async def _after(
+    hooks: Hooked,
+    asked: ToolUse,
+    event: ToolFinished,
+    outcome: Outcome[ToolResult] | None,
+    how: tuple[float, bool],
+) -> ToolFinished:
+    chain = hooks.chain
+    error = outcome.error if isinstance(outcome, Failed) else None
+    if isinstance(outcome, Failed) and chain.on_error:
+        await _tell_error(hooks, asked, outcome)
+    if not chain.after_tool:
+        return event
+    began, denied = how
+    moment = AfterTool(
+        hooks.facts,
+        asked.key,
+        asked.iteration,
+        asked.index,
+        asked.call,
+        event.result,
+        error,
+        hooks.facts.clock() - began,
+        denied,
+        asked.result is not None,
+    )
+
+    def take(seen: AfterTool, hook: Hook, decision: Decision) -> AfterTool:
+        if isinstance(decision, Replace):
+            return msgspec.structs.replace(seen, result=decision.for_call(seen.call), replaced=True)
+        hooks.ask_to_stop(hook, decision)
+        return seen
+
+    meant = [hook for hook in chain.after_tool if hook.is_for(asked.tool)]
+    seen, failure = await call_after(meant, moment, take)
+    hooks.fail(failure)
+    return event if seen is moment else msgspec.structs.replace(event, result=seen.result)
+
+
+async def _tell_error(hooks: Hooked, asked: ToolUse, outcome: Failed) -> None:
+    moment = OnError(
+        hooks.facts, asked.key, asked.iteration, outcome.error, outcome.info, asked.call
+    )
+
+    def take(same: OnError, hook: Hook, decision: Decision) -> OnError:
+        hooks.ask_to_stop(hook, decision)
+        return same
+
+    _, failure = await call_after(hooks.chain.on_error, moment, take)
+    hooks.fail(failure)

@@ -1,0 +1,115 @@
+"""One turn with the hooks around it.
+
+What a hook refuses before the turn is never kept: not in the journal, not in the history. This
+module must never look into an effect.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from holdfast.core.effects import closed_key, turn_key
+from holdfast.core.errors import MiddlewareError, StoppedError
+from holdfast.core.messages import Message
+from holdfast.core.requests import AnyRequest
+from holdfast.middleware.chain import Chain, Hook, call, call_after
+from holdfast.middleware.decisions import Decision, Deny, Patch, Stop
+from holdfast.middleware.folds import Folds
+from holdfast.middleware.moments import AfterTurn, BeforeTurn, RunFacts
+from holdfast.resilience.patience import pausable
+from holdfast.runtime.driver import drive
+from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.hooked_between import end_of
+from holdfast.runtime.run import Run
+
+
+async def run_turn(run: Run, message: Message, chain: Chain, folds: Folds) -> None:
+    """Run one turn with hooks.
+
+    Raises:
+        StoppedError: a hook refused the message; nothing was kept.
+        MiddlewareError: a before hook failed, and nothing was kept; or an after hook failed.
+    """
+    plan = run.plan
+    facts = RunFacts(
+        plan.name,
+        run.run_id,
+        run.session,
+        run.deps,
+        run.machine.turn + 1,
+        folds.view,
+        plan.clock.monotonic,
+        run.env.tell,
+        partial(_ask, run),
+        pausable,
+    )
+    hooks = Hooked(chain, folds, facts, plan.instructions)
+    moment = await _before(run, hooks, message)
+    hooks.instructions = moment.instructions
+    run.hooks = hooks
+    await run.open(moment.message)
+    if (end := end_of(run, hooks)) is not None:
+        await run.commit(end)
+    await drive(run)
+    await _after(run, hooks)
+
+
+async def _ask(run: Run, key: str, request: AnyRequest, timeout: float | None) -> object:
+    return await run.questions.of_attempts(run)(key, 1, request, timeout)
+
+
+async def _before(run: Run, hooks: Hooked, message: Message) -> BeforeTurn:
+    key = turn_key(hooks.facts.turn)
+    history = run.machine.transcript
+    moment = BeforeTurn(hooks.facts, key, message, history, hooks.instructions)
+    for hook in hooks.chain.before_turn:
+        decision = await call(hook, moment)
+        if isinstance(decision, Deny):
+            raise StoppedError(decision.reason, reason="denied")
+        if isinstance(decision, Stop):
+            hooks.ask_to_stop(hook, decision)
+            break
+        if isinstance(decision, Patch):
+            moment = _patched(hook, moment, decision)
+    return moment
+
+
+def _patched(hook: Hook, moment: BeforeTurn, patch: Patch) -> BeforeTurn:
+    said = moment.message
+    if patch.messages is not None:
+        if len(patch.messages) != 1 or patch.messages[0].role != "user":
+            problem = "returned Patch(messages=...) that is not one user message"
+            raise MiddlewareError(hook.owner, hook.name, problem)
+        said = patch.messages[0]
+    if patch.settings is not None or patch.tools is not None:
+        problem = "returned Patch with settings or tools; those belong to before_iteration"
+        raise MiddlewareError(hook.owner, hook.name, problem)
+    instructions = moment.instructions if patch.instructions is None else patch.instructions
+    return msgspec.structs.replace(moment, message=said, instructions=instructions)
+
+
+async def _after(run: Run, hooks: Hooked) -> None:
+    if not hooks.chain.after_turn:
+        return
+    result = run.result()
+    moment = AfterTurn(
+        hooks.facts,
+        closed_key(hooks.facts.turn),
+        result.status,
+        result.text,
+        result.usage,
+        result.iterations,
+        result.error,
+        run.error,
+        result.stop_reason,
+    )
+    _, error = await call_after(hooks.chain.after_turn, moment, _nothing)
+    if error is not None:
+        error.result = result
+        raise error
+
+
+def _nothing(same: AfterTurn, _hook: Hook, _decision: Decision) -> AfterTurn:
+    return same
