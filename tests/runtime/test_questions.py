@@ -738,14 +738,25 @@ async def test_a_hook_asks_with_numbers_of_its_own() -> None:
     from holdfast.core.messages import user
 
     await run.open(user("go"))
-    ask = run.questions.of_hooks(run)
+    ask = run.questions.of_attempts(run)
     key = "t1.i0.model"
-    assert await ask(key, ClarificationRequest(question="?"), 300.0) == "Porto"
-    assert await ask(key, PermissionRequest(tool="x"), 5.0) == Approved()
+    assert await ask(key, 1, ClarificationRequest(question="?"), 300.0) == "Porto"
+    assert await ask(key, 1, PermissionRequest(tool="x"), 5.0) == Approved()
     assert list(machine.questions.ended) == ["t1.i0.model.ask.0", "t1.i0.model.ask.1"]
     # Another process, which nobody watches, finds what was answered, and nothing else.
-    again = Questions().of_hooks(run)
-    assert await again(key, ClarificationRequest(question="?"), None) == "Porto"
+    again = Questions().of_attempts(run)
+    assert await again(key, 1, ClarificationRequest(question="?"), None) == "Porto"
     with pytest.raises(UnansweredError) as caught:
-        await again(key, ClarificationRequest(question="another"), None)
+        await again(key, 1, ClarificationRequest(question="another"), None)
     assert caught.value.why == "nobody"
+
+
+async def test_whoever_shows_a_question_learns_that_it_ended() -> None:
+    async with agent(call("pay"), clock=FakeClock()).stream("go") as run:
+        dialogs: list[asyncio.Task[None]] = []
+        await watch(
+            run,
+            lambda request: dialogs.append(asyncio.ensure_future(run.ended(request))),  # type: ignore[arg-type]
+        )
+        await asyncio.wait_for(dialogs[0], 5)
+        await asyncio.wait_for(run.ended("unknown"), 5)

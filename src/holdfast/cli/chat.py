@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.agent import Agent
+from holdfast.cli import questions
 from holdfast.cli.lines import Lines, standard_input
 from holdfast.cli.options import add_model_arguments, agent_from
-from holdfast.cli.show import Show, printable
-from holdfast.core.errors import HoldfastError, explain
+from holdfast.cli.show import Show, said_of
+from holdfast.core.errors import HoldfastError
+from holdfast.core.requests import Request
 from holdfast.runtime.stream import RunStream
 
 if TYPE_CHECKING:
@@ -41,13 +43,14 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 def main(given: argparse.Namespace) -> int:
     """Talk until the input ends; 1 when a turn failed and nobody sat there to see it."""
     agent = agent_from(given)
-    source, talk = standard_input(), _Talk(agent)
+    source = standard_input()
     terminal = source.isatty() and sys.stdout.isatty()
     if terminal:
         print(f"{given.model}. Ctrl-C stops a turn, Ctrl-D or /quit ends.")
     lines = Lines(source.fileno())
+    talk = _Talk(agent, _prompting(lines) if terminal else lines.next)
     try:
-        asyncio.run(talk.until_the_end(_prompting(lines) if terminal else lines.next))
+        asyncio.run(talk.until_the_end())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     return 1 if talk.failures and not terminal else 0
@@ -56,18 +59,19 @@ def main(given: argparse.Namespace) -> int:
 class _Talk:
     """The turns of one conversation, and what Ctrl-C means at each moment of it."""
 
-    def __init__(self, agent: Agent[str]) -> None:
+    def __init__(self, agent: Agent[str], read: ReadLine) -> None:
         self._agent = agent
+        self._read = read
         self._show = Show(sys.stdout, sys.stderr)
         self._run: RunStream[str] | None = None
         self._task: asyncio.Task[None] | None = None
         self.failures = 0
 
-    async def until_the_end(self, read: ReadLine) -> None:
+    async def until_the_end(self) -> None:
         """Read a line, take a turn, and so on."""
         self._task = asyncio.current_task()
         self._catch_interrupts()
-        while (line := await read()) is not None and line.strip() not in ("/quit", "/exit"):
+        while (line := await self._read()) is not None and line.strip() not in ("/quit", "/exit"):
             if line.strip():
                 self._catch_interrupts()  # a prompt has its own handler, and leaves none behind
                 await self._turn(line)
@@ -76,12 +80,15 @@ class _Talk:
         try:
             async with self._agent.stream(line, session=_SESSION) as self._run:
                 async for item in self._run:
-                    self._show.item(item)
+                    if isinstance(item, Request):
+                        await questions.ask(self._run, item, self._read, self._show)
+                    else:
+                        self._show.item(item)
             self._show.end()
             self._run.result  # noqa: B018  # raises what the run raised
         except HoldfastError as error:
             self.failures += 1
-            self._show.note(f"✗ {printable(explain(error.info))}")
+            self._show.note(f"✗ {said_of(error)}")
         except asyncio.CancelledError:
             if self._task is not None and self._task.cancelling():
                 raise

@@ -86,6 +86,9 @@ class Answer(Struct, Generic[A], frozen=True):
     value: A
 
 
+AnyAnswer: TypeAlias = Answer[Any]  # of what type, the request that it names tells
+
+
 class Request(Struct, Generic[A], frozen=True, kw_only=True):
     """The parent of all questions; `A` is the type of the answer.
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +28,7 @@ from holdfast.core.machine import Phase
 from holdfast.core.question_log import ask_key, asked_key
 from holdfast.core.requests import (
     Answer,
+    AnyAnswer,
     AnyRequest,
     ContinuationRequest,
     Continued,
@@ -50,10 +51,6 @@ OnQuestion: TypeAlias = Callable[[AnyRequest], Awaitable[object]]
 """Gives an answer, or None to leave the question to others."""
 
 
-HookAsker: TypeAlias = Callable[[str, AnyRequest, float | None], Awaitable[object]]
-"""Asks at this key, and waits so many seconds at most."""
-
-
 class Receipt(Struct, frozen=True):
     """What became of an answer; true when it was taken.
 
@@ -70,7 +67,6 @@ class Receipt(Struct, frozen=True):
         return not self.reason
 
 
-AnyAnswer: TypeAlias = Answer[Any]  # the request that it names tells of what type
 _Outcome: TypeAlias = Answer[object] | Unanswered | AnswerTypeError
 
 
@@ -140,6 +136,12 @@ class Questions:
             return Receipt()
         return Receipt("answered" if isinstance(waiter.outcome, Answer) else "late")
 
+    async def ended(self, key: str) -> None:
+        """Return when the question waits no more; at once for an unknown one."""
+        waiter = self._waiters.get(key)
+        if waiter is not None:
+            await waiter.wait()
+
     def unwatch(self) -> None:
         """Nobody reads the stream any more: what no handler is asked about has no answer."""
         self.watched = False
@@ -147,17 +149,8 @@ class Questions:
             for waiter in list(self._waiters.values()):
                 waiter.settle("nobody")
 
-    def of_hooks(self, run: Run) -> HookAsker:
-        """What the hooks of one run ask with; those that stand at one key share its numbers."""
-
-        async def ask(scope: str, request: AnyRequest, timeout: float | None) -> object:
-            taken = self._taken.setdefault((scope, 0), set())
-            return await self._ask(run, scope, taken, (request, timeout))
-
-        return ask
-
     def of_attempts(self, run: Run) -> Asker:
-        """What the attempts of tools ask with: each attempt finds the answers of those before."""
+        """What tools and hooks ask with: each attempt finds the answers of those before."""
 
         async def ask(
             scope: str, attempt: int, request: AnyRequest, timeout: float | None

@@ -122,6 +122,10 @@ class RunStream(Generic[T]):
         """Leave a question without an answer, which counts as no; from any task or thread."""
         return self._questions.dismiss(request if isinstance(request, str) else request.key)
 
+    async def ended(self, request: AnyRequest | str) -> None:
+        """Wait until a question waits no more, however it ended: to close a dialog, say."""
+        await self._questions.ended(request if isinstance(request, str) else request.key)
+
     def cancel(self) -> None:
         """Ask the run to stop; its history will tell what was attempted."""
         self._running().cancel()

@@ -1,0 +1,149 @@
+"""Questions in a terminal: nothing is approved by accident, and nothing shown is shortened."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any
+
+import pytest
+
+from holdfast import Agent, tool
+from holdfast.cli.questions import ask, parse, shown
+from holdfast.cli.show import Show
+from holdfast.core.requests import (
+    Answer,
+    Approved,
+    ClarificationRequest,
+    ContinuationRequest,
+    Continued,
+    Denied,
+    PermissionRequest,
+    Request,
+)
+from holdfast.runtime.stream import RunStream
+from holdfast.testing import FakeClock, ScriptedModel
+from holdfast.testing.scripted import ToolCall
+from holdfast.tools.context import ToolContext
+
+PAY = PermissionRequest(key="k", tool="pay", arguments={"euros": 10})
+MORE = ContinuationRequest(key="c", iteration=21, limit=20)
+WHERE = ClarificationRequest(key="w", question="Where?", options=("Porto", "Faro"))
+
+
+class Count(Request[int], frozen=True, kw_only=True):
+    what: str
+
+
+class Say(Request[str], frozen=True, kw_only=True):
+    what: str
+
+
+@pytest.mark.parametrize(
+    ("request_", "line", "value"),
+    [
+        (PAY, "y", Approved()),
+        (PAY, " YES ", Approved()),
+        (PAY, "s", Approved(remember="call")),
+        (PAY, "always", Approved(remember="tool")),
+        (PAY, "never", Denied(remember="tool")),
+        (PAY, "n", Denied()),
+        (PAY, "no too much", Denied(reason="too much")),
+        (PAY, 'e {"euros": 3}', Approved(arguments={"euros": 3})),
+        (MORE, "y", Continued()),
+        (MORE, "y 7", Continued(iterations=7)),
+        (MORE, "n", Denied(reason="Continuation denied by user.")),
+        (WHERE, "2", "Faro"),
+        (WHERE, "Braga", "Braga"),
+        (WHERE, "3", "3"),
+        (Count(what="x"), "12", 12),
+        (Say(what="x"), " as typed ", " as typed "),
+    ],
+)
+def test_a_line_answers(request_: Request[Any], line: str, value: object) -> None:
+    assert parse(request_, line) == Answer(request_.key, value)
+
+
+@pytest.mark.parametrize(
+    ("request_", "line"),
+    [
+        (PAY, ""),
+        (PAY, "yes but only once I have seen it"),
+        (PAY, "a moment please"),
+        (PAY, "ja"),
+        (PAY, "e {euros: 3}"),
+        (PAY, "e [3]"),
+        (MORE, "y many"),
+        (MORE, "y -3"),
+        (MORE, "sure"),
+        (WHERE, "  "),
+        (Count(what="x"), "twelve"),
+        (Count(what="x"), '"12"'),
+    ],
+)
+def test_what_is_no_answer_is_none(request_: Request[Any], line: str) -> None:
+    assert parse(request_, line) is None
+
+
+def test_all_arguments_are_shown_whole_and_without_control_characters() -> None:
+    long = "x" * 5000
+    request = PermissionRequest(tool="run\x1b[2J", arguments={"command": long, "n": "\x1b[1A"})
+    lines = shown(request)
+    assert long in "\n".join(lines)
+    assert "\x1b" not in "\n".join(lines)
+    assert "never" in lines[-1]
+
+
+def test_every_kind_says_what_can_be_typed() -> None:
+    assert shown(MORE)[-1] == "y [how many]: yes, 3 more · n: no"
+    assert shown(WHERE) == ["? Where?", "1: Porto · 2: Faro"]
+    assert "type int" in shown(Count(what="x"))[-1]
+
+
+@tool(effect="write")
+async def pay(ctx: ToolContext) -> str:
+    """Pay."""
+    answer = await ctx.ask(PermissionRequest(tool="pay"))
+    return type(answer).__name__ + ":" + (answer.because if isinstance(answer, Denied) else "")
+
+
+async def conversation(*lines: str | None, clock: FakeClock | None = None) -> tuple[str, str]:
+    """What the tool returned, and what stands beside the answer."""
+    typed = iter(lines)
+    margin = io.StringIO()
+    show = Show(io.StringIO(), margin)
+
+    async def read() -> str | None:
+        line = next(typed, "wait")
+        if line == "wait":
+            await asyncio.Event().wait()
+        return line
+
+    model = ScriptedModel(ToolCall("1", "pay", "{}"), "done")
+    agent = Agent(model, tools=[pay], clock=clock or FakeClock(auto=False))
+    async with agent.stream("go") as run:
+        await _answer(run, read, show)
+    return run.result.history[2].parts[0].text, margin.getvalue()  # type: ignore[union-attr]
+
+
+async def _answer(run: RunStream[str], read: Any, show: Show) -> None:
+    async for item in run:
+        if isinstance(item, Request):
+            await ask(run, item, read, show)
+
+
+async def test_a_wrong_line_is_asked_again() -> None:
+    result, margin = await conversation("what?", "y")
+    assert result == "Approved:"
+    assert margin.count("? May pay run with") == 2
+    assert "that is no answer" in margin
+
+
+async def test_the_end_of_the_input_is_no_approval() -> None:
+    assert (await conversation(None))[0] == "Denied:cancelled"
+
+
+async def test_a_question_that_times_out_gives_the_terminal_back() -> None:
+    result, margin = await conversation("wait", clock=FakeClock())
+    assert result == "Denied:timeout"
+    assert "waits no more" in margin
