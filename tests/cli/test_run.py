@@ -147,6 +147,14 @@ def test_a_failure_is_one_line_with_what_to_do_next(
     assert "Traceback" not in done.stderr
 
 
+def test_a_wait_that_is_too_long_is_said(emulator: Start) -> None:
+    wait = {"retry-after": "500", "retry-after-ms": "500000"}
+    done = holdfast("run", "hi", *to(emulator(faults=[Refused("rate_limit", wait)])))
+    assert done.returncode == 1
+    assert "(not tried again: the provider asks to wait 500 s" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_host_that_is_not_there(emulator: Start) -> None:
     address = f"http://127.0.0.1:{closed_port()}/v1"
     done = holdfast("run", "hi", "--model", "ollama:x", "--base-url", address, "--max-retries", "0")

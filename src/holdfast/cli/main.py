@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from holdfast import __version__
-from holdfast.core.errors import ConfigurationError, HoldfastError, explain
+from holdfast.core.errors import ConfigurationError, HoldfastError
 
 COMMANDS = {
     "demo": "an agent answers a question about a folder while its provider misbehaves",
@@ -62,9 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = import_module(f"holdfast.cli.{given.command}").main(given)
         sys.stdout.flush()
     except ConfigurationError as error:
-        return _fail(str(error), 2)
+        return _fail(error, 2)
     except HoldfastError as error:
-        return _fail(explain(error.info), 1)
+        return _fail(error, 1)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -74,10 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _fail(said: str, status: int) -> int:
-    from holdfast.cli.show import printable
+def _fail(error: HoldfastError, status: int) -> int:
+    from holdfast.cli.show import said_of
 
-    print(f"holdfast: {' '.join(printable(said).split())}", file=sys.stderr)
+    print(f"holdfast: {said_of(error)}", file=sys.stderr)
     return status
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from holdfast.core.deltas import TextDelta
+from holdfast.core.errors import ConfigurationError, HoldfastError, explain
 from holdfast.core.events import ModelReplied, ToolFinished
 from holdfast.core.notices import AttemptAbandoned, BreakerChanged, RetryScheduled, ToolStarted
 from holdfast.runtime.notices import Item
@@ -43,6 +44,13 @@ def shorten(text: str, longest: int = LINE_WIDTH) -> str:
     line = printable(" ".join(text[: longest * 4].split()))
     cut = len(text) > longest * 4
     return line[: longest - 1] + "…" if cut or len(line) > longest else line
+
+
+def said_of(error: HoldfastError) -> str:
+    """One printable line about a failure: what happened, what to do, and why it was not repeated."""
+    notes = getattr(error, "__notes__", ())
+    about = str(error) if isinstance(error, ConfigurationError) else explain(error.info)
+    return " ".join(printable(" ".join([about, *(f"({note})" for note in notes)])).split())
 
 
 class Show:

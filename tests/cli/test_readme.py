@@ -1,0 +1,38 @@
+"""What README.md shows of the demo is what the demo prints, but for its figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.cli.terminal import holdfast
+
+ROOT = Path(__file__).parents[2]
+
+
+def plain(line: str) -> str:
+    line = re.sub(r"longest is \S+", "longest is FILE", line)
+    return " ".join(re.sub(r"\d+", "#", line).split())
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    printed = holdfast("demo", str(ROOT / "src")).stdout
+    assert "The answer is right" in printed or "the folder changed meanwhile" in printed
+    known = {plain(line) for line in printed.splitlines()}
+    missing = [line for line in shown.splitlines() if line and plain(line) not in known]
+    assert not [line for line in missing if not line.startswith("The answer")]
+
+
+def test_the_first_screen_has_the_command_and_the_page_has_the_two_of_ci() -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    assert page.index("./run demo") < 600
+    commands = [
+        line.split("  ")[0].split("||")[0].strip()
+        for line in (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+        if line.startswith("./run")
+    ]
+    assert commands == ["./run check", "./run test"]
+    for command in commands:
+        assert re.search(rf"^{command}\b", page, re.MULTILINE)
