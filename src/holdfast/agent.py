@@ -13,6 +13,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from holdfast.core.errors import (
+    ConfigurationError,
     ErrorCategory,
     ErrorInfo,
     HoldfastError,
@@ -26,7 +27,7 @@ from holdfast.core.messages import Message
 from holdfast.core.request import ModelSettings
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
-from holdfast.middleware.chain import AnyMiddleware
+from holdfast.middleware.chain import AnyMiddleware, limits_with
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.defaults import Resilience
 from holdfast.resilience.handling import ErrorHandling
@@ -35,7 +36,7 @@ from holdfast.runtime.clock import SystemClock, new_run_id, system_dice
 from holdfast.runtime.compile import Settings, compile_plan
 from holdfast.runtime.conversations import Conversations
 from holdfast.runtime.driver import drive, settle
-from holdfast.runtime.hooked_turn import run_turn
+from holdfast.runtime.hooked_turn import go_on, run_turn
 from holdfast.runtime.models import Model
 from holdfast.runtime.notices import Channel
 from holdfast.runtime.questions import OnQuestion, Questions, checked_handler
@@ -115,7 +116,7 @@ class Agent(Generic[T]):
                 tools=tools,
                 output=output,
                 settings=settings or ModelSettings(),
-                limits=limits or Limits(),
+                limits=limits,
                 handling=error_handling or ErrorHandling(),
                 resilience=resilience or Resilience(),
                 fallback=fallback,
@@ -193,6 +194,36 @@ class Agent(Generic[T]):
         )
         return run_blocking(self._turn(turn, None, Questions(self._on_question)))
 
+    async def resume(self, run_id: str, *, deps: object = None) -> Result[T]:
+        """Go on with a run that a crash cut short; the same path as a fresh run.
+
+        What its journal holds is not done again. A tool that had begun and has no outcome is run
+        again only if it is declared "read" or "idempotent"; of any other the model is told that
+        the outcome is unknown.
+
+        Args:
+            run_id: the run, or the name of the session.
+            deps: as for `run`.
+
+        Raises:
+            ConfigurationError: this agent has no journal, or the journal knows no such run.
+            HoldfastError: the turn did not complete.
+        """
+        if self._journal is None:
+            raise ConfigurationError(
+                "journal", "there is none to resume from", fix="Pass journal= to the Agent"
+            )
+        async with self._conversations.turn(run_id) as entry:
+            if not entry.machine.turn:
+                raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
+            run = Run(self._plan, run_id, entry.machine, self._journal)
+            run.folds, run.session, run.deps = entry.folds, run_id, deps
+            run.questions = Questions(self._on_question)
+            if entry.machine.begun:
+                run.in_doubt = frozenset(effect.key for effect in entry.machine.pending())
+            run.limits = entry.machine.limits
+            return await self._go_on(run)
+
     def describe(self) -> str:
         """The pipeline that will run, outermost first, with its settings."""
         return self._plan.describe()
@@ -218,7 +249,7 @@ class Agent(Generic[T]):
     async def _drive(self, run: Run, turn: Turn) -> Result[T]:
         run.session, run.deps = turn.session, turn.deps
         if turn.limits is not None:
-            run.limits = turn.limits
+            run.limits = limits_with(self._plan.middlewares, turn.limits)
         if run.machine.phase is not Phase.IDLE:
             await settle(run, "cancelled")
         if self._plan.chain is None or run.folds is None:
@@ -226,6 +257,16 @@ class Agent(Generic[T]):
             await drive(run)
         else:
             await run_turn(run, turn.message, self._plan.chain, run.folds)
+        return self._ended(run)
+
+    async def _go_on(self, run: Run) -> Result[T]:
+        if self._plan.chain is None or run.folds is None:
+            await drive(run)
+        else:
+            await go_on(run, self._plan.chain, run.folds)
+        return self._ended(run)
+
+    def _ended(self, run: Run) -> Result[T]:
         result: Result[T] = run.result()  # type: ignore[assignment]  # the plan's output type is T
         stopped = result.status is Status.STOPPED and self._plan.output is None
         if stopped or result.status is Status.COMPLETED:

@@ -6,12 +6,15 @@ They must never carry a secret: errors appear in their public form only.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.errors import ErrorInfo
+
+if TYPE_CHECKING:
+    from holdfast.core.events import Event
 
 
 class AttemptStarted(Struct, frozen=True, gc=False):
@@ -60,6 +63,50 @@ class ToolStarted(Struct, frozen=True):
     arguments: str
 
 
+class CircuitBreakerTriggered(Struct, frozen=True, gc=False):
+    """A model repeats itself: call number `count` of the same tool is not run, and the turn ends."""
+
+    agent: str
+    tool: str
+    count: int
+    iteration: int
+    at: float
+
+
+class MaxConsecutiveErrorsExceeded(Struct, frozen=True, gc=False):
+    """So many iterations in a row had an error, and the turn ends."""
+
+    agent: str
+    consecutive_errors: int
+    max_consecutive_errors: int
+    iteration: int
+    at: float
+
+
+class TotalErrorThresholdExceeded(Struct, frozen=True, gc=False):
+    """So many tools failed in this turn, and it ends."""
+
+    agent: str
+    total_errors: int
+    max_total_errors: int
+    iteration: int
+    at: float
+
+
+class FromAgent(Struct, frozen=True):
+    """What an agent that works as a tool shows: one of its own events or notices.
+
+    Args:
+        key: the tool call, on the stream that this is read from, that the agent answers.
+        chain: the agents between, by name: the one that was called first, the speaker last.
+        item: what it showed; its key is one of the run of the speaker.
+    """
+
+    key: str
+    chain: tuple[str, ...]
+    item: Event | Notice
+
+
 Notice: TypeAlias = (
     TextDelta
     | ReasoningDelta
@@ -70,4 +117,7 @@ Notice: TypeAlias = (
     | RetryScheduled
     | BreakerChanged
     | ToolStarted
+    | CircuitBreakerTriggered
+    | MaxConsecutiveErrorsExceeded
+    | TotalErrorThresholdExceeded
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import coroutine
 from typing import Any, TypeVar, cast
@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, HoldfastError, MiddlewareError
+from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.redaction import redact
 from holdfast.middleware.decisions import Decision
@@ -109,12 +110,26 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
     )
 
 
-def tool_settings(middlewares: Sequence[AnyMiddleware]) -> dict[str, object]:
-    """What the middlewares set in the error handling of tools; a later one wins."""
+def tool_settings(
+    middlewares: Sequence[AnyMiddleware], given: Mapping[str, object]
+) -> dict[str, object]:
+    """What the middlewares set in the error handling of tools; a later one wins.
+
+    Args:
+        middlewares: those of the agent.
+        given: the agent's own settings.
+    """
     settings: dict[str, object] = {}
     for one in middlewares:
-        settings.update(one.tool_settings())
+        settings.update(one.tool_settings({**given, **settings}))
     return settings
+
+
+def limits_with(middlewares: Sequence[AnyMiddleware], given: Limits | None) -> Limits:
+    """The limits of a turn: those that were given, as the middlewares change them."""
+    for one in middlewares:
+        given = one.limits(given)
+    return given or Limits()
 
 
 def _check(index: int, one: object, found: tuple[AnyMiddleware, ...]) -> None:

@@ -7,14 +7,14 @@ An instance serves any number of runs at once, so it must never keep what belong
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar, Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
-from holdfast.core.limits import check_seconds
+from holdfast.core.limits import Limits, check_seconds
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.middleware import moments as at
 from holdfast.middleware.decisions import Decision, Deny, Patch, Replace, Stop, UseReply
@@ -72,9 +72,17 @@ class Middleware(Generic[S]):
         """The state after `event`; pure, since it is computed again when a run is replayed."""
         return state
 
-    def tool_settings(self) -> dict[str, object]:
-        """Fields of `ErrorHandling` that it sets for tools: it configures, and never doubles."""
+    def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:  # noqa: ARG002  # REASON: for overriding
+        """Fields of `ErrorHandling` that it sets for tools: it configures, and never doubles.
+
+        Args:
+            given: what stands there without it.
+        """
         return {}
+
+    def limits(self, given: Limits | None) -> Limits | None:
+        """The limits of a turn, from those that the agent or the turn was given; None for none."""
+        return given
 
     def describe(self) -> dict[str, object]:
         """The settings, as plain values."""

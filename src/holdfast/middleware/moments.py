@@ -48,6 +48,7 @@ class RunFacts(Struct, frozen=True):
         turn: the number of the turn, from 1.
         states: the folds of the middlewares; read them with `moment.state_of(self)`.
         clock: seconds on a clock that never goes back.
+        now: seconds since the epoch.
         tell: shows a notice to whoever watches the run.
         ask: puts a question to somebody outside.
         pausable: makes a time limit stand still while somebody is asked.
@@ -60,6 +61,7 @@ class RunFacts(Struct, frozen=True):
     turn: int
     states: Mapping[int, object]
     clock: Callable[[], float]
+    now: Callable[[], float]
     tell: Callable[[Notice], None]
     ask: Ask
     pausable: Callable[[asyncio.Timeout], AbstractContextManager[object]]
@@ -107,6 +109,10 @@ class Moment(Struct, frozen=True):
     def tell(self, notice: Notice) -> None:
         """Show a notice to whoever watches the run."""
         self.facts.tell(notice)
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self.facts.now()
 
     async def ask(self, request: Request[A], *, timeout: float | None = DEFAULT_TIMEOUT) -> A:
         """Ask somebody outside, and wait; possible in before hooks of iterations and tools.

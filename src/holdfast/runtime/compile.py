@@ -16,7 +16,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits, check_count
 from holdfast.core.output import OutputType
 from holdfast.core.request import ModelSettings
-from holdfast.middleware.chain import AnyMiddleware, compile_chain, tool_settings
+from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with, tool_settings
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.defaults import Candidate, Resilience, ask_models, tool_pipeline
 from holdfast.resilience.handling import ErrorHandling
@@ -39,7 +39,7 @@ class Settings:
     tools: Iterable[Callable[..., Any] | Tool]
     output: object
     settings: ModelSettings
-    limits: Limits
+    limits: Limits | None
     handling: ErrorHandling
     resilience: Resilience
     fallback: Sequence[str | Model]
@@ -61,7 +61,9 @@ def compile_plan(given: Settings) -> Plan:
         Candidate(one.name, one.model, one.name, one.attempt, one.account) for one in models
     ]
     chain = compile_chain(given.middleware)
-    of_tools = msgspec.structs.replace(given.handling, **tool_settings(given.middleware))
+    of_tools = msgspec.structs.replace(
+        given.handling, **tool_settings(given.middleware, msgspec.structs.asdict(given.handling))
+    )
     pipeline, ask_model = ask_models(candidates, given.handling, given.resilience)
     return Plan(
         name=given.name,
@@ -70,7 +72,7 @@ def compile_plan(given: Settings) -> Plan:
         registry=registry,
         output=_output_type(given.output),
         settings=given.settings,
-        limits=given.limits,
+        limits=limits_with(given.middleware, given.limits),
         handling=of_tools,
         parallel_tools=given.parallel_tools,
         pipeline=pipeline,
@@ -103,7 +105,7 @@ def _check_types(given: Settings) -> None:
         ("resilience", Resilience),
     ):
         value = getattr(given, argument)
-        if not isinstance(value, wanted):
+        if not isinstance(value, wanted) and not (argument == "limits" and value is None):
             shown = "error_handling" if argument == "handling" else argument
             raise ConfigurationError(
                 shown, f"must be {wanted.__name__}, got {type(value).__name__}"

@@ -11,9 +11,11 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from holdfast.core.effects import digest
+from holdfast.core.errors import ReplayMismatchError
 from holdfast.core.machine import Phase, RunMachine
 from holdfast.core.output import OutputType
-from holdfast.journal.port import Journal
+from holdfast.journal.port import Journal, Record
 from holdfast.middleware.chain import Chain
 from holdfast.middleware.folds import Folds
 
@@ -69,6 +71,7 @@ class Conversations:
 
     async def _catch_up(self, session: str, entry: _Open) -> None:
         for record in await self.journal.read(session, entry.machine.applied):
+            _check_plan(entry.machine, record)
             entry.machine.apply(record.event)
             if entry.folds is not None:
                 entry.folds.apply(record.event)
@@ -82,3 +85,15 @@ class Conversations:
                 return
             if not entry.users:
                 self._forget(session)
+
+
+def _check_plan(machine: RunMachine, record: Record) -> None:
+    """Raise ReplayMismatchError if this effect was planned with another content than is kept."""
+    if not record.digest:
+        return
+    for effect in machine.pending():
+        if effect.key == record.event.key and digest(effect) != record.digest:
+            raise ReplayMismatchError(
+                f"the journal holds another content for {effect.key!r} than this agent plans: "
+                "it was written by another agent, or changed by hand"
+            )

@@ -32,20 +32,7 @@ async def run_turn(run: Run, message: Message, chain: Chain, folds: Folds) -> No
         StoppedError: a hook refused the message; nothing was kept.
         MiddlewareError: a before hook failed, and nothing was kept; or an after hook failed.
     """
-    plan = run.plan
-    facts = RunFacts(
-        plan.name,
-        run.run_id,
-        run.session,
-        run.deps,
-        run.machine.turn + 1,
-        folds.view,
-        plan.clock.monotonic,
-        run.env.tell,
-        partial(_ask, run),
-        pausable,
-    )
-    hooks = Hooked(chain, folds, facts, plan.instructions)
+    hooks = _hooked(run, chain, folds, run.machine.turn + 1)
     moment = await _before(run, hooks, message)
     hooks.instructions = moment.instructions
     run.hooks = hooks
@@ -54,6 +41,35 @@ async def run_turn(run: Run, message: Message, chain: Chain, folds: Folds) -> No
         await run.commit(end)
     await drive(run)
     await _after(run, hooks)
+
+
+async def go_on(run: Run, chain: Chain, folds: Folds) -> None:
+    """Finish a turn that another process began: its before-turn hooks have had their say.
+
+    Raises:
+        MiddlewareError: an after hook failed.
+    """
+    run.hooks = _hooked(run, chain, folds, run.machine.turn)
+    await drive(run)
+    await _after(run, run.hooks)
+
+
+def _hooked(run: Run, chain: Chain, folds: Folds, turn: int) -> Hooked:
+    plan = run.plan
+    facts = RunFacts(
+        plan.name,
+        run.run_id,
+        run.session,
+        run.deps,
+        turn,
+        folds.view,
+        plan.clock.monotonic,
+        plan.clock.now,
+        run.env.tell,
+        partial(_ask, run),
+        pausable,
+    )
+    return Hooked(chain, folds, facts, plan.instructions)
 
 
 async def _ask(run: Run, key: str, request: AnyRequest, timeout: float | None) -> object:

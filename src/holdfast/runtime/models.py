@@ -7,8 +7,9 @@ show in a `repr`, an error or a notice.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+from asyncio import CancelledError, timeout
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from holdfast.codecs.assemble import Assembled, Assembler
@@ -25,6 +26,7 @@ from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 
 _SHOWN = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta})
 _LARGEST_ERROR_BODY = 256 * 1024
+_RUN_OUT_SECONDS = 0.5
 
 
 class Model(Protocol):
@@ -162,6 +164,9 @@ class HttpModel:
                     publish(delta)  # type: ignore[arg-type]  # _SHOWN is the union's deltas
             if ready is not None:
                 await ready()
+            if assembler.ended:
+                await _run_out(response)
+                break
         for delta in decoder.close():
             feed(delta)
             if publish is not None and type(delta) in _SHOWN:
@@ -181,6 +186,17 @@ class HttpModel:
             )
         )
         return Failed(exception_for(info), info)
+
+
+async def _run_out(response: Response) -> None:
+    """The reply is whole: wait a moment for the end of the body, so that the connection can be kept.
+
+    Some servers leave the stream open, and nobody should wait for those.
+    """
+    with suppress(TimeoutError, HoldfastError):
+        async with timeout(_RUN_OUT_SECONDS):
+            while await response.read():
+                pass
 
 
 def _cut(assembler: Assembler, error: HoldfastError) -> Outcome[Reply]:

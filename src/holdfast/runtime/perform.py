@@ -10,7 +10,14 @@ from __future__ import annotations
 import logging
 
 from holdfast.core.effects import CallModel, CloseTurn, Effect, RunTool
-from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, tool_failure_text
+from holdfast.core.errors import (
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastError,
+    Landed,
+    LimitError,
+    tool_failure_text,
+)
 from holdfast.core.events import (
     Event,
     ModelFailed,
@@ -20,6 +27,8 @@ from holdfast.core.events import (
     TurnClosed,
     TurnStopped,
 )
+from holdfast.core.limits import ITERATION_LIMIT_TEXT
+from holdfast.core.machine import IN_DOUBT_TEXT
 from holdfast.core.messages import Reply, Text, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.core.redaction import redact
@@ -65,6 +74,8 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         outcome = await around_model(run, run.hooks, effect, request, _ask)
     if isinstance(outcome, TurnStopped):
         return outcome
+    if isinstance(outcome, Done) and run.machine.over_limit:
+        outcome = _over_limit(run)
     at = plan.clock.now()
     if isinstance(outcome, Done):
         return ModelReplied(effect.key, at, outcome.value, outcome.attempts, outcome.tried)
@@ -77,17 +88,43 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
 
 
 async def _ask(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
+    if run.machine.over_limit:
+        return _over_limit(run)
     try:
         return await run.plan.ask_model(Call(effect.key, request, run.env, run.deadline))
     except Exception as error:
         return _unexpected(error)
 
 
+def _over_limit(run: Run) -> Failed:
+    """Nobody extended the limit, so the model is not asked."""
+    text = ITERATION_LIMIT_TEXT.format(max_iterations=run.machine.limits.iterations)
+    error = LimitError(text, limit="iterations")
+    info = ErrorInfo(category=ErrorCategory.LIMIT, safe=text, code="iterations", landed=Landed.NO)
+    return Failed(error, info, attempts=0, sent=False)
+
+
 async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
     """Run one tool; a failure becomes the text that the model reads."""
+    if effect.key in run.in_doubt and not _may_repeat(run, effect):
+        return _doubted(run, effect)
     if run.hooks is None:
         return _finished(run, effect, await _use(run, effect))
     return await around_tool(run, run.hooks, effect, _use, _finished)
+
+
+def _may_repeat(run: Run, effect: RunTool) -> bool:
+    """After a crash, only what changes nothing, or nothing twice, is run again unasked."""
+    tool = run.plan.registry.get(effect.call.name)
+    return tool is None or tool.effect in ("read", "idempotent")
+
+
+def _doubted(run: Run, effect: RunTool) -> ToolFinished:
+    call = effect.call
+    text = IN_DOUBT_TEXT.format(name=call.name)
+    info = ErrorInfo(category=ErrorCategory.UNKNOWN, safe=text, code="in_doubt")
+    result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
+    return ToolFinished(effect.key, run.plan.clock.now(), result, info, attempts=0)
 
 
 async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:

@@ -12,7 +12,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.output import OutputType
 from holdfast.core.request import ModelRequest, ModelSettings
-from holdfast.middleware.chain import Chain
+from holdfast.middleware.chain import AnyMiddleware, Chain
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.handling import ErrorHandling
 from holdfast.resilience.pipeline import Act, Pipeline
@@ -40,6 +40,11 @@ class Plan:
     chain: Chain | None
     clock: Clock
     dice: Dice
+
+    @property
+    def middlewares(self) -> tuple[AnyMiddleware, ...]:
+        """The middlewares, in the order of registration."""
+        return self.chain.middlewares if self.chain is not None else ()
 
     def describe(self) -> str:
         """The pipeline that will run, outermost first, with its settings."""

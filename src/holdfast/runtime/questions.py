@@ -27,11 +27,13 @@ from holdfast.core.limits import check_seconds
 from holdfast.core.machine import Phase
 from holdfast.core.question_log import ask_key, asked_key
 from holdfast.core.requests import (
+    NO_DESCRIPTION,
     Answer,
     AnyAnswer,
     AnyRequest,
     ContinuationRequest,
     Continued,
+    PermissionRequest,
     Request,
     checked,
     plain_form,
@@ -165,6 +167,13 @@ class Questions:
     ) -> object:
         request, timeout = what
         _check(request, timeout)
+        if run.machine.phase not in (Phase.MODEL, Phase.TOOLS):
+            raise ConfigurationError(
+                "ask",
+                f"{scope} is not within a turn, and a question belongs to one",
+                fix="Ask in a hook of an iteration or of a tool, or in a tool",
+            )
+        request = _described(run, request)
         plain = plain_form(msgspec.structs.replace(request, key=""))
         key = _key_for(run, scope, taken, (type(request).__name__, plain))
         taken.add(key)
@@ -202,6 +211,8 @@ class Questions:
     ) -> _Outcome:
         waiter = self._waiters[request.key] = _Waiter(request)
         try:
+            # The limit of a hook begins with its first wait: only then can it be paused.
+            await asyncio.sleep(0)
             with patience.paused(), self._pausing(run):
                 if request.key not in run.machine.questions.asked:
                     key, kind = asked_key(request.key), type(request).__name__
@@ -301,6 +312,15 @@ def _check(request: object, timeout: float | None) -> None:
             fix="Use PermissionRequest, ClarificationRequest or a class of your own",
         )
     check_seconds("timeout", timeout)
+
+
+def _described(run: Run, request: AnyRequest) -> AnyRequest:
+    """The request with what the tool says of itself, where nothing else is said."""
+    if isinstance(request, PermissionRequest) and request.description == NO_DESCRIPTION:
+        tool = run.plan.registry.get(request.tool)
+        if tool is not None and tool.description:
+            return msgspec.structs.replace(request, description=tool.description)
+    return request
 
 
 async def _extend(run: Run, request: AnyRequest, answer: object) -> None:

@@ -39,6 +39,7 @@ class Run:
         "error",
         "folds",
         "hooks",
+        "in_doubt",
         "journal",
         "limits",
         "machine",
@@ -69,6 +70,7 @@ class Run:
         self.deps: object = None
         self.deadline: float | None = None
         self.started: set[str] = set()
+        self.in_doubt: frozenset[str] = frozenset()
         self.error: BaseException | None = None
         publish = channel.publish if channel is not None else None
         ready = channel.ready if channel is not None else None

@@ -13,13 +13,13 @@ from holdfast.core.effects import RunTool
 from holdfast.core.errors import HoldfastBug, Landed
 from holdfast.core.messages import ToolResult
 from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome
-from holdfast.tools.context import ToolContext
+from holdfast.tools.context import Outlet, ToolContext
 from holdfast.tools.invoke import invoke
 from holdfast.tools.registry import Registry
 
 
 class ToolAttempt(Struct, frozen=True):
-    """What one attempt of a tool needs; the context's attempt number is set for each attempt."""
+    """What one attempt of a tool needs; what of the context is the attempt's own is set for each."""
 
     effect: RunTool
     context: ToolContext
@@ -35,8 +35,9 @@ def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, Tool
 
     async def attempt(call: Call[ToolAttempt]) -> Outcome[ToolResult]:
         effect, context = call.payload.effect, call.payload.context
-        if call.attempt != context.attempt:
-            context = msgspec.structs.replace(context, attempt=call.attempt)
+        context = msgspec.structs.replace(
+            context, attempt=call.attempt, remaining=_remaining(call), outlet=_outlet(call)
+        )
         done = await invoke(
             registry, effect.call, context, unfinished=effect.unfinished, timeout=timeout
         )
@@ -49,3 +50,12 @@ def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, Tool
         return Failed(done.error, done.info, may_repeat=not writes or done.info.landed is Landed.NO)
 
     return attempt
+
+
+def _remaining(call: Call[ToolAttempt]) -> float | None:
+    return None if call.deadline is None else call.deadline - call.env.clock.monotonic()
+
+
+def _outlet(call: Call[ToolAttempt]) -> Outlet | None:
+    publish, ready = call.env.publish, call.env.ready
+    return Outlet(publish, ready) if publish is not None and ready is not None else None

@@ -10,18 +10,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.testing.clock import FakeClock as FakeClock
     from holdfast.testing.clock import FixedDice as FixedDice
+    from holdfast.testing.crash import CrashAt as CrashAt
+    from holdfast.testing.crash import SimulatedCrash as SimulatedCrash
     from holdfast.testing.emulator import Emulator as Emulator
     from holdfast.testing.scripted import ScriptedModel as ScriptedModel
 
 _HOME: dict[str, str] = {
+    "CrashAt": "holdfast.testing.crash",
     "Emulator": "holdfast.testing.emulator",
     "FakeClock": "holdfast.testing.clock",
     "FixedDice": "holdfast.testing.clock",
     "ScriptedModel": "holdfast.testing.scripted",
+    "SimulatedCrash": "holdfast.testing.crash",
 }
 """Public name -> the module that defines it. Sorted."""
 
-__all__ = ["Emulator", "FakeClock", "FixedDice", "ScriptedModel"]
+__all__ = ["CrashAt", "Emulator", "FakeClock", "FixedDice", "ScriptedModel", "SimulatedCrash"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,53 @@
+"""A process that dies at a chosen moment, without a process: for exhaustive tests of recovery.
+
+The crash is a BaseException, so nothing of the runtime can catch it and tidy up, as nothing can
+after a kill. What was appended before it stays in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.effects import Effect
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import Event
+from holdfast.journal.port import Journal, Record
+
+
+class SimulatedCrash(BaseException):
+    """The process is dead."""
+
+
+class CrashAt:
+    """A journal that dies right after, or right before, its n-th append.
+
+    Args:
+        journal: the one that keeps the records.
+        append: which append, from 1.
+        before: die before the record is kept: what it tells of has happened, and nobody knows.
+    """
+
+    def __init__(self, journal: Journal, append: int, *, before: bool = False) -> None:
+        if append < 1:
+            raise ConfigurationError("append", f"must be at least 1, got {append}")
+        self._journal = journal
+        self._left = append
+        self._before = before
+        self._dead = False
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        """Keep, and die when it is time; a dead process keeps nothing more."""
+        self._left -= 1
+        if self._dead or (self._left == 0 and self._before):
+            self._die()
+        await self._journal.append(run, event, effect)
+        if self._left == 0:
+            self._die()
+
+    async def read(self, run: str, after: int = 0) -> Sequence[Record]:
+        """What is kept."""
+        return await self._journal.read(run, after)
+
+    def _die(self) -> None:
+        self._dead = True
+        raise SimulatedCrash("the process is dead")
