@@ -103,7 +103,9 @@ async def test_an_answer_from_the_stream_reaches_the_tool() -> None:
         items = await watch(run, lambda request: run.answer(request.approve()))  # type: ignore[attr-defined]
     assert said(run.result) == ["paid 10"]
     asked = next(item for item in items if isinstance(item, PermissionRequest))
-    assert asked == PermissionRequest(key="t1.i0.tool.0.ask.0", tool="pay", arguments={"euros": 10})
+    assert asked == PermissionRequest(
+        key="t1.i0.tool.0.ask.0", tool="pay", arguments={"euros": 10}, description="Pay."
+    )
     kinds = [type(item) for item in items if "Question" in type(item).__name__]
     assert kinds == [ev.QuestionAsked, ev.QuestionAnswered]
 

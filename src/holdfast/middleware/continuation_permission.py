@@ -35,8 +35,6 @@ class ContinuationPermission(Middleware[None]):
     20
     """
 
-    hook_timeout = None  # a person needs longer than a hook, and the question has its own timeout
-
     def __init__(
         self, iterations: int | None = None, *, extension: int = 3, timeout: float = 120.0
     ) -> None:

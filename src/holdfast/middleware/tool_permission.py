@@ -103,7 +103,6 @@ class ToolPermission(Middleware[Remembered]):
     """
 
     scope: ClassVar[Literal["turn", "session"]] = "session"
-    hook_timeout = None  # a person needs longer than a hook, and the question has its own timeout
 
     def __init__(
         self,
