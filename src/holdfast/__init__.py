@@ -65,9 +65,12 @@ if TYPE_CHECKING:
     from holdfast.core.messages import user as user
     from holdfast.core.notices import AttemptAbandoned as AttemptAbandoned
     from holdfast.core.notices import AttemptStarted as AttemptStarted
+    from holdfast.core.notices import CircuitBreakerTriggered as CircuitBreakerTriggered
+    from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
     from holdfast.core.notices import Notice as Notice
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
+    from holdfast.core.notices import TotalErrorThresholdExceeded as TotalErrorThresholdExceeded
     from holdfast.core.request import ModelSettings as ModelSettings
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
     from holdfast.middleware.decisions import Deny as Deny
@@ -75,7 +78,16 @@ if TYPE_CHECKING:
     from holdfast.middleware.decisions import Replace as Replace
     from holdfast.middleware.decisions import Stop as Stop
     from holdfast.middleware.decisions import UseReply as UseReply
+    from holdfast.middleware.error_formatting import ErrorFormatting as ErrorFormatting
+    from holdfast.middleware.error_handling import (
+        error_handling_middlewares as error_handling_middlewares,
+    )
+    from holdfast.middleware.error_tracking import ErrorTracking as ErrorTracking
+    from holdfast.middleware.function_retry import FunctionRetry as FunctionRetry
+    from holdfast.middleware.function_timeout import FunctionTimeout as FunctionTimeout
     from holdfast.middleware.hooks import Middleware as Middleware
+    from holdfast.middleware.repetition_guard import RepetitionGuard as RepetitionGuard
+    from holdfast.middleware.total_error_threshold import TotalErrorThreshold as TotalErrorThreshold
     from holdfast.resilience.breaker import BreakerOptions as BreakerOptions
     from holdfast.resilience.budget import BudgetOptions as BudgetOptions
     from holdfast.resilience.cache import CacheOptions as CacheOptions
@@ -129,18 +141,23 @@ _HOME: dict[str, str] = {
     "CacheOptions": "holdfast.resilience.cache",
     "CallMetrics": "holdfast.resilience.metrics",
     "CallOptions": "holdfast.sdk.ai_call",
+    "CircuitBreakerTriggered": "holdfast.core.notices",
     "ConfigurationError": "holdfast.core.errors",
     "ConflictError": "holdfast.core.errors",
     "DEFER": "holdfast.resilience.handling",
     "Deny": "holdfast.middleware.decisions",
     "EmptyResponseError": "holdfast.core.errors",
     "ErrorCategory": "holdfast.core.errors",
+    "ErrorFormatting": "holdfast.middleware.error_formatting",
     "ErrorHandling": "holdfast.resilience.handling",
     "ErrorInfo": "holdfast.core.errors",
+    "ErrorTracking": "holdfast.middleware.error_tracking",
     "Event": "holdfast.core.events",
     "FilteredError": "holdfast.core.errors",
     "FinishReason": "holdfast.core.messages",
+    "FunctionRetry": "holdfast.middleware.function_retry",
     "FunctionRetryExecutor": "holdfast.runtime.executor",
+    "FunctionTimeout": "holdfast.middleware.function_timeout",
     "Guard": "holdfast.runtime.plain",
     "HedgeOptions": "holdfast.resilience.hedge",
     "HoldfastBug": "holdfast.core.errors",
@@ -150,6 +167,7 @@ _HOME: dict[str, str] = {
     "LimitError": "holdfast.core.errors",
     "LimiterOptions": "holdfast.resilience.limiter",
     "Limits": "holdfast.core.limits",
+    "MaxConsecutiveErrorsExceeded": "holdfast.core.notices",
     "Media": "holdfast.core.messages",
     "MemoryJournal": "holdfast.journal.memory",
     "Message": "holdfast.core.messages",
@@ -167,6 +185,7 @@ _HOME: dict[str, str] = {
     "ProviderError": "holdfast.core.errors",
     "ReasoningDelta": "holdfast.core.deltas",
     "RefusedError": "holdfast.core.errors",
+    "RepetitionGuard": "holdfast.middleware.repetition_guard",
     "Replace": "holdfast.middleware.decisions",
     "Reply": "holdfast.core.messages",
     "Resilience": "holdfast.resilience.defaults",
@@ -191,6 +210,8 @@ _HOME: dict[str, str] = {
     "ToolFinished": "holdfast.core.events",
     "ToolNotFoundError": "holdfast.core.errors",
     "ToolStarted": "holdfast.core.notices",
+    "TotalErrorThreshold": "holdfast.middleware.total_error_threshold",
+    "TotalErrorThresholdExceeded": "holdfast.core.notices",
     "TransportError": "holdfast.core.errors",
     "TruncatedError": "holdfast.core.errors",
     "TurnClosed": "holdfast.core.events",
@@ -206,6 +227,7 @@ _HOME: dict[str, str] = {
     "async_retry_ai_call_with_parsing": "holdfast.sdk.ai_call",
     "async_retry_rereg_ai_call_with_parsing": "holdfast.sdk.ai_call",
     "classify": "holdfast.codecs.foreign",
+    "error_handling_middlewares": "holdfast.middleware.error_handling",
     "execute": "holdfast.runtime.plain",
     "explain": "holdfast.core.errors",
     "get_retry_config": "holdfast.sdk.call_config",

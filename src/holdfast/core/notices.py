@@ -120,4 +120,5 @@ Notice: TypeAlias = (
     | CircuitBreakerTriggered
     | MaxConsecutiveErrorsExceeded
     | TotalErrorThresholdExceeded
+    | FromAgent
 )

@@ -1,0 +1,55 @@
+"""What counts as a failed tool, for the middlewares that count failures.
+
+A tool that failed carries a mark, so text need not be read. Reading text is for tools that return
+"Error: ..." as if it were a result; a search result that mentions a rate limit would count too,
+so it must never be on unless somebody asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from holdfast.core.events import ToolFinished
+from holdfast.core.messages import ToolResult
+
+Detector: TypeAlias = Callable[[ToolResult], bool]
+"""Whether a result stands for a failure; must be pure."""
+
+NOT_FAILURES = frozenset({"denied", "stopped"})
+
+_STARTS = ("error:", "failed:")
+_PHRASES = (
+    "exception occurred",
+    "unhandled exception",
+    "exception was thrown",
+    "rate limit exceeded",
+    "rate limited",
+    "quota exceeded",
+    "quota reached",
+)
+
+
+def marked(result: ToolResult) -> bool:
+    """Whether the result is marked as an error."""
+    return result.is_error
+
+
+def marked_or_worded(result: ToolResult) -> bool:
+    """Whether the result is marked as an error, or reads like one (the words of seed 000).
+
+    >>> from holdfast.core.messages import Text
+    >>> marked_or_worded(ToolResult("1", "f", (Text("FAILED: no route"),)))
+    True
+    """
+    if result.is_error:
+        return True
+    text = result.text.lower()
+    return text.startswith(_STARTS) or any(phrase in text for phrase in _PHRASES)
+
+
+def is_failure(event: ToolFinished, detector: Detector) -> bool:
+    """Whether the call failed; one that somebody denied did not."""
+    if event.error is not None and event.error.code in NOT_FAILURES:
+        return False
+    return detector(event.result)

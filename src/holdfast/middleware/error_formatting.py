@@ -1,0 +1,37 @@
+"""Says whether the model sees what an exception says (seed 001).
+
+It sets the one formatter that an agent has in any case, so the text is the same with it and
+without. It must never be a second place where an exception becomes text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.middleware.hooks import Middleware
+
+
+class ErrorFormatting(Middleware):
+    """What the model reads when a tool failed.
+
+    Args:
+        include_detailed_errors: show the exception's text, with secrets redacted; None leaves it to
+            `ErrorHandling.include_detailed_errors_in_chat`.
+    """
+
+    def __init__(self, include_detailed_errors: bool | None = None) -> None:
+        if not isinstance(include_detailed_errors, bool | None):
+            raise ConfigurationError("include_detailed_errors", "must be True, False or None")
+        self.include_detailed_errors = include_detailed_errors
+
+    def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The one flag."""
+        del given
+        if self.include_detailed_errors is None:
+            return {}
+        return {"include_detailed_errors_in_chat": self.include_detailed_errors}
+
+    def describe(self) -> dict[str, object]:
+        """The flag."""
+        return {"include_detailed_errors": self.include_detailed_errors}

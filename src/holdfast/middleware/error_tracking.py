@@ -1,0 +1,87 @@
+"""Ends a turn in which one iteration after another fails (seed 000).
+
+It counts iterations and not errors: two failed tools of one reply are one failure. The count must
+never depend on the order in which tools finish.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.core.events import Event, ModelReplied, ToolFinished
+from holdfast.core.limits import check_count
+from holdfast.core.notices import MaxConsecutiveErrorsExceeded
+from holdfast.middleware.decisions import Stop
+from holdfast.middleware.detection import Detector, is_failure, marked
+from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.moments import AfterIteration, BeforeIteration, Moment
+
+REASON = "Maximum consecutive errors ({count}) exceeded"
+TEXT = (
+    "⚠️ Maximum consecutive errors ({count}/{max}) exceeded. "
+    "Stopping execution to prevent infinite error loop."
+)
+
+
+class Errors(Struct, frozen=True):
+    """Failed iterations in a row before this one, and what this one has seen so far."""
+
+    before: int = 0
+    finished: bool = False
+    failed: bool = False
+
+    @property
+    def count(self) -> int:
+        """Failed iterations in a row, this one included."""
+        if not self.finished:
+            return self.before
+        return self.before + 1 if self.failed else 0
+
+
+class ErrorTracking(Middleware[Errors]):
+    """Stops the turn after so many iterations in a row in which a tool failed.
+
+    Args:
+        max_consecutive_errors: iterations in a row; one without an error begins anew.
+        detector: what counts as a failure; a result that is marked as an error, by default. Give
+            `detection.marked_or_worded` to count results that read like errors too.
+    """
+
+    def __init__(self, max_consecutive_errors: int = 3, *, detector: Detector = marked) -> None:
+        check_count("max_consecutive_errors", max_consecutive_errors, at_least=1)
+        self.max_consecutive_errors = max_consecutive_errors
+        self.detector = detector
+
+    @property
+    def initial(self) -> Errors:
+        """No error yet."""
+        return Errors()
+
+    def fold(self, state: Errors, event: Event) -> Errors:
+        """Count."""
+        if isinstance(event, ToolFinished):
+            return Errors(state.before, True, state.failed or is_failure(event, self.detector))
+        if isinstance(event, ModelReplied) and state.finished:
+            return Errors(state.count)
+        return state
+
+    async def after_iteration(self, moment: AfterIteration) -> Stop | None:
+        """Stop as soon as it is too much."""
+        return self._judge(moment, moment.iteration)
+
+    async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
+        """Spend no model call when it was too much already."""
+        return self._judge(moment, moment.iteration) if moment.iteration else None
+
+    def _judge(self, moment: Moment, iteration: int) -> Stop | None:
+        count, most = moment.state_of(self).count, self.max_consecutive_errors
+        if count < most:
+            return None
+        moment.tell(
+            MaxConsecutiveErrorsExceeded(moment.agent, count, most, iteration, moment.now())
+        )
+        return Stop(REASON.format(count=count), TEXT.format(count=count, max=most))
+
+    def describe(self) -> dict[str, object]:
+        """The limit."""
+        return {"max_consecutive_errors": self.max_consecutive_errors}

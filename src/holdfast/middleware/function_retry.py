@@ -1,0 +1,54 @@
+"""Sets how tools are retried (seed 000). The retrying itself is the one strategy of every agent.
+
+It must never be a second retry layer: two layers of four attempts are sixteen calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.middleware.hooks import Middleware
+
+_FIELDS = frozenset(
+    {
+        "max_retries",
+        "retry_delay",
+        "backoff_multiplier",
+        "max_retry_delay",
+        "backoff",
+        "max_retries_by_category",
+        "use_provider_retry_delays",
+        "max_provider_delay",
+        "custom_retry",
+        "provider_handler",
+    }
+)
+
+
+class FunctionRetry(Middleware):
+    """How tools are retried; what is not given is the agent's `error_handling`.
+
+    Args:
+        settings: fields of `ErrorHandling` about retries, such as `max_retries=1`.
+
+    >>> FunctionRetry(max_retries=1).describe()
+    {'max_retries': 1}
+    """
+
+    def __init__(self, **settings: object) -> None:
+        for name in settings:
+            if name not in _FIELDS:
+                raise ConfigurationError(
+                    name, "is no setting of retries", fix=f"Use one of {', '.join(sorted(_FIELDS))}"
+                )
+        self.settings = settings
+
+    def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The settings that were given."""
+        del given
+        return dict(self.settings)
+
+    def describe(self) -> dict[str, object]:
+        """The settings that were given."""
+        return {name: value for name, value in self.settings.items() if not callable(value)}

@@ -1,0 +1,42 @@
+"""Sets how long one attempt of a tool may take (seed 000). The cutting is done where tools run.
+
+A tool that names a timeout of its own keeps it. It must never be a second timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_seconds
+from holdfast.middleware.hooks import Middleware
+
+DEFAULT_SECONDS = 30.0
+
+
+class FunctionTimeout(Middleware):
+    """How long one attempt of a tool may take; a tool that is cut is tried again.
+
+    Args:
+        seconds: for one attempt; None takes the agent's `function_timeout`, and else 30.
+
+    >>> FunctionTimeout(0)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: timeout: Timeout must be greater than zero, got 0
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if number and seconds is not None and seconds <= 0:
+            raise ConfigurationError("timeout", f"Timeout must be greater than zero, got {seconds}")
+        check_seconds("timeout", seconds)
+        self.seconds = seconds
+
+    def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The seconds."""
+        return {"function_timeout": self.seconds or given["function_timeout"] or DEFAULT_SECONDS}
+
+    def describe(self) -> dict[str, object]:
+        """The seconds."""
+        return {"seconds": self.seconds}

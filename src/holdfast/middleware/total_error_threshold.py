@@ -1,0 +1,59 @@
+"""Ends a turn in which too many tools failed, whichever and however far apart (seed 000).
+
+The count must never be set back within a turn: that is what `ErrorTracking` is for.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.events import Event, ToolFinished
+from holdfast.core.limits import check_count
+from holdfast.core.notices import TotalErrorThresholdExceeded
+from holdfast.middleware.decisions import Stop
+from holdfast.middleware.detection import Detector, is_failure, marked
+from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.moments import BeforeIteration
+
+REASON = "Total error threshold ({count}) exceeded"
+TEXT = (
+    "Total error threshold ({count}/{max}) exceeded. "
+    "Encountered too many errors of varying types. Stopping execution."
+)
+
+
+class TotalErrorThreshold(Middleware[int]):
+    """Stops the turn after so many failed tools.
+
+    Args:
+        max_total_errors: failed calls of one turn, each counted.
+        detector: what counts as a failure; a result that is marked as an error, by default.
+    """
+
+    def __init__(self, max_total_errors: int = 10, *, detector: Detector = marked) -> None:
+        check_count("max_total_errors", max_total_errors, at_least=1)
+        self.max_total_errors = max_total_errors
+        self.detector = detector
+
+    @property
+    def initial(self) -> int:
+        """No error yet."""
+        return 0
+
+    def fold(self, state: int, event: Event) -> int:
+        """Count."""
+        if isinstance(event, ToolFinished) and is_failure(event, self.detector):
+            return state + 1
+        return state
+
+    async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
+        """Spend no more model calls when it is too much."""
+        count, most = moment.state_of(self), self.max_total_errors
+        if moment.iteration == 0 or count < most:
+            return None
+        moment.tell(
+            TotalErrorThresholdExceeded(moment.agent, count, most, moment.iteration, moment.now())
+        )
+        return Stop(REASON.format(count=count), TEXT.format(count=count, max=most))
+
+    def describe(self) -> dict[str, object]:
+        """The limit."""
+        return {"max_total_errors": self.max_total_errors}

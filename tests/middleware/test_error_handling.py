@@ -1,0 +1,395 @@
+"""The six of seed 000 together: what is registered, and that retry, timeout and formatting agree."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from holdfast import Agent, ErrorHandling, Middleware, Status, tool
+from holdfast.core.errors import ConfigurationError, ErrorCategory
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.notices import (
+    CircuitBreakerTriggered,
+    MaxConsecutiveErrorsExceeded,
+    TotalErrorThresholdExceeded,
+)
+from holdfast.middleware.detection import marked_or_worded
+from holdfast.middleware.error_formatting import ErrorFormatting
+from holdfast.middleware.error_handling import error_handling_middlewares
+from holdfast.middleware.error_tracking import ErrorTracking
+from holdfast.middleware.function_retry import FunctionRetry
+from holdfast.middleware.function_timeout import FunctionTimeout
+from holdfast.middleware.repetition_guard import RepetitionGuard
+from holdfast.middleware.total_error_threshold import TotalErrorThreshold
+from holdfast.testing import FakeClock, ScriptedModel
+
+SIX = [
+    RepetitionGuard,
+    ErrorTracking,
+    TotalErrorThreshold,
+    FunctionRetry,
+    FunctionTimeout,
+    ErrorFormatting,
+]
+SECRET = "hunter2-secret"
+
+
+def call(name: str = "work", arguments: str = "{}", call_id: str = "c1") -> ToolCall:
+    return ToolCall(call_id, name, arguments)
+
+
+def shown(model: ScriptedModel) -> list[str]:
+    return [
+        part.text
+        for message in model.requests[-1].messages
+        for part in message.parts
+        if isinstance(part, ToolResult)
+    ]
+
+
+def test_with_error_handling_simple_usage_registers_all_middleware() -> None:
+    assert [type(one) for one in error_handling_middlewares()] == SIX
+
+
+def test_middleware_order_is_correct() -> None:
+    agent = Agent(ScriptedModel(), middleware=error_handling_middlewares())
+    names = [kind.__name__ for kind in SIX]
+    lines = [line.strip().partition(":")[0] for line in agent.describe().splitlines()]
+    assert [line for line in lines if line in names] == names
+
+
+def test_with_error_handling_custom_thresholds_uses_provided_values() -> None:
+    guard, tracking, total, *_ = error_handling_middlewares(7, 4, 20)
+    assert isinstance(guard, RepetitionGuard)
+    assert guard.max_consecutive_calls == 7
+    assert isinstance(tracking, ErrorTracking)
+    assert tracking.max_consecutive_errors == 4
+    assert isinstance(total, TotalErrorThreshold)
+    assert total.max_total_errors == 20
+
+
+def test_with_error_handling_defaults_are_5_3_10() -> None:
+    guard, tracking, total, *_ = error_handling_middlewares()
+    assert guard.describe()["max_consecutive_calls"] == 5
+    assert tracking.describe() == {"max_consecutive_errors": 3}
+    assert total.describe() == {"max_total_errors": 10}
+
+
+def test_with_error_handling_advanced_configuration_allows_fine_tuning() -> None:
+    six = error_handling_middlewares(
+        retry=FunctionRetry(max_retries=1), timeout=5, include_detailed_errors=True
+    )
+    assert [type(one) for one in six] == SIX
+    agent = Agent(ScriptedModel(), middleware=six)
+    handling = agent._plan.handling
+    assert (handling.max_retries, handling.function_timeout) == (1, 5)
+    assert handling.include_detailed_errors_in_chat is True
+
+
+def test_with_function_retry_standalone_and_with_function_timeout_standalone() -> None:
+    alone = Agent(ScriptedModel(), middleware=[FunctionRetry()])._plan
+    assert alone.handling == ErrorHandling()
+    timeout = Agent(ScriptedModel(), middleware=[FunctionTimeout()])._plan
+    assert timeout.handling.function_timeout == 30.0
+    custom = Agent(ScriptedModel(), middleware=[FunctionTimeout(2.5)])._plan
+    assert custom.handling.function_timeout == 2.5
+    given = ErrorHandling(function_timeout=7)
+    kept = Agent(ScriptedModel(), middleware=[FunctionTimeout()], error_handling=given)._plan
+    assert kept.handling.function_timeout == 7
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_timeout_must_be_greater_than_zero(seconds: float) -> None:
+    with pytest.raises(ConfigurationError):
+        FunctionTimeout(seconds)
+
+
+def test_an_unknown_setting_of_retries_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="max_retry"):
+        FunctionRetry(max_retry=3)
+    with pytest.raises(ConfigurationError, match="max_retries"):
+        Agent(ScriptedModel(), middleware=[FunctionRetry(max_retries=-1)])
+
+
+class Other(Middleware):
+    async def after_tool(self, moment):
+        assert SECRET in str(moment.exception)
+
+
+class Throwing(Middleware):
+    async def wrap_tool(self, moment, call_next):
+        raise RuntimeError(SECRET)
+
+
+@pytest.mark.parametrize(
+    "middleware",
+    [[ErrorFormatting()], [], [Other()], [Throwing()], [Throwing(), ErrorFormatting()]],
+    ids=["formatter", "none", "other only", "throws itself", "throws beside the formatter"],
+)
+async def test_the_model_reads_the_same_safe_text_in_every_row_of_the_matrix(
+    middleware: list[Middleware], caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool(effect="read")
+    async def work() -> str:
+        """Work."""
+        raise RuntimeError(f"Server=prod;Password={SECRET}")
+
+    model = ScriptedModel(call(), "ok")
+    handling = ErrorHandling(max_retries=0)
+    agent = Agent(model, tools=[work], middleware=middleware, error_handling=handling)
+    with caplog.at_level(logging.CRITICAL):
+        result = await agent.run("go")
+    assert shown(model) == ["Error: Function 'work' failed."]
+    assert SECRET not in str(result)
+
+
+async def test_details_are_the_same_with_the_formatter_and_with_the_agents_flag() -> None:
+    @tool(effect="read")
+    async def work() -> str:
+        """Work."""
+        raise RuntimeError("no route to host")
+
+    for middleware, flag in (([ErrorFormatting(True)], False), ([], True)):
+        model = ScriptedModel(call(), "ok")
+        handling = ErrorHandling(max_retries=0, include_detailed_errors_in_chat=flag)
+        await Agent(model, tools=[work], middleware=middleware, error_handling=handling).run("go")
+        assert shown(model) == ["Error invoking function 'work': no route to host"]
+
+
+async def test_fails_twice_then_works_is_three_calls_and_the_result() -> None:
+    calls = 0
+
+    @tool(effect="read")
+    async def work() -> str:
+        """Work."""
+        nonlocal calls
+        calls += 1
+        if calls < 3:
+            raise RuntimeError(SECRET)
+        return "fine"
+
+    model = ScriptedModel(call(), "ok")
+    agent = Agent(model, tools=[work], middleware=error_handling_middlewares(), clock=FakeClock())
+    assert (await agent.run("go")).output == "ok"
+    assert (calls, shown(model)) == (3, ["fine"])
+
+
+async def test_fails_always_is_four_calls_and_the_generic_text() -> None:
+    calls = 0
+
+    @tool(effect="read")
+    async def work() -> str:
+        """Work."""
+        nonlocal calls
+        calls += 1
+        raise RuntimeError(SECRET)
+
+    model = ScriptedModel(call(), "ok")
+    agent = Agent(model, tools=[work], middleware=error_handling_middlewares(), clock=FakeClock())
+    result = await agent.run("go")
+    assert (calls, shown(model)) == (4, ["Error: Function 'work' failed."])
+    assert SECRET not in repr(result)
+    assert SECRET not in repr(model.requests)
+
+
+async def test_a_slow_attempt_is_cut_and_the_next_one_counts() -> None:
+    calls = 0
+
+    @tool(effect="read")
+    async def work() -> str:
+        """Work."""
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            await asyncio.Event().wait()
+        return "fine"
+
+    model = ScriptedModel(call(), "ok")
+    six = error_handling_middlewares(timeout=0.02)
+    await Agent(model, tools=[work], middleware=six, clock=FakeClock()).run("go")
+    assert (calls, shown(model)) == (2, ["fine"])
+
+
+@tool(effect="read")
+async def work(n: int = 0) -> str:
+    """Fails on odd numbers."""
+    if n % 2:
+        raise ValueError(f"odd {n}")
+    return "same"
+
+
+NO_RETRY = ErrorHandling(max_retries=0)
+
+
+async def notices_of(agent: Agent) -> tuple[object, list[object]]:
+    async with agent.stream("go") as run:
+        items: list[object] = [item async for item in run]
+        return run.result, items
+
+
+async def test_three_failed_iterations_in_a_row_end_the_turn_with_the_exact_words() -> None:
+    model = ScriptedModel(*[call(arguments=f'{{"n": {n}}}') for n in (1, 3, 5, 7)])
+    agent = Agent(model, tools=[work], middleware=[ErrorTracking()], error_handling=NO_RETRY)
+    result, items = await notices_of(agent)
+    assert result.status is Status.STOPPED
+    assert result.output == (
+        "⚠️ Maximum consecutive errors (3/3) exceeded. "
+        "Stopping execution to prevent infinite error loop."
+    )
+    assert result.stop_reason == "Maximum consecutive errors (3) exceeded"
+    (told,) = [item for item in items if isinstance(item, MaxConsecutiveErrorsExceeded)]
+    assert (told.consecutive_errors, told.max_consecutive_errors, told.iteration) == (3, 3, 2)
+    assert len(model.requests) == 3
+
+
+async def test_a_clean_iteration_begins_the_count_anew_and_two_errors_of_one_are_one() -> None:
+    def both(a: int, b: int) -> tuple[ToolCall, ...]:
+        return (call(arguments=f'{{"n": {a}}}'), call(arguments=f'{{"n": {b}}}', call_id="c2"))
+
+    model = ScriptedModel(both(1, 3), both(5, 2), both(4, 6), both(7, 9), "ok")
+    agent = Agent(model, tools=[work], middleware=[ErrorTracking()], error_handling=NO_RETRY)
+    assert (await agent.run("go")).output == "ok"
+
+
+async def test_text_that_reads_like_an_error_counts_only_when_asked_for() -> None:
+    @tool(effect="read")
+    async def polite() -> str:
+        """Says that it failed."""
+        return "Error: nothing found"
+
+    for detector, status in ((None, Status.COMPLETED), (marked_or_worded, Status.STOPPED)):
+        tracking = ErrorTracking(2, detector=detector) if detector else ErrorTracking(2)
+        model = ScriptedModel(call("polite"), call("polite"), "ok")
+        result = await Agent(model, tools=[polite], middleware=[tracking]).run("go")
+        assert result.status is status
+
+
+async def test_ten_errors_in_all_end_the_turn_whatever_lies_between() -> None:
+    script = [call(arguments=f'{{"n": {n}}}') for n in (1, 2, 3, 4, 5)]
+    model = ScriptedModel(*script, "never")
+    agent = Agent(model, tools=[work], middleware=[TotalErrorThreshold(3)], error_handling=NO_RETRY)
+    result, items = await notices_of(agent)
+    assert result.output == (
+        "Total error threshold (3/3) exceeded. "
+        "Encountered too many errors of varying types. Stopping execution."
+    )
+    (told,) = [item for item in items if isinstance(item, TotalErrorThresholdExceeded)]
+    assert (told.total_errors, told.max_total_errors, told.iteration) == (3, 3, 5)
+
+
+async def test_a_call_that_somebody_denied_is_no_error() -> None:
+    class No(Middleware):
+        async def before_tool(self, moment):
+            from holdfast import Deny
+
+            return Deny("Permission denied by user.")
+
+    model = ScriptedModel(*[call() for _ in range(4)], "ok")
+    agent = Agent(model, tools=[work], middleware=[No(), ErrorTracking(2), TotalErrorThreshold(2)])
+    assert (await agent.run("go")).output == "ok"
+
+
+async def test_the_third_equal_call_does_not_run() -> None:
+    ran = 0
+
+    @tool(effect="read")
+    async def poll(a: float = 0, b: float = 0) -> str:
+        """Poll."""
+        nonlocal ran
+        ran += 1
+        return "same"
+
+    model = ScriptedModel(
+        call("poll", '{"a": 1, "b": 2}'),
+        call("poll", '{"b": 2.0, "a": 1}'),
+        call("poll", '{"a":1,"b":2}'),
+    )
+    agent = Agent(model, tools=[poll], middleware=[RepetitionGuard()])
+    result, items = await notices_of(agent)
+    assert ran == 2
+    assert result.output == (
+        "⚠️ Circuit breaker triggered: Function 'poll' with same arguments would be called 3 times "
+        "consecutively. Stopping to prevent infinite loop."
+    )
+    assert result.stop_reason == (
+        "Circuit breaker: 'poll' with same arguments would be called 3 times consecutively"
+    )
+    (told,) = [item for item in items if isinstance(item, CircuitBreakerTriggered)]
+    assert (told.tool, told.count, told.iteration) == ("poll", 3, 2)
+
+
+async def test_polling_whose_result_changes_is_no_circle() -> None:
+    seen = iter(range(10))
+
+    @tool(effect="read")
+    async def poll() -> str:
+        """Poll."""
+        return f"{next(seen)} %"
+
+    model = ScriptedModel(*[call("poll")] * 8, "ok")
+    result = await Agent(model, tools=[poll], middleware=[RepetitionGuard()]).run("go")
+    assert result.output == "ok"
+    strict = RepetitionGuard(result_aware=False)
+    model = ScriptedModel(*[call("poll")] * 3)
+    seen = iter(range(10))
+    result = await Agent(model, tools=[poll], middleware=[strict]).run("go")
+    assert result.status is Status.STOPPED
+
+
+async def test_equal_calls_of_one_reply_count() -> None:
+    model = ScriptedModel(tuple(call(arguments='{"n": 2}', call_id=str(n)) for n in range(3)))
+    result = await Agent(model, tools=[work], middleware=[RepetitionGuard()]).run("go")
+    assert result.status is Status.STOPPED
+    assert "would be called 3 times" in result.text
+
+
+async def test_two_calls_in_turn_are_a_circle() -> None:
+    script = [call(arguments=f'{{"n": {n}}}') for n in (2, 4, 2, 4, 2, 4)]
+    model = ScriptedModel(*script)
+    result = await Agent(model, tools=[work], middleware=[RepetitionGuard()]).run("go")
+    assert result.status is Status.STOPPED
+    assert len(model.requests) == 6
+
+
+async def test_different_calls_are_no_circle() -> None:
+    model = ScriptedModel(*[call(arguments=f'{{"n": {n}}}') for n in range(0, 16, 2)], "ok")
+    result = await Agent(model, tools=[work], middleware=[RepetitionGuard()]).run("go")
+    assert result.output == "ok"
+
+
+async def test_a_hint_and_then_the_tool_is_withdrawn() -> None:
+    model = ScriptedModel(*[call(arguments='{"n": 2}')] * 3, "ok")
+    guard = RepetitionGuard(5, hint_at=2, withdraw_at=3)
+    await Agent(model, tools=[work], middleware=[guard]).run("go")
+    assert "called 2 times with the same arguments" in model.requests[2].instructions
+    assert [spec.name for spec in model.requests[2].tools] == ["work"]
+    assert model.requests[3].tools == ()
+
+
+async def test_malformed_arguments_are_compared_as_they_are() -> None:
+    model = ScriptedModel(*[call(arguments='{"n": ')] * 3)
+    result = await Agent(model, tools=[work], middleware=[RepetitionGuard()]).run("go")
+    assert result.status is Status.STOPPED
+
+
+async def test_one_agent_counts_for_each_run_alone() -> None:
+    def script(request: object) -> ToolCall | str:
+        done = sum(message.role == "tool" for message in request.messages)  # type: ignore[attr-defined]
+        return call(arguments='{"n": 2}') if done < 2 else "ok"
+
+    agent = Agent(
+        ScriptedModel(*[script] * 300), tools=[work], middleware=error_handling_middlewares(3)
+    )
+    results = await asyncio.gather(*(agent.run("go") for _ in range(100)))
+    assert {result.output for result in results} == {"ok"}
+
+
+def test_a_retry_setting_reaches_tools_and_leaves_models_alone() -> None:
+    limits = {ErrorCategory.UNKNOWN: 1}
+    agent = Agent(
+        ScriptedModel(), middleware=[FunctionRetry(max_retries_by_category=limits, max_retries=5)]
+    )
+    assert agent._plan.handling.max_retries == 5
+    assert "max_retries=3" in agent.describe()
