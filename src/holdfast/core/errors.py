@@ -38,104 +38,16 @@ end of this file. `private` must never enter a message, an event, a notice or a 
 
 from __future__ import annotations
 
-import math
-from enum import StrEnum
 from typing import Literal, NewType
 
-import msgspec
-from msgspec import Struct
-
+from holdfast.core.error_info import ErrorCategory as ErrorCategory
+from holdfast.core.error_info import ErrorInfo as ErrorInfo
+from holdfast.core.error_info import Landed as Landed
 from holdfast.core.messages import Reply
 from holdfast.core.redaction import redact
 
 SafeText = NewType("SafeText", str)
 """Text about a failure that a model may read. Made only by the functions of this module."""
-
-
-class ErrorCategory(StrEnum):
-    """Why something failed; retrying is decided by this and nothing else (seed 000, extended)."""
-
-    UNKNOWN = "unknown"
-    TRANSIENT = "transient"
-    TIMEOUT = "timeout"
-    RATE_LIMIT_RETRYABLE = "rate_limit_retryable"
-    RATE_LIMIT_TERMINAL = "rate_limit_terminal"
-    CLIENT_ERROR = "client_error"
-    AUTH_ERROR = "auth_error"
-    CONTEXT_WINDOW = "context_window"
-    SERVER_ERROR = "server_error"
-    MODEL_NOT_FOUND = "model_not_found"
-    EMPTY_RESPONSE = "empty_response"
-    INVALID_RESPONSE = "invalid_response"
-    CONTENT_FILTERED = "content_filtered"
-    TRUNCATED = "truncated"
-    PROGRAMMING = "programming"
-    LIMIT = "limit"
-    CANCELLED = "cancelled"
-
-    @property
-    def retryable(self) -> bool:
-        """Whether the same call may succeed later.
-
-        UNKNOWN counts as retryable for a tool (seed 000, generic handler), and it is what an
-        unclassified exception of a tool gets; the wires never answer UNKNOWN for a refusal.
-        """
-        return self in _RETRYABLE
-
-
-_RETRYABLE = frozenset(
-    {
-        ErrorCategory.UNKNOWN,
-        ErrorCategory.TRANSIENT,
-        ErrorCategory.TIMEOUT,
-        ErrorCategory.RATE_LIMIT_RETRYABLE,
-        ErrorCategory.SERVER_ERROR,
-        ErrorCategory.EMPTY_RESPONSE,
-        ErrorCategory.INVALID_RESPONSE,
-    }
-)
-
-
-class Landed(StrEnum):
-    """Whether the act can have happened on the other side. NO means that it provably did not."""
-
-    NO = "no"
-    UNKNOWN = "unknown"
-
-
-class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known about one failure, as a value.
-
-    `safe` may be shown to a user; `private` is the redacted detail for logs only. `retry_after`
-    is in seconds, as the provider said it, or None.
-    """
-
-    category: ErrorCategory
-    safe: str
-    landed: Landed = Landed.UNKNOWN
-    retry_after: float | None = None
-    private: str = ""
-    status: int | None = None
-    code: str | None = None
-    request_id: str | None = None
-    provider: str | None = None
-
-    def __post_init__(self) -> None:
-        wait = self.retry_after
-        if wait is not None and (not math.isfinite(wait) or wait < 0):
-            raise ValueError("retry_after must be a finite number of seconds, at least 0")
-
-    def public(self) -> ErrorInfo:
-        """The same without the private half: the only form that events and notices may carry."""
-        return msgspec.structs.replace(self, private="") if self.private else self
-
-    def __repr__(self) -> str:
-        names = ("status", "code", "retry_after", "request_id", "provider")
-        known = [f"category={self.category.value}", f"landed={self.landed.value}"]
-        known += [
-            f"{name}={value!r}" for name in names if (value := getattr(self, name)) is not None
-        ]
-        return f"ErrorInfo({', '.join(known)}, safe={self.safe!r})"
 
 
 class HoldfastError(Exception):
