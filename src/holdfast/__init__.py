@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.codecs.foreign import classify as classify
     from holdfast.core.deltas import ReasoningDelta as ReasoningDelta
     from holdfast.core.deltas import TextDelta as TextDelta
+    from holdfast.core.errors import AnswerTypeError as AnswerTypeError
     from holdfast.core.errors import ConfigurationError as ConfigurationError
     from holdfast.core.errors import ConflictError as ConflictError
     from holdfast.core.errors import EmptyResponseError as EmptyResponseError
@@ -43,12 +44,17 @@ if TYPE_CHECKING:
     from holdfast.core.errors import ToolNotFoundError as ToolNotFoundError
     from holdfast.core.errors import TransportError as TransportError
     from holdfast.core.errors import TruncatedError as TruncatedError
+    from holdfast.core.errors import UnansweredError as UnansweredError
     from holdfast.core.errors import UnexpectedTypeError as UnexpectedTypeError
     from holdfast.core.errors import UnterminatedError as UnterminatedError
     from holdfast.core.errors import explain as explain
     from holdfast.core.events import Attempted as Attempted
     from holdfast.core.events import Event as Event
+    from holdfast.core.events import LimitExtended as LimitExtended
     from holdfast.core.events import ModelReplied as ModelReplied
+    from holdfast.core.events import QuestionAnswered as QuestionAnswered
+    from holdfast.core.events import QuestionAsked as QuestionAsked
+    from holdfast.core.events import QuestionUnanswered as QuestionUnanswered
     from holdfast.core.events import Status as Status
     from holdfast.core.events import ToolFinished as ToolFinished
     from holdfast.core.events import TurnClosed as TurnClosed
@@ -67,12 +73,24 @@ if TYPE_CHECKING:
     from holdfast.core.notices import AttemptStarted as AttemptStarted
     from holdfast.core.notices import CircuitBreakerTriggered as CircuitBreakerTriggered
     from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
+    from holdfast.core.notices import FromAgent as FromAgent
     from holdfast.core.notices import Notice as Notice
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.notices import TotalErrorThresholdExceeded as TotalErrorThresholdExceeded
     from holdfast.core.request import ModelSettings as ModelSettings
+    from holdfast.core.requests import Answer as Answer
+    from holdfast.core.requests import Approved as Approved
+    from holdfast.core.requests import ClarificationRequest as ClarificationRequest
+    from holdfast.core.requests import ContinuationRequest as ContinuationRequest
+    from holdfast.core.requests import Continued as Continued
+    from holdfast.core.requests import Denied as Denied
+    from holdfast.core.requests import PermissionRequest as PermissionRequest
+    from holdfast.core.requests import Request as Request
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
+    from holdfast.middleware.continuation_permission import (
+        ContinuationPermission as ContinuationPermission,
+    )
     from holdfast.middleware.decisions import Deny as Deny
     from holdfast.middleware.decisions import Patch as Patch
     from holdfast.middleware.decisions import Replace as Replace
@@ -87,6 +105,8 @@ if TYPE_CHECKING:
     from holdfast.middleware.function_timeout import FunctionTimeout as FunctionTimeout
     from holdfast.middleware.hooks import Middleware as Middleware
     from holdfast.middleware.repetition_guard import RepetitionGuard as RepetitionGuard
+    from holdfast.middleware.tool_permission import Rule as Rule
+    from holdfast.middleware.tool_permission import ToolPermission as ToolPermission
     from holdfast.middleware.total_error_threshold import TotalErrorThreshold as TotalErrorThreshold
     from holdfast.resilience.breaker import BreakerOptions as BreakerOptions
     from holdfast.resilience.budget import BudgetOptions as BudgetOptions
@@ -132,6 +152,9 @@ __version__ = "0.1.0"
 
 _HOME: dict[str, str] = {
     "Agent": "holdfast.agent",
+    "Answer": "holdfast.core.requests",
+    "AnswerTypeError": "holdfast.core.errors",
+    "Approved": "holdfast.core.requests",
     "AttemptAbandoned": "holdfast.core.notices",
     "AttemptStarted": "holdfast.core.notices",
     "Attempted": "holdfast.core.events",
@@ -142,9 +165,14 @@ _HOME: dict[str, str] = {
     "CallMetrics": "holdfast.resilience.metrics",
     "CallOptions": "holdfast.sdk.ai_call",
     "CircuitBreakerTriggered": "holdfast.core.notices",
+    "ClarificationRequest": "holdfast.core.requests",
     "ConfigurationError": "holdfast.core.errors",
     "ConflictError": "holdfast.core.errors",
+    "ContinuationPermission": "holdfast.middleware.continuation_permission",
+    "ContinuationRequest": "holdfast.core.requests",
+    "Continued": "holdfast.core.requests",
     "DEFER": "holdfast.resilience.handling",
+    "Denied": "holdfast.core.requests",
     "Deny": "holdfast.middleware.decisions",
     "EmptyResponseError": "holdfast.core.errors",
     "ErrorCategory": "holdfast.core.errors",
@@ -155,6 +183,7 @@ _HOME: dict[str, str] = {
     "Event": "holdfast.core.events",
     "FilteredError": "holdfast.core.errors",
     "FinishReason": "holdfast.core.messages",
+    "FromAgent": "holdfast.core.notices",
     "FunctionRetry": "holdfast.middleware.function_retry",
     "FunctionRetryExecutor": "holdfast.runtime.executor",
     "FunctionTimeout": "holdfast.middleware.function_timeout",
@@ -165,6 +194,7 @@ _HOME: dict[str, str] = {
     "InvalidStructureError": "holdfast.core.errors",
     "Landed": "holdfast.core.errors",
     "LimitError": "holdfast.core.errors",
+    "LimitExtended": "holdfast.core.events",
     "LimiterOptions": "holdfast.resilience.limiter",
     "Limits": "holdfast.core.limits",
     "MaxConsecutiveErrorsExceeded": "holdfast.core.notices",
@@ -182,12 +212,17 @@ _HOME: dict[str, str] = {
     "Notice": "holdfast.core.notices",
     "OutputError": "holdfast.core.errors",
     "Patch": "holdfast.middleware.decisions",
+    "PermissionRequest": "holdfast.core.requests",
     "ProviderError": "holdfast.core.errors",
+    "QuestionAnswered": "holdfast.core.events",
+    "QuestionAsked": "holdfast.core.events",
+    "QuestionUnanswered": "holdfast.core.events",
     "ReasoningDelta": "holdfast.core.deltas",
     "RefusedError": "holdfast.core.errors",
     "RepetitionGuard": "holdfast.middleware.repetition_guard",
     "Replace": "holdfast.middleware.decisions",
     "Reply": "holdfast.core.messages",
+    "Request": "holdfast.core.requests",
     "Resilience": "holdfast.resilience.defaults",
     "ResponseChunk": "holdfast.sdk.response_handler",
     "ResponseError": "holdfast.core.errors",
@@ -195,6 +230,7 @@ _HOME: dict[str, str] = {
     "ResponseValidationError": "holdfast.core.errors",
     "Result": "holdfast.runtime.result",
     "RetryScheduled": "holdfast.core.notices",
+    "Rule": "holdfast.middleware.tool_permission",
     "RunStream": "holdfast.runtime.stream",
     "Status": "holdfast.core.events",
     "Stop": "holdfast.middleware.decisions",
@@ -209,6 +245,7 @@ _HOME: dict[str, str] = {
     "ToolFailedError": "holdfast.core.errors",
     "ToolFinished": "holdfast.core.events",
     "ToolNotFoundError": "holdfast.core.errors",
+    "ToolPermission": "holdfast.middleware.tool_permission",
     "ToolStarted": "holdfast.core.notices",
     "TotalErrorThreshold": "holdfast.middleware.total_error_threshold",
     "TotalErrorThresholdExceeded": "holdfast.core.notices",
@@ -217,6 +254,7 @@ _HOME: dict[str, str] = {
     "TurnClosed": "holdfast.core.events",
     "TurnOpened": "holdfast.core.events",
     "TurnStopped": "holdfast.core.events",
+    "UnansweredError": "holdfast.core.errors",
     "UnexpectedTypeError": "holdfast.core.errors",
     "UnterminatedError": "holdfast.core.errors",
     "Usage": "holdfast.core.messages",
