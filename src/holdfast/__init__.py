@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from holdfast.core.notices import AttemptAbandoned as AttemptAbandoned
     from holdfast.core.notices import AttemptStarted as AttemptStarted
     from holdfast.core.notices import CircuitBreakerTriggered as CircuitBreakerTriggered
-    from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
     from holdfast.core.notices import FromAgent as FromAgent
+    from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
     from holdfast.core.notices import Notice as Notice
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
@@ -87,7 +87,9 @@ if TYPE_CHECKING:
     from holdfast.core.requests import Denied as Denied
     from holdfast.core.requests import PermissionRequest as PermissionRequest
     from holdfast.core.requests import Request as Request
+    from holdfast.journal.failures import JournalError as JournalError
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
+    from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
     from holdfast.middleware.continuation_permission import (
         ContinuationPermission as ContinuationPermission,
     )
@@ -192,6 +194,7 @@ _HOME: dict[str, str] = {
     "HoldfastBug": "holdfast.core.errors",
     "HoldfastError": "holdfast.core.errors",
     "InvalidStructureError": "holdfast.core.errors",
+    "JournalError": "holdfast.journal.failures",
     "Landed": "holdfast.core.errors",
     "LimitError": "holdfast.core.errors",
     "LimitExtended": "holdfast.core.events",
@@ -232,6 +235,7 @@ _HOME: dict[str, str] = {
     "RetryScheduled": "holdfast.core.notices",
     "Rule": "holdfast.middleware.tool_permission",
     "RunStream": "holdfast.runtime.stream",
+    "SqliteJournal": "holdfast.journal.sqlite",
     "Status": "holdfast.core.events",
     "Stop": "holdfast.middleware.decisions",
     "StoppedError": "holdfast.core.errors",

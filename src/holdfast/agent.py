@@ -44,6 +44,7 @@ from holdfast.runtime.resolve import Access
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
 from holdfast.runtime.stream import RunStream
+from holdfast.runtime.subagent import Subagent, subagent_tool
 from holdfast.runtime.turn import Prompt, Turn, message_of
 from holdfast.tools.tool import Tool
 from holdfast.transport.port import Timeouts, Transport
@@ -223,6 +224,33 @@ class Agent(Generic[T]):
                 run.in_doubt = frozenset(effect.key for effect in entry.machine.pending())
             run.limits = entry.machine.limits
             return await self._go_on(run)
+
+    def as_tool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        limits: Limits | None = None,
+    ) -> Tool:
+        """This agent as a tool of another one: a task in, its answer out.
+
+        Each call is a conversation of its own. The calling agent's time, cancellation, people and
+        stream reach into it; what it shows arrives there as `FromAgent`. Its failures are tool
+        errors that the calling model reads in their safe form. What it spends does not count for
+        the calling agent.
+
+        Args:
+            name: as the calling model sees it; the agent's own name when absent.
+            description: as the calling model sees it: what the agent is for.
+            limits: of one call; without them, the agent's own.
+
+        Raises:
+            ConfigurationError: no provider takes that name, or the limits are no Limits.
+        """
+        agent = Subagent(
+            plan=self._plan, turn=self._turn, on_question=self._on_question, limits=limits
+        )
+        return subagent_tool(agent, name, description)
 
     def describe(self) -> str:
         """The pipeline that will run, outermost first, with its settings."""

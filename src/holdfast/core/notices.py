@@ -6,15 +6,13 @@ They must never carry a secret: errors appear in their public form only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.errors import ErrorInfo
-
-if TYPE_CHECKING:
-    from holdfast.core.events import Event
+from holdfast.core.events import Event
 
 
 class AttemptStarted(Struct, frozen=True, gc=False):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, cast
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.notices import Notice
 from holdfast.core.requests import DEFAULT_TIMEOUT, AnyRequest, Request
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ Asker: TypeAlias = Callable[[str, int, AnyRequest, float | None], Awaitable[obje
 """Asks for the effect of this key, in this attempt of it, and waits so many seconds at most."""
 
 
+class Outlet(Struct, frozen=True):
+    """How a tool shows notices on the stream of its run; `ready` waits for a slow reader."""
+
+    publish: Callable[[Notice], None]
+    ready: Callable[[], Awaitable[None]]
+
+
 class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
     """The call that a tool is answering.
 
@@ -43,6 +51,7 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
         deps: the object that was given to `agent.run(deps=...)`.
         remaining: seconds until the run's deadline when the attempt began, or None.
         asker: how `ask` reaches people; the run sets it.
+        outlet: where notices are shown; None when nobody watches.
 
     >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay")
     >>> context.idempotency_key
@@ -58,6 +67,7 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
     deps: D = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D is
     remaining: float | None = None
     asker: Asker | None = None
+    outlet: Outlet | None = None
 
     @property
     def idempotency_key(self) -> str:

@@ -1,0 +1,181 @@
+"""An agent as a tool of another agent: a conversation of its own for each call.
+
+The agent that calls is in charge: its time is the most there is, its cancellation ends both, its
+people are asked, and its stream shows what the other one does. Failures reach the calling model as
+tool errors in their safe form; they must never be retried there, since each agent retries its own
+calls. What the other agent spends is not the calling agent's: `result.usage` and `Limits(tokens=)`
+count the model calls of one agent, and `as_tool(limits=...)` bounds those of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from holdfast.core.errors import ConfigurationError, HoldfastError, UnansweredError
+from holdfast.core.events import Status
+from holdfast.core.limits import Limits
+from holdfast.core.notices import FromAgent
+from holdfast.core.requests import AnyRequest, Request
+from holdfast.runtime.notices import Channel, Item
+from holdfast.runtime.plan import Plan
+from holdfast.runtime.questions import OnQuestion, Questions
+from holdfast.runtime.result import Result
+from holdfast.runtime.turn import Turn, message_of
+from holdfast.tools.context import Outlet, ToolContext
+from holdfast.tools.failures import ToolError
+from holdfast.tools.tool import Tool, ToolEffect, tool
+
+T = TypeVar("T")
+
+MOST_DEEP = 8
+"""How many agents may stand inside each other; more is a loop of agents that call each other."""
+
+_at_work: ContextVar[tuple[Plan, ...]] = ContextVar("holdfast-agents-at-work", default=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subagent(Generic[T]):
+    """An agent that other agents may call.
+
+    Args:
+        plan: the agent, compiled.
+        turn: runs one turn of it.
+        on_question: its own handler of questions, asked before those of the calling agent.
+        limits: of one call; None takes the agent's own.
+    """
+
+    plan: Plan
+    turn: Callable[[Turn, Channel | None, Questions], Awaitable[Result[T]]]
+    on_question: OnQuestion | None
+    limits: Limits | None
+
+
+def subagent_tool(agent: Subagent[T], name: str | None, description: str | None) -> Tool:
+    """The tool that gives the agent a task and returns its answer.
+
+    Args:
+        agent: the agent.
+        name: as the calling model sees it; the agent's own name when absent.
+        description: as the calling model sees it.
+
+    Raises:
+        ConfigurationError: the name is none that providers take, or the limits are no Limits.
+    """
+    if agent.limits is not None and not isinstance(agent.limits, Limits):
+        raise ConfigurationError("limits", f"must be Limits, got {type(agent.limits).__name__}")
+    shown = agent.plan.name if name is None else name
+
+    async def work(task: str, context: ToolContext) -> object:
+        """Give a task to the agent, and get its answer.
+
+        Args:
+            task: all that the agent needs to know; it sees nothing of this conversation.
+            context: of the call.
+        """
+        with _entered(agent.plan, shown):
+            return await _answer(agent, shown, task, context)
+
+    if description is None:
+        description = f"Give a task to the agent '{shown}', and get its answer."
+    return tool(name=shown, description=description, effect=_effect(agent.plan))(work)
+
+
+def _effect(plan: Plan) -> ToolEffect | None:
+    """An agent whose tools only read changes nothing; of any other, nobody said."""
+    return "read" if all(one.effect == "read" for one in plan.registry) else None
+
+
+@contextmanager
+def _entered(plan: Plan, name: str) -> Iterator[None]:
+    """The agents at work in this task, outermost first. Raises ToolError for a loop."""
+    chain = _at_work.get()
+    if plan in chain or len(chain) >= MOST_DEEP:
+        names = " > ".join([*(one.name for one in chain), plan.name])
+        raise ToolError(f"Agent '{name}' was not run: agents call each other in a loop ({names}).")
+    token = _at_work.set((*chain, plan))
+    try:
+        yield
+    finally:
+        _at_work.reset(token)
+
+
+async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext) -> T:
+    try:
+        message = message_of(task)
+    except ConfigurationError as error:
+        raise ToolError(f"Agent '{name}' was not run: its task is empty.") from error
+    turn = Turn(
+        message=message,
+        session=None,
+        history=(),
+        limits=_limits(agent.limits or agent.plan.limits, context.remaining),
+        deps=context.deps,
+    )
+    channel = _Upward(context.outlet, context.key, name) if context.outlet is not None else None
+    try:
+        result = await agent.turn(turn, channel, Questions(_asker(agent, context)))
+    except HoldfastError as error:
+        raise ToolError(f"Agent '{name}' failed: {error.info.safe}") from error
+    if result.status is not Status.COMPLETED:
+        raise ToolError(f"Agent '{name}' was stopped: {result.text or result.stop_reason}")
+    return result.output
+
+
+def _limits(own: Limits, remaining: float | None) -> Limits:
+    """Its own limits, within the time that the calling agent has left."""
+    if remaining is None or (own.seconds is not None and own.seconds <= remaining):
+        return own
+    if remaining <= 0:
+        raise ToolError("There is no time left.")
+    return msgspec.structs.replace(own, seconds=remaining)
+
+
+def _asker(agent: Subagent[T], context: ToolContext) -> OnQuestion:
+    """Asks the agent's own handler, and then whoever the calling agent would ask."""
+
+    async def ask(request: AnyRequest) -> object:
+        if agent.on_question is not None:
+            given = await agent.on_question(request)
+            if given is not None:
+                return given
+        if context.asker is None:
+            return None
+        try:
+            # The agent's own timeout of this question cancels the asking.
+            return await context.ask(msgspec.structs.replace(request, key=""), timeout=None)
+        except UnansweredError:
+            return None
+
+    return ask
+
+
+class _Upward(Channel):
+    """A channel without a reader: what is published goes on to the stream of the caller."""
+
+    __slots__ = ("_key", "_name", "_outlet")
+
+    def __init__(self, outlet: Outlet, key: str, name: str) -> None:
+        super().__init__()
+        self._outlet = outlet
+        self._key = key
+        self._name = name
+
+    def publish(self, item: Item) -> None:
+        """Show it as coming from this agent; questions are asked by the caller itself."""
+        if isinstance(item, Request):
+            return
+        if isinstance(item, FromAgent):
+            shown = FromAgent(self._key, (self._name, *item.chain), item.item)
+        else:
+            shown = FromAgent(self._key, (self._name,), item)
+        self._outlet.publish(shown)
+
+    async def ready(self) -> None:
+        """Wait while the caller's reader is far behind."""
+        await self._outlet.ready()
