@@ -105,11 +105,17 @@ if TYPE_CHECKING:
     from holdfast.middleware.error_tracking import ErrorTracking as ErrorTracking
     from holdfast.middleware.function_retry import FunctionRetry as FunctionRetry
     from holdfast.middleware.function_timeout import FunctionTimeout as FunctionTimeout
+    from holdfast.middleware.guidance import Guidance as Guidance
+    from holdfast.middleware.history_reduction import HistoryReduction as HistoryReduction
     from holdfast.middleware.hooks import Middleware as Middleware
+    from holdfast.middleware.iteration_cache import IterationCache as IterationCache
+    from holdfast.middleware.iteration_logging import IterationLogging as IterationLogging
+    from holdfast.middleware.pii_protection import PIIProtection as PIIProtection
     from holdfast.middleware.repetition_guard import RepetitionGuard as RepetitionGuard
     from holdfast.middleware.tool_permission import Rule as Rule
     from holdfast.middleware.tool_permission import ToolPermission as ToolPermission
     from holdfast.middleware.total_error_threshold import TotalErrorThreshold as TotalErrorThreshold
+    from holdfast.middleware.usage_limits import UsageLimits as UsageLimits
     from holdfast.resilience.breaker import BreakerOptions as BreakerOptions
     from holdfast.resilience.budget import BudgetOptions as BudgetOptions
     from holdfast.resilience.cache import CacheOptions as CacheOptions
@@ -190,10 +196,14 @@ _HOME: dict[str, str] = {
     "FunctionRetryExecutor": "holdfast.runtime.executor",
     "FunctionTimeout": "holdfast.middleware.function_timeout",
     "Guard": "holdfast.runtime.plain",
+    "Guidance": "holdfast.middleware.guidance",
     "HedgeOptions": "holdfast.resilience.hedge",
+    "HistoryReduction": "holdfast.middleware.history_reduction",
     "HoldfastBug": "holdfast.core.errors",
     "HoldfastError": "holdfast.core.errors",
     "InvalidStructureError": "holdfast.core.errors",
+    "IterationCache": "holdfast.middleware.iteration_cache",
+    "IterationLogging": "holdfast.middleware.iteration_logging",
     "JournalError": "holdfast.journal.failures",
     "Landed": "holdfast.core.errors",
     "LimitError": "holdfast.core.errors",
@@ -214,6 +224,7 @@ _HOME: dict[str, str] = {
     "NoToolActivityError": "holdfast.core.errors",
     "Notice": "holdfast.core.notices",
     "OutputError": "holdfast.core.errors",
+    "PIIProtection": "holdfast.middleware.pii_protection",
     "Patch": "holdfast.middleware.decisions",
     "PermissionRequest": "holdfast.core.requests",
     "ProviderError": "holdfast.core.errors",
@@ -262,6 +273,7 @@ _HOME: dict[str, str] = {
     "UnexpectedTypeError": "holdfast.core.errors",
     "UnterminatedError": "holdfast.core.errors",
     "Usage": "holdfast.core.messages",
+    "UsageLimits": "holdfast.middleware.usage_limits",
     "UseReply": "holdfast.middleware.decisions",
     "asend_message": "holdfast.sdk.send",
     "asend_message_streaming": "holdfast.sdk.send",

@@ -26,6 +26,7 @@
     ├── LimitError                    the run reached a limit of its own; `.limit`
     ├── UnansweredError               a question got no answer; `.why`
     ├── AnswerTypeError               an answer of the wrong type; `.expected`, `.got`; a TypeError too
+    ├── JournalError                  a journal cannot keep or give back; see journal.failures
     ├── ConflictError                 another driver of the same run was faster; this one stops
     └── HoldfastBug                   us, or a journal that is not this run's
         ├── IllegalEventError         an event that the state does not allow

@@ -11,7 +11,7 @@ from itertools import islice
 from holdfast.core.effects import Effect, digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event
-from holdfast.journal.port import Record
+from holdfast.journal.port import Record, RunEntry
 
 
 class MemoryJournal:
@@ -40,3 +40,16 @@ class MemoryJournal:
         """The records of one run in order, without the first `after`."""
         kept = islice(self._runs.get(run, {}).values(), after, None)
         return [Record(event, digest(effect) if effect else "") for event, effect in kept]
+
+    async def runs(self) -> Sequence[RunEntry]:
+        """All runs, by name."""
+        return [_entry(run, list(kept.values())) for run, kept in sorted(self._runs.items())]
+
+    async def delete(self, run: str) -> int:
+        """Forget a run for good; returns how many records it had."""
+        return len(self._runs.pop(run, {}))
+
+
+def _entry(run: str, kept: Sequence[tuple[Event, Effect | None]]) -> RunEntry:
+    times = [event.at for event, _ in kept]
+    return RunEntry(run, len(kept), min(times), max(times))

@@ -1,0 +1,145 @@
+r"""Journal records as text: one JSON object a line, which a person can read and any version decodes.
+
+    {"schema":1,"run":"alice","seq":1,"key":"t1","digest":"","type":"turn_opened","at":2.0,"event":{...}}
+
+`event` holds what the event says beside its type, key and time. Any member of the union `Event` is
+taken, also those that are added later. Rules for editing: a change that an older Holdfast cannot
+read raises `SCHEMA`, and what was written under a lower number is read for ever. This module must
+never guess: what it does not know is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.events import Event
+from holdfast.journal.failures import JournalCorruptError, JournalError, JournalVersionError
+from holdfast.journal.port import Record
+
+SCHEMA = 1
+
+_UPGRADE = "Update Holdfast to the version that wrote it, or a newer one"
+_HEAD = ("type", "key", "at")
+
+
+class Line(Struct, frozen=True):
+    """One record with its place: the fields of a line, in their order."""
+
+    schema: int
+    run: str
+    seq: int
+    key: str
+    digest: str
+    type: str
+    at: float
+    event: dict[str, object]
+
+
+def line_of(run: str, seq: int, record: Record) -> Line:
+    """The line of one record.
+
+    Args:
+        run: the run.
+        seq: the record's number in its run, from 1.
+        record: what to keep.
+    """
+    body: dict[str, object] = msgspec.to_builtins(record.event)
+    tag = str(body["type"])
+    for name in _HEAD:
+        body.pop(name)
+    return Line(SCHEMA, run, seq, record.event.key, record.digest, tag, record.event.at, body)
+
+
+def encode(line: Line) -> bytes:
+    """The text of one line, UTF-8, without the line's end."""
+    return to_json(line)
+
+
+def decode(data: bytes | str, place: str = "line") -> Line:
+    """Read one line; the event itself is made by `record_of`.
+
+    Args:
+        data: the text.
+        place: names where it came from, for errors.
+
+    Raises:
+        JournalVersionError: a newer Holdfast wrote it.
+        JournalCorruptError: it is no record.
+    """
+    found = from_json(data, place)
+    check_schema(found.get("schema"), place)
+    try:
+        return msgspec.convert(found, Line)
+    except msgspec.ValidationError as error:
+        raise damaged(place, str(error)) from error
+
+
+def record_of(line: Line, place: str = "line") -> Record:
+    """The record of a line, equal to the one that was written.
+
+    Raises:
+        JournalVersionError: its schema or its type of event is not known here.
+        JournalCorruptError: its content does not fit its type.
+    """
+    check_schema(line.schema, place)
+    if line.type not in TYPES:
+        raise JournalVersionError(
+            place, f"{line.key} is an event of the unknown type {line.type!r}", fix=_UPGRADE
+        )
+    whole = {**line.event, "type": line.type, "key": line.key, "at": line.at}
+    try:
+        return Record(msgspec.convert(whole, Event), line.digest)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise damaged(f"{place}, {line.key}", str(error)) from error
+
+
+def check_schema(schema: object, place: str) -> None:
+    """Raise unless records of this schema can be read."""
+    if not isinstance(schema, int) or schema < 1:
+        raise damaged(place, "it has no schema number")
+    if schema > SCHEMA:
+        raise JournalVersionError(
+            place, f"has schema {schema}, and this Holdfast reads up to {SCHEMA}", fix=_UPGRADE
+        )
+
+
+def damaged(place: str, why: str) -> JournalError:
+    """The error of a record that cannot be read."""
+    return JournalCorruptError(place, f"is no whole record: {why}", fix="Restore it from a backup")
+
+
+def to_json(value: object) -> bytes:
+    """JSON; text that is no Unicode, such as a file name with odd bytes, is kept by escapes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value)
+        return json.dumps(plain, separators=(",", ":")).encode()
+
+
+def from_json(data: bytes | str, place: str) -> dict[str, object]:
+    """The object that was written by `to_json`. Raises JournalCorruptError."""
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            found = json.loads(data)  # takes halves of surrogate pairs
+        except ValueError as error:
+            raise damaged(place, "not JSON") from error
+        except RecursionError as error:
+            raise damaged(place, "nested too deeply") from error
+    if not isinstance(found, dict):
+        raise damaged(place, "not an object")
+    return found
+
+
+def _types() -> frozenset[str]:
+    members: tuple[type[Struct], ...] = Event.__args__
+    return frozenset(str(member.__struct_config__.tag) for member in members)
+
+
+TYPES = _types()
+"""The types of events that this version knows, by tag."""

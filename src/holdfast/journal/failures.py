@@ -1,0 +1,68 @@
+"""What a journal raises when it cannot keep or cannot give back: one error for each thing to do.
+
+    JournalError                  a HoldfastError; `.path`, `.problem`, `.fix`
+    ├── JournalBusyError          somebody else has the file open
+    ├── JournalStorageError       the disk is full, the folder is missing, the file cannot be written
+    ├── JournalCorruptError       the file, or a record of it, is damaged
+    ├── JournalVersionError       a newer Holdfast wrote it, or another program did
+    └── JournalClosedError        the journal was closed, or belongs to the process before a fork
+
+A text here must never hold the content of a record: it may stand in a log.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
+
+
+class JournalError(HoldfastError):
+    """A journal cannot keep a record, or cannot give one back.
+
+    Args:
+        path: the file, or another name of the place.
+        problem: what is wrong with it.
+        fix: what to do.
+
+    >>> str(JournalError("a.db", "is on fire", fix="Leave the building"))
+    'journal a.db: is on fire. Leave the building'
+    """
+
+    landed = Landed.UNKNOWN
+
+    def __init__(self, path: str, problem: str, *, fix: str = "") -> None:
+        message = f"journal {path}: {problem}" + (f". {fix}" if fix else "")
+        info = ErrorInfo(
+            category=ErrorCategory.CLIENT_ERROR, safe=message, landed=self.landed, code="journal"
+        )
+        super().__init__(message, info=info)
+        self.path = path
+        self.problem = problem
+        self.fix = fix
+
+
+class JournalBusyError(JournalError):
+    """Another process, or another journal of this process, has the file open."""
+
+    landed = Landed.NO
+
+
+class JournalStorageError(JournalError):
+    """The place cannot be read or written: missing, full, read-only, failing."""
+
+
+class JournalCorruptError(JournalError):
+    """The file or a record is damaged; nothing of it was changed."""
+
+    landed = Landed.NO
+
+
+class JournalVersionError(JournalError):
+    """What is there was written by a newer Holdfast, or is no journal of Holdfast."""
+
+    landed = Landed.NO
+
+
+class JournalClosedError(JournalError):
+    """The journal was closed, or this process is a fork of the one that opened it."""
+
+    landed = Landed.NO

@@ -1,0 +1,30 @@
+"""The schema of a SQLite journal as the ordered changes that lead to it.
+
+`PRAGMA user_version` counts those that were applied; each runs in one transaction. Rules for
+editing: a migration that was released is never changed, and there is no way back.
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x48464A31
+"""`HFJ1`: marks a file as a journal of Holdfast."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        (
+            "CREATE TABLE records ("
+            " run TEXT NOT NULL,"
+            " seq INTEGER NOT NULL,"
+            " key TEXT NOT NULL,"
+            " digest TEXT NOT NULL,"
+            " type TEXT NOT NULL,"
+            " at REAL NOT NULL,"
+            " schema INTEGER NOT NULL,"
+            " event TEXT NOT NULL,"
+            " PRIMARY KEY (run, seq)"
+            ") WITHOUT ROWID"
+        ),
+        "CREATE UNIQUE INDEX records_by_key ON records (run, key)",
+        f"PRAGMA application_id = {APPLICATION_ID}",
+    ),
+)

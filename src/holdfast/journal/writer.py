@@ -1,0 +1,182 @@
+"""The one thread that touches the file of a SQLite journal: it commits in groups and reads between.
+
+An act is acknowledged after COMMIT and never before; an act that nobody waits for any more is
+dropped if it has not begun. Each act of a group has its own outcome. The connection lives in this
+thread only, so that a forked child, where the thread does not exist, can never close it and with it
+the log of its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+from holdfast.core.errors import HoldfastError
+from holdfast.journal import opening
+from holdfast.journal.failures import JournalClosedError
+
+MOST_IN_GROUP = 256
+
+T = TypeVar("T")
+
+
+class Act(Generic[T]):
+    """Something to do with the connection, and where its outcome goes.
+
+    Args:
+        work: does it; whatever it raises that is no HoldfastError fails the whole group.
+        writes: whether it needs a transaction, and may share it.
+    """
+
+    __slots__ = ("error", "future", "value", "work", "writes")
+
+    def __init__(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> None:
+        self.work = work
+        self.writes = writes
+        self.future: Future[T] = Future()
+        self.error: HoldfastError | None = None
+        self.value: T | None = None
+
+    def perform(self, connection: sqlite3.Connection) -> None:
+        """Do it, and hold the outcome back."""
+        try:
+            self.value = self.work(connection)
+        except HoldfastError as error:
+            self.error = error
+
+    def tell(self) -> None:
+        """Hand out the outcome."""
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.value)  # type: ignore[arg-type]  # perform has set it
+
+
+class Writer:
+    """Owns the file from construction to `close`.
+
+    Args:
+        path: the file.
+        wait: seconds to wait for another process to let go of it.
+    """
+
+    def __init__(self, path: str, wait: float) -> None:
+        self.path = path
+        self._process = os.getpid()
+        self._queue: queue.SimpleQueue[Act[object] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        identity = opening.claim(path)
+        opened: Future[None] = Future()
+        # A daemon: `close` runs at the end of the interpreter, which is after other threads are joined.
+        self._thread = threading.Thread(
+            target=_serve,
+            args=(path, wait, identity, self._queue, opened),
+            name="holdfast-journal",
+            daemon=True,
+        )
+        self._thread.start()
+        try:
+            opened.result()
+        except BaseException:
+            self._closed = True
+            raise
+
+    def submit(self, act: Act[T]) -> Future[T]:
+        """Queue an act. Raises JournalClosedError after `close` and after a fork."""
+        if os.getpid() != self._process:
+            raise JournalClosedError(
+                self.path,
+                "was opened before this process was forked",
+                fix="Open a SqliteJournal of its own file in the child",
+            )
+        with self._lock:
+            if self._closed:
+                raise JournalClosedError(self.path, "is closed", fix="Open it again")
+            self._queue.put(act)  # type: ignore[arg-type]  # the queue holds acts of any outcome
+        return act.future
+
+    def close(self) -> None:
+        """Finish what is queued, fold the log into the file and let go of it. May be repeated."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        # The collector may drop a journal in any thread, in its own too.
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+
+def _serve(
+    path: str,
+    wait: float,
+    identity: opening.Identity,
+    acts: queue.SimpleQueue[Act[object] | None],
+    opened: Future[None],
+) -> None:
+    try:
+        connection = opening.connect(path, wait)
+    except HoldfastError as error:
+        opening.release(identity)
+        opened.set_exception(error)
+        return
+    opened.set_result(None)
+    going = True
+    while going:
+        group, going = _take(acts)
+        while group:
+            writes = group[0].writes
+            same = next((n for n, act in enumerate(group) if act.writes != writes), len(group))
+            _perform(connection, path, group[:same])
+            del group[:same]
+    connection.close()
+    opening.release(identity)
+
+
+def _take(acts: queue.SimpleQueue[Act[object] | None]) -> tuple[list[Act[object]], bool]:
+    """What waits now, at least one; an act that was cancelled is left out."""
+    group: list[Act[object]] = []
+    act = acts.get()
+    while act is not None:
+        if act.future.set_running_or_notify_cancel():
+            group.append(act)
+        if len(group) >= MOST_IN_GROUP:
+            return group, True
+        try:
+            act = acts.get_nowait()
+        except queue.Empty:
+            return group, True
+    return group, False
+
+
+def _perform(connection: sqlite3.Connection, path: str, group: list[Act[object]]) -> None:
+    try:
+        if group[0].writes:
+            connection.execute("BEGIN IMMEDIATE")
+        for act in group:
+            act.perform(connection)
+        if group[0].writes:
+            connection.execute("COMMIT")
+    except (sqlite3.Error, ArithmeticError, MemoryError, ValueError) as error:
+        _undo(connection)
+        for act in group:
+            act.error = opening.failure_of(error, path)
+            act.error.__cause__ = error
+    for act in group:
+        act.tell()
+
+
+def _undo(connection: sqlite3.Connection) -> None:
+    # SQLite may have rolled back by itself, for instance when the disk is full.
+    if connection.in_transaction:
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            return  # the next BEGIN says what is wrong
