@@ -155,3 +155,13 @@ def test_the_extension_is_of_one_turn() -> None:
 def test_an_extension_by_nothing_is_none(iterations: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         ev.LimitExtended("t1.i1.extended", 0.0, iterations)
+
+
+def test_an_effect_that_ends_leaves_its_question_and_its_time() -> None:
+    machine = in_tools(Limits(seconds=30))
+    machine.apply(ASKED)
+    finish(machine, at=20.0)
+    assert machine.questions.open == ()
+    assert machine.questions.waited == 10.0
+    with pytest.raises(IllegalEventError):
+        machine.check(ANSWERED)

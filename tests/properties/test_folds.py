@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import string
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import events as ev
-from holdfast.core.effects import CallModel, CloseTurn, RunTool, interrupted_key
+from holdfast.core.effects import (
+    CallModel,
+    CloseTurn,
+    Effect,
+    RunTool,
+    extended_key,
+    interrupted_key,
+)
 from holdfast.core.errors import ErrorCategory, ErrorInfo, tool_failure_text
 from holdfast.core.limits import Limits
 from holdfast.core.machine import Phase, RunMachine
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall, ToolResult, Usage, user
+from holdfast.core.question_log import ASKED, ask_key, asked_key
 from holdfast.core.redaction import redact
 
 LIMITS = st.builds(
@@ -21,6 +30,7 @@ LIMITS = st.builds(
     tool_calls=st.none() | st.integers(1, 6),
     tokens=st.none() | st.integers(1, 60),
     seconds=st.none() | st.integers(1, 30),
+    extendable=st.booleans(),
 )
 CALLS = st.lists(
     st.builds(ToolCall, id=st.sampled_from(["", "a", "b"]), name=st.sampled_from(["x", "y"])),
@@ -67,14 +77,47 @@ def _next_event(machine: RunMachine, at: float) -> st.SearchStrategy[ev.Event]:
         st.sampled_from(["cancelled", "deadline"]),
         st.lists(st.sampled_from([e.key for e in effects]), unique=True).map(tuple),
     )
+    question = _question_event(machine, effects, at)
     if isinstance(first, CallModel):
+        if machine.over_limit:
+            return st.one_of(_at_the_limit(machine, first.key, at), question, interrupted)
         replied = st.builds(ev.ModelReplied, st.just(first.key), st.just(at), REPLIES)
         failed = st.just(ev.ModelFailed(first.key, at, FAILURE))
-        return st.one_of(replied, replied, replied, failed, interrupted)
+        return st.one_of(replied, replied, replied, question, failed, interrupted)
     finished = st.sampled_from(effects).map(
         lambda effect: ev.ToolFinished(effect.key, at, _result(effect))
     )
-    return st.one_of(finished, finished, finished, interrupted)
+    return st.one_of(finished, finished, finished, question, question, interrupted)
+
+
+def _question_event(
+    machine: RunMachine, effects: tuple[Effect, ...], at: float
+) -> st.SearchStrategy[ev.Event]:
+    """The end of an open question, or a new one of anything that is under way."""
+    log = machine.questions
+    if log.open:
+        key = log.open[0].key.removesuffix(ASKED)
+        return st.one_of(
+            st.just(ev.QuestionAnswered(key, at, {"type": "approved"})),
+            st.just(ev.QuestionUnanswered(key, at, "timeout")),
+        )
+    if len(log.asked) == 3:  # a run asks a few times, and not for ever
+        return st.nothing()
+    scope = effects[0].key
+    number = sum(key.startswith(f"{scope}.ask.") for key in log.asked)
+    key = asked_key(ask_key(scope, number))
+    return st.just(ev.QuestionAsked(key, at, "PermissionRequest", {"tool": "x"}))
+
+
+def _at_the_limit(machine: RunMachine, key: str, at: float) -> st.SearchStrategy[ev.Event]:
+    over = ErrorInfo(category=ErrorCategory.LIMIT, safe="over", code="iterations")
+    extended = extended_key(machine.turn, machine.iteration)
+    if machine.iteration > 6:
+        return st.just(ev.ModelFailed(key, at, over))
+    return st.one_of(
+        st.just(ev.ModelFailed(key, at, over)),
+        st.builds(ev.LimitExtended, st.just(extended), st.just(at), st.integers(1, 3)),
+    )
 
 
 def _result(effect: RunTool) -> ToolResult:
@@ -112,13 +155,15 @@ def test_planned_keys_are_never_journaled_keys(log: list[ev.Event]) -> None:
 @given(runs())
 def test_a_run_ends_within_its_limits(log: list[ev.Event]) -> None:
     limits = Limits()
-    calls = tools = 0
+    calls = tools = most = 0
     for event in log:
         if isinstance(event, ev.TurnOpened):
             limits, calls, tools = event.limits, 0, 0
-        calls += isinstance(event, ev.ModelReplied | ev.ModelFailed)
+            most = limits.iterations or 0
+        most += event.iterations if isinstance(event, ev.LimitExtended) else 0
+        calls += isinstance(event, ev.ModelReplied)
         tools += isinstance(event, ev.ToolFinished)
-        assert limits.iterations is None or calls <= limits.iterations
+        assert limits.iterations is None or calls <= most
         assert limits.tool_calls is None or tools <= limits.tool_calls
     assert _fold(log).phase is Phase.IDLE
 
@@ -135,6 +180,25 @@ def test_after_every_turn_each_call_has_exactly_one_result_and_nobody_speaks_twi
         if message.role == "tool":
             assert messages[at - 1].calls
     assert not messages or messages[-1].role == "assistant"
+
+
+@given(runs())
+def test_a_question_ends_at_most_once_and_none_outlives_its_turn(log: list[ev.Event]) -> None:
+    machine = RunMachine()
+    for event in log:
+        open_before = {asked.key for asked in machine.questions.open}
+        machine.apply(event)
+        if isinstance(event, ev.QuestionAnswered | ev.QuestionUnanswered):
+            assert asked_key(event.key) in open_before
+            assert event.key in machine.questions.ended
+        if machine.phase in (Phase.CLOSING, Phase.IDLE):
+            assert machine.questions.open == ()
+
+
+@given(runs())
+def test_events_of_any_run_survive_json(log: list[ev.Event]) -> None:
+    again = [msgspec.json.decode(msgspec.json.encode(event), type=ev.Event) for event in log]
+    assert _fold(again).state() == _fold(log).state()
 
 
 @given(st.permutations(range(4)))

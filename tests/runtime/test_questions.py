@@ -424,6 +424,25 @@ async def test_whoever_stops_watching_denies_what_is_open() -> None:
     assert said(result)[0].startswith("denied: Nobody")
 
 
+async def test_a_tool_may_stop_waiting_and_the_question_waits_no_more() -> None:
+    @tool(effect="read")
+    async def impatient(ctx: ToolContext) -> str:
+        """Ask, and give up."""
+        try:
+            async with asyncio.timeout(0.01):
+                await ctx.ask(ClarificationRequest(question="?"))
+        except TimeoutError:
+            return "gave up"
+        return "answered"
+
+    given = Agent(ScriptedModel(call("impatient"), "done"), tools=[impatient], clock=still())
+    requests: list[Request[Any]] = []
+    async with given.stream("go") as run:
+        await watch(run, requests.append)
+        assert run.answer(requests[0], "Porto") == Receipt("late")
+    assert said(run.result) == ["gave up"]
+
+
 # Wrong answers.
 
 

@@ -250,6 +250,8 @@ class RunMachine:
         """Take one fact. Raises IllegalEventError, the state unchanged, if it cannot be true."""
         self.check(event)
         self.applied += 1
+        if event.key in self._planned:
+            self.questions.leave(event.key, event.at)
         _HANDLERS[type(event)](self, event)
 
     def _opened(self, event: ev.TurnOpened) -> None:
@@ -363,6 +365,7 @@ class RunMachine:
 
     def _next_iteration(self, at: float) -> None:
         self.iteration += 1
+        self.questions.leave_all(at)
         limits = self.limits
         if limits.iterations is not None and self.over_limit and not limits.extendable:
             self._reach("iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations))
@@ -420,7 +423,7 @@ class RunMachine:
         self.status = status
         self.error = error
         self.phase = Phase.CLOSING
-        self.questions.drop()
+        self.questions.leave_all(0.0)
         self._plan(CloseTurn(closed_key(self.turn), status, error))
 
     def _closed(self, event: ev.TurnClosed) -> None:

@@ -71,10 +71,19 @@ class QuestionLog:
             self.ended[event.key] = Kept(event.answer)
         else:
             self.ended[event.key] = Kept(why=event.why)
-        self._open.discard(event.key)
-        if not self._open:
-            self.waited += max(0.0, event.at - self._since)
+        self._close({event.key}, event.at)
 
-    def drop(self) -> None:
-        """The turn ends: nobody waits any more."""
-        self._open.clear()
+    def leave(self, scope: str, at: float) -> None:
+        """The effect `scope` is over: whatever it asked, it waits for no answer any more."""
+        if self._open:
+            self._close({key for key in self._open if key.partition(ASK)[0] == scope}, at)
+
+    def leave_all(self, at: float) -> None:
+        """Nothing that may have asked is under way any more."""
+        self._close(self._open.copy(), at)
+
+    def _close(self, keys: set[str], at: float) -> None:
+        was_open = bool(self._open)
+        self._open -= keys
+        if was_open and not self._open:
+            self.waited += max(0.0, at - self._since)
