@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, Generic, Literal, Self, TypeAlias
+from typing import Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -56,7 +56,7 @@ class Middleware(Generic[S]):
     before: Sequence[Neighbour] = ()
     after: Sequence[Neighbour] = ()
     hook_timeout: float | None = HOOK_TIMEOUT
-    scope: ClassVar[Literal["turn", "session"]] = "turn"
+    scope: Literal["turn", "session"] = "turn"
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -102,7 +102,7 @@ class ToolPermission(Middleware[Remembered]):
     'deny'
     """
 
-    scope: ClassVar[Literal["turn", "session"]] = "session"
+    scope: Literal["turn", "session"] = "session"
 
     def __init__(
         self,

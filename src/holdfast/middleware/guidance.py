@@ -1,0 +1,60 @@
+"""Tells the model where it stands: what to do first, what it has, and when to finish (seed 002).
+
+It must never change the history: guidance is for one call.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.limits import check_count
+from holdfast.core.messages import ToolResult
+from holdfast.middleware.decisions import Patch
+from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.moments import BeforeIteration
+
+FIRST = (
+    "\n\n📍 ITERATION GUIDANCE: This is your first turn. "
+    "Identify what tools you need and call them to gather information."
+)
+LATER = (
+    "\n\n📍 ITERATION GUIDANCE: You have {count} tool result(s). "
+    "Analyze the data and synthesize your response."
+)
+WARNING = (
+    "\n\n⚠️ WARNING: Only {remaining} iteration(s) remaining. "
+    "Wrap up your analysis and provide a conclusion."
+)
+NEAR = 3
+"""Iterations before the limit at which the warning begins."""
+
+
+class Guidance(Middleware):
+    """Adds a line to the instructions of each model call.
+
+    Args:
+        max_iterations: what "remaining" is counted from; None takes the limit of the turn.
+    """
+
+    def __init__(self, max_iterations: int | None = 20) -> None:
+        check_count("max_iterations", max_iterations, at_least=1)
+        self.max_iterations = max_iterations
+
+    async def before_iteration(self, moment: BeforeIteration) -> Patch:
+        """The instructions with the guidance after them."""
+        said = FIRST if moment.is_first_iteration else LATER.format(count=_results(moment))
+        most = self.max_iterations or moment.limits.iterations
+        if most is not None and moment.iteration >= most - NEAR:
+            said += WARNING.format(remaining=most - moment.iteration)
+        return Patch(instructions=moment.instructions + said)
+
+    def describe(self) -> dict[str, object]:
+        """The limit."""
+        return {"max_iterations": self.max_iterations}
+
+
+def _results(moment: BeforeIteration) -> int:
+    return sum(
+        isinstance(part, ToolResult)
+        for message in moment.messages
+        if message.role == "tool"
+        for part in message.parts
+    )

@@ -1,0 +1,118 @@
+"""Keeps personal data from the model, the journal and, when asked, from people.
+
+What people say is cleaned before anything of it is kept. A blocked text must never be sent, kept or
+shown. Text that is streamed live is not cleaned: it is gone before the reply is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Media, Part, Text
+from holdfast.middleware.decisions import Deny, Patch, Replace, UseReply
+from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.moments import AfterReply, AfterTool, BeforeTurn
+from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Cleaned, Kind, clean
+
+BLOCKED = "PII of type '{kind}' detected. Message blocked for security."
+_ACTIONS = ("redact", "mask", "hash", "block", "keep")
+
+
+class PIIProtection(Middleware):
+    """Takes personal data out of what is said. Register it first, so that nobody sees it before.
+
+    Args:
+        actions: other actions for some kinds: "redact", "mask", "hash", "block" or "keep".
+        on_input: clean what people say; a blocked message is refused before it is kept.
+        on_output: clean the replies of the model.
+        on_tool_results: clean what tools return.
+    """
+
+    def __init__(
+        self,
+        actions: Mapping[Kind, Action] | None = None,
+        *,
+        on_input: bool = True,
+        on_output: bool = False,
+        on_tool_results: bool = False,
+    ) -> None:
+        for kind, action in (actions or {}).items():
+            if kind not in KINDS:
+                raise ConfigurationError(
+                    "actions", f"{kind!r} is no kind", fix=f"Use one of {', '.join(KINDS)}"
+                )
+            if action not in _ACTIONS:
+                raise ConfigurationError(
+                    f"actions[{kind!r}]",
+                    f"{action!r} is no action",
+                    fix=f"Use one of {', '.join(_ACTIONS)}",
+                )
+        self.actions = {**DEFAULTS, **(actions or {})}
+        self.on_input = on_input
+        self.on_output = on_output
+        self.on_tool_results = on_tool_results
+
+    async def before_turn(self, moment: BeforeTurn) -> Patch | Deny | None:
+        """Clean, or refuse."""
+        if not self.on_input:
+            return None
+        parts: list[Part] = []
+        for part in moment.message.parts:
+            if isinstance(part, Text):
+                cleaned = clean(part.text, self.actions)
+                if cleaned.blocked is not None:
+                    return Deny(_blocked(cleaned))
+                parts.append(msgspec.structs.replace(part, text=cleaned.text))
+            else:
+                parts.append(part)
+        if tuple(parts) == moment.message.parts:
+            return None
+        return Patch(messages=(msgspec.structs.replace(moment.message, parts=tuple(parts)),))
+
+    async def after_reply(self, moment: AfterReply) -> UseReply | None:
+        """Clean the model's words; its calls stay as they are."""
+        if not self.on_output or moment.reply is None:
+            return None
+        parts = tuple(
+            msgspec.structs.replace(part, text=self._clean(part.text))
+            if isinstance(part, Text)
+            else part
+            for part in moment.reply.parts
+        )
+        if parts == moment.reply.parts:
+            return None
+        return UseReply(msgspec.structs.replace(moment.reply, parts=parts))
+
+    async def after_tool(self, moment: AfterTool) -> Replace | None:
+        """Clean what the tool returned."""
+        if not self.on_tool_results:
+            return None
+        content: tuple[Text | Media, ...] = tuple(
+            msgspec.structs.replace(part, text=self._clean(part.text))
+            if isinstance(part, Text)
+            else part
+            for part in moment.result.content
+        )
+        if content == moment.result.content:
+            return None
+        return Replace(msgspec.structs.replace(moment.result, content=content))
+
+    def _clean(self, text: str) -> str:
+        cleaned = clean(text, self.actions)
+        return cleaned.text if cleaned.blocked is None else _blocked(cleaned)
+
+    def describe(self) -> dict[str, object]:
+        """The actions, and where they are taken."""
+        return {
+            **{str(kind): action for kind, action in self.actions.items()},
+            "on_input": self.on_input,
+            "on_output": self.on_output,
+            "on_tool_results": self.on_tool_results,
+        }
+
+
+def _blocked(cleaned: Cleaned) -> str:
+    return BLOCKED.format(kind=cleaned.blocked)

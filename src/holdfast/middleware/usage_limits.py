@@ -1,0 +1,106 @@
+"""Ends a turn, or every further turn of a session, that has cost enough.
+
+It counts what was paid for; a reply that somebody kept costs nothing. A call that is under way must
+never be cut by it: it decides before the next one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import Event, ModelFailed, ModelReplied
+from holdfast.core.limits import check_count, check_seconds
+from holdfast.core.messages import Usage
+from holdfast.middleware.decisions import Stop
+from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.moments import BeforeIteration
+
+TEXT = "The limit of {what} is reached ({used:g} of {most:g}). Stopping execution."
+
+
+class Spent(Struct, frozen=True):
+    """What was spent: model calls, and their tokens."""
+
+    calls: int = 0
+    usage: Usage = Usage()
+
+
+class UsageLimits(Middleware[Spent]):
+    """Stops before the next model call when a limit is reached; None means no limit.
+
+    Args:
+        model_calls: calls that were made.
+        tokens: input and output together.
+        output_tokens: output alone.
+        cost: in the unit of `price`.
+        price: what a usage costs; needed for `cost`.
+        per: whether the "turn" or the whole "session" is counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_calls: int | None = None,
+        tokens: int | None = None,
+        output_tokens: int | None = None,
+        cost: float | None = None,
+        price: Callable[[Usage], float] | None = None,
+        per: Literal["turn", "session"] = "turn",
+    ) -> None:
+        check_count("model_calls", model_calls, at_least=1)
+        check_count("tokens", tokens, at_least=1)
+        check_count("output_tokens", output_tokens, at_least=1)
+        check_seconds("cost", cost)
+        if cost is not None and price is None:
+            raise ConfigurationError("price", "is needed for cost", fix="Give a function of Usage")
+        if per not in ("turn", "session"):
+            raise ConfigurationError("per", f"must be 'turn' or 'session', got {per!r}")
+        self.most = {
+            "model calls": model_calls,
+            "tokens": tokens,
+            "output tokens": output_tokens,
+            "cost": cost,
+        }
+        self.price = price
+        self.scope = per
+
+    @property
+    def initial(self) -> Spent:
+        """Nothing was spent yet."""
+        return Spent()
+
+    def fold(self, state: Spent, event: Event) -> Spent:
+        """Count."""
+        if isinstance(event, ModelReplied):
+            return Spent(state.calls + (event.attempts > 0), state.usage + event.reply.usage)
+        if isinstance(event, ModelFailed):
+            partial = event.partial.usage if event.partial is not None else Usage()
+            return Spent(state.calls + 1, state.usage + partial)
+        return state
+
+    async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
+        """Stop when a limit is reached."""
+        spent = moment.state_of(self)
+        used = {
+            "model calls": spent.calls,
+            "tokens": spent.usage.total,
+            "output tokens": spent.usage.output,
+            "cost": self.price(spent.usage) if self.price is not None else 0.0,
+        }
+        for what, most in self.most.items():
+            if most is None:
+                continue
+            # A price that is no number must not read as "nothing spent".
+            if not math.isfinite(used[what]) or used[what] >= most:
+                said = TEXT.format(what=what, used=used[what], most=most)
+                return Stop(f"Usage limit: {what}", said)
+        return None
+
+    def describe(self) -> dict[str, object]:
+        """The limits that there are."""
+        return {what: most for what, most in self.most.items() if most is not None}
