@@ -45,11 +45,10 @@ from holdfast.testing.emulator.plan import (
     reply_answer,
     unanswered,
 )
-from holdfast.testing.emulator.wires.port import Rendering
-from holdfast.testing.emulator.wires.registry import wire_for
+from holdfast.testing.emulator.wires.port import Rendering, Wire
+from holdfast.testing.emulator.wires.registry import WIRES, named
 
-WIRE = wire_for("/v1/chat/completions")
-assert WIRE is not None
+WIRE = named("openai_chat")
 REPLY = Reply(
     parts=(
         Text("One two three."),
@@ -83,11 +82,14 @@ every_fault: st.SearchStrategy[Fault] = st.one_of(
 )
 
 
-def plan(faults: list[Fault], *, stream: bool = True, reply: Reply = REPLY) -> list[Act]:
+def plan(
+    faults: list[Fault], *, stream: bool = True, wire: Wire = WIRE, array: bool = False
+) -> list[Act]:
     answer = Answer(0, {}, ())
+    rendering = msgspec.structs.replace(RENDERING, array=array)
     if not unanswered(faults):
-        answer = refusal(WIRE, faults) or reply_answer(
-            WIRE, reply, RENDERING, faults, stream=stream
+        answer = refusal(wire, faults) or reply_answer(
+            wire, REPLY, rendering, faults, stream=stream
         )
     return acts(answer, faults)
 
@@ -100,11 +102,13 @@ def status(plan: list[Act]) -> int:
     return next(act.status for act in plan if isinstance(act, Head))
 
 
+@pytest.mark.parametrize("wire", [*WIRES, "array"])
 @given(st.lists(every_fault, max_size=4), st.booleans())
 def test_any_faults_together_have_one_end_and_keep_their_promises(
-    faults: list[Fault], stream: bool
+    wire: str, faults: list[Fault], stream: bool
 ) -> None:
-    made = plan(faults, stream=stream)
+    array = wire == "array"
+    made = plan(faults, stream=stream, wire=named("gemini" if array else wire), array=array)
     assert [isinstance(act, Reset | Close | End) for act in made] == [False] * (len(made) - 1) + [
         True
     ]
@@ -161,6 +165,22 @@ def test_a_stall_goes_on_afterwards() -> None:
     assert made[2] == Wait(9.0, b": keep-alive\n\n", 0.5)
     assert sent(made) == sent(plan([]))
     assert plan([Stall(999, 9.0)])[-2] == Wait(9.0), "before the end of the body"
+
+
+def test_each_wire_keeps_a_stream_alive_in_its_own_way() -> None:
+    said = {
+        "openai_chat": b": keep-alive",
+        "openai_responses": b"event: keepalive",
+        "anthropic": b"event: ping",
+        "gemini": b": keep-alive",
+    }
+    for name, beginning in said.items():
+        stall = plan([Stall(1, 9.0, comments=True)], wire=named(name))[2]
+        assert isinstance(stall, Wait)
+        assert stall.comment.startswith(beginning)
+    assert plan([Stall(1, 9.0, comments=True)], wire=named("gemini"), array=True)[2] == Wait(
+        9.0, b" "
+    )
 
 
 def test_a_stall_with_comments_makes_a_whole_body_chunked() -> None:

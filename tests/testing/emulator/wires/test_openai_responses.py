@@ -132,7 +132,9 @@ def test_a_request_in_neutral_form() -> None:
         ([USER, {**THOUGHT, "summary": []}, SAID], "could not be verified"),
         ([USER, {**THOUGHT, "encrypted_content": None}, SAID], "Items are not persisted"),
         ([{"type": "item_reference", "id": "rs_9"}], "'rs_9' not found"),
-        ([{"type": 7}], "not found"),
+        ([{"type": 7}], "'input[0].type'"),
+        ([{"type": []}], "'input[0].type'"),
+        ([{"role": [], "content": "x"}], "Invalid value: '[]'"),
     ],
 )
 def test_an_input_that_the_provider_refuses(given: object, said: str) -> None:

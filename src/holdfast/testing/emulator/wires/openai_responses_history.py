@@ -72,6 +72,8 @@ def check_items(items: list[_Item], *, stored: bool) -> None:
     called: dict[str, str] = {}
     for at, item in enumerate(items):
         where, kind = f"input[{at}]", item["type"]
+        if not isinstance(kind, str):
+            raise MalformedRequest(f"Invalid type for '{where}.type': expected a string.")
         _check_id(item, ids)
         if kind == "message":
             _check_message(item, where)
@@ -83,7 +85,7 @@ def check_items(items: list[_Item], *, stored: bool) -> None:
         elif kind in _CALLS.values():
             _check_output(item, called, where)
             open_calls.pop(item["call_id"], None)
-        elif not isinstance(kind, str) or kind == "item_reference":
+        elif kind == "item_reference":
             raise MalformedRequest(f"Item with id '{item.get('id')}' not found.")
     for call_id, kind in open_calls.items():
         what = "function call" if kind == "function_call_output" else "custom tool call"
@@ -92,7 +94,7 @@ def check_items(items: list[_Item], *, stored: bool) -> None:
 
 def _check_id(item: _Item, ids: set[str]) -> None:
     own = item.get("id")
-    if own is None or own == "":
+    if not isinstance(own, str) or not own:
         return
     if own in ids:
         raise MalformedRequest(
@@ -104,7 +106,7 @@ def _check_id(item: _Item, ids: set[str]) -> None:
 
 def _check_message(item: _Item, where: str) -> None:
     role, content = item.get("role"), item.get("content")
-    if role != "assistant" and role not in _ROLES:
+    if role not in ("assistant", *_ROLES):
         raise MalformedRequest(
             f"Invalid value: '{role}'. Supported values are: 'assistant', 'system', 'developer', "
             f"and 'user'. ({where}.role)"
