@@ -7,6 +7,7 @@ it to the driver.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic
 
@@ -251,6 +252,22 @@ class Agent(Generic[T]):
             plan=self._plan, turn=self._turn, on_question=self._on_question, limits=limits
         )
         return subagent_tool(agent, name, description)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Agent[Any]:
+        """The agent that a TOML file describes. Raises ConfigurationError with file and line.
+
+        The keys are the keywords of `Agent`, with tables for `settings`, `limits`, `timeouts`,
+        `error_handling` and `resilience`. `tools`, `output` and hooks are written
+        "module:name"; `instructions_file` names a file beside it; `api_key_env` names the
+        environment variable that holds the key, which has no place in the file.
+
+        Args:
+            path: the file.
+        """
+        from holdfast.agent_file import load  # most agents are made in code
+
+        return load(path, cls)
 
     def describe(self) -> str:
         """The pipeline that will run, outermost first, with its settings."""

@@ -1,0 +1,308 @@
+"""An agent from a TOML file: reads it, checks it, and says in which line what is wrong.
+
+A file is shared and kept in version control, so it must never hold a secret: a key is named by its
+environment variable. No value that may be one is repeated in an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import Limits
+from holdfast.core.redaction import redact
+from holdfast.core.request import ModelSettings
+from holdfast.resilience.breaker import BreakerOptions
+from holdfast.resilience.budget import BudgetOptions
+from holdfast.resilience.cache import CacheOptions
+from holdfast.resilience.defaults import Resilience
+from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.hedge import HedgeOptions
+from holdfast.resilience.limiter import LimiterOptions
+from holdfast.transport.port import Timeouts
+
+A = TypeVar("A")
+KeyPath = tuple[str, ...]
+
+_PLAIN: dict[str, Any] = {
+    "model": str,
+    "name": str,
+    "instructions": str,
+    "instructions_file": str,
+    "base_url": str,
+    "api_key_env": str,
+    "parallel_tools": int,
+    "fallback": list[str],
+    "tools": list[str],
+    "output": str,
+}
+_TABLES: dict[str, type[Struct]] = {
+    "settings": ModelSettings,
+    "limits": Limits,
+    "timeouts": Timeouts,
+    "error_handling": ErrorHandling,
+    "resilience": Resilience,
+}
+_STRATEGIES: dict[str, type[Struct]] = {
+    "budget": BudgetOptions,
+    "breaker": BreakerOptions,
+    "limiter": LimiterOptions,
+    "hedge": HedgeOptions,
+    "cache": CacheOptions,
+}
+_IMPORTED = frozenset({"custom_retry", "provider_handler", "refresh_credentials"})
+_NOT_IN_FILES = frozenset({"metrics"})
+_SECRET_KEY = re.compile(
+    r"(^|[_-])(api[_-]?keys?|tokens?|secrets?|passwords?|passwd|credentials?|authorization)$",
+    re.IGNORECASE,
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_NO_SECRETS = 'Put it into the environment, and write api_key_env = "NAME_OF_THE_VARIABLE"'
+
+
+def load(path: str | os.PathLike[str], make: Callable[..., A]) -> A:
+    """The agent that a file describes.
+
+    Args:
+        path: the file; `instructions_file` in it is relative to its folder.
+        make: called with the keywords of `Agent`.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or something in it is wrong; the error names
+            file, line and key, and the fix.
+    """
+    file = _read(Path(path))
+    keywords = _keywords(file)
+    try:
+        return make(**keywords)
+    except ConfigurationError as error:
+        file.fail(_place_of(error.argument, file), error.problem, error.fix, said=error.argument)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file that could be parsed; `lines` are those of its keys."""
+
+    path: Path
+    content: Mapping[str, Any]
+    lines: Mapping[KeyPath, int] = field(default_factory=dict)
+
+    def fail(self, at: KeyPath, problem: str, fix: str = "", *, said: str = "") -> NoReturn:
+        """Raise for the key `at`, at the line of it or of the table around it."""
+        line = next(
+            (self.lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in self.lines), None
+        )
+        where = self.path.name if line is None else f"{self.path.name}:{line}"
+        named = said or ".".join(at)
+        raise ConfigurationError(f"{where}: {named}" if named else where, problem, fix=fix)
+
+
+def _read(path: Path) -> _File:
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or type(error).__name__}"
+        raise ConfigurationError(str(path), problem) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(path.name, "is no UTF-8 text") from error
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigurationError(path.name, f"is no TOML: {error}") from error
+    return _File(path, content, lines_of(text))
+
+
+_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]")
+_KEY = re.compile(
+    r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*="
+)
+_PART = re.compile(r"[\w-]+|\"[^\"]*\"|'[^']*'")
+_LONG = re.compile(r'"""|\'\'\'')
+
+
+def lines_of(text: str) -> dict[KeyPath, int]:
+    r"""The lines, counted from 1, in which the keys of a TOML text stand.
+
+    Args:
+        text: what a TOML parser accepts.
+
+    >>> lines_of('a = 1\n[b]\nc.d = 2')
+    {('a',): 1, ('b',): 2, ('b', 'c', 'd'): 3}
+    """
+    found: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    open_quote = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not open_quote:
+            if match := _KEY.match(line):
+                found.setdefault((*table, *_parts(match[1])), number)
+            elif match := _HEADER.match(line):
+                table = _parts(match[1])
+                found.setdefault(table, number)
+        for quote in _LONG.findall(line):
+            if not open_quote:
+                open_quote = quote
+            elif quote == open_quote:
+                open_quote = ""
+    return found
+
+
+def _parts(key: str) -> KeyPath:
+    return tuple(part.strip("\"'") for part in _PART.findall(key))
+
+
+def _keywords(file: _File) -> dict[str, Any]:
+    """The keywords of `Agent`. Raises ConfigurationError."""
+    _refuse_secrets(file, (), file.content)
+    _check_names(file, (), file.content, {*_PLAIN, *_TABLES})
+    keywords: dict[str, Any] = {}
+    for name, value in file.content.items():
+        if name in _TABLES:
+            keywords[name] = _struct(file, (name,), value, _TABLES[name])
+        else:
+            keywords[name] = _converted(file, (name,), value, _PLAIN[name])
+    if not keywords.get("model"):
+        file.fail(("model",), "is not given", 'Write model = "openai:gpt-5.2"')
+    _instructions(file, keywords)
+    _key(file, keywords)
+    if "tools" in keywords:
+        keywords["tools"] = [_imported(file, ("tools",), one) for one in keywords["tools"]]
+    if "output" in keywords:
+        keywords["output"] = _imported(file, ("output",), keywords["output"])
+    return keywords
+
+
+def _refuse_secrets(file: _File, at: KeyPath, value: object) -> None:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if _SECRET_KEY.search(name) and isinstance(inner, str):
+                file.fail((*at, name), "a secret has no place in a file", _NO_SECRETS)
+            _refuse_secrets(file, (*at, name), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _refuse_secrets(file, at, inner)
+    elif isinstance(value, str) and any(redact(word) != word for word in value.split()):
+        # Word by word: instructions may speak of passwords.
+        file.fail(at, "looks like a secret, which has no place in a file", _NO_SECRETS)
+
+
+def _check_names(file: _File, at: KeyPath, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    names = sorted(known)
+    for name in table:
+        if name not in names:
+            near = get_close_matches(name, names, n=1, cutoff=0.6)
+            fix = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(names)}"
+            file.fail((*at, name), "is no setting", fix)
+
+
+def _struct(file: _File, at: KeyPath, value: object, kind: type[Struct]) -> Struct:
+    """A table as one of our records."""
+    if not isinstance(value, dict):
+        file.fail(at, f"must be a table, got {_shown(value)}", f"Write [{'.'.join(at)}]")
+    fields = {one.name: one for one in msgspec.structs.fields(kind)}
+    _check_names(file, at, value, fields.keys() - _NOT_IN_FILES)
+    given: dict[str, Any] = {}
+    for name, inner in value.items():
+        place = (*at, name)
+        if kind is Resilience and name in _STRATEGIES:
+            given[name] = None if inner is False else _struct(file, place, inner, _STRATEGIES[name])
+        elif name in _IMPORTED:
+            given[name] = _imported(file, place, _converted(file, place, inner, str))
+        else:
+            given[name] = _converted(file, place, inner, fields[name].type)
+    try:
+        return kind(**given)
+    except ConfigurationError as error:
+        last = re.sub(r"\[.*\]", "", error.argument).rpartition(".")[2]
+        file.fail((*at, last), error.problem, error.fix)
+
+
+def _converted(file: _File, at: KeyPath, value: object, kind: Any) -> Any:
+    """The value in its type. TOML has no null: where None is meant, a file says false."""
+    if value is False and _may_be_none(kind):
+        return None
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        wanted = str(error).partition(" - at ")[0].replace("`", "")
+        file.fail(at, wanted[:1].lower() + wanted[1:])
+
+
+def _may_be_none(kind: Any) -> bool:
+    try:
+        msgspec.convert(None, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _instructions(file: _File, keywords: dict[str, Any]) -> None:
+    name = keywords.pop("instructions_file", None)
+    if name is None:
+        return
+    at = ("instructions_file",)
+    if "instructions" in keywords:
+        file.fail(at, "cannot be given together with instructions", "Leave one of them out")
+    try:
+        keywords["instructions"] = (file.path.parent / name).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        file.fail(
+            at, f"{name!r} cannot be read: {said}", "The path is relative to the agent's file"
+        )
+
+
+def _key(file: _File, keywords: dict[str, Any]) -> None:
+    variable = keywords.pop("api_key_env", None)
+    if variable is None:
+        return
+    at = ("api_key_env",)
+    if not _VARIABLE.fullmatch(variable):
+        file.fail(at, "is no name of an environment variable", "Write the name and not the key")
+    keywords["api_key"] = os.environ.get(variable, "").strip()
+    if not keywords["api_key"]:
+        file.fail(at, f"the environment variable {variable} is not set", f"export {variable}=...")
+
+
+def _imported(file: _File, at: KeyPath, name: str) -> object:
+    """What `module:name` stands for."""
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        file.fail(at, f"{name!r} names no module and name", 'Write "package.module:name"')
+    try:
+        found: object = import_module(module)
+    except (ImportError, ValueError, SyntaxError) as error:
+        fix = "Install it, or set PYTHONPATH to the folder that it is in"
+        file.fail(at, f"{module!r} cannot be imported: {error}", fix)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            near = get_close_matches(part, dir(found), n=1)
+            file.fail(at, f"{module!r} has no {part!r}", f"Did you mean {near[0]}?" if near else "")
+        found = getattr(found, part)
+    return found
+
+
+def _place_of(argument: str, file: _File) -> KeyPath:
+    """The key that an error of `Agent` is about; the model's where the file names no such key."""
+    name = re.split(r"[.\[ ]", argument, maxsplit=1)[0]
+    if name == "api_key":
+        return ("api_key_env",)
+    if name in file.content:
+        return (name,)
+    return ("tools",) if name == "tool" else ("model",)
+
+
+def _shown(value: object) -> str:
+    names = {"str": "text", "list": "a list", "bool": "true or false", "int": "a number"}
+    return names.get(type(value).__name__, type(value).__name__)

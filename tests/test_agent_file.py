@@ -1,0 +1,314 @@
+"""Agents from TOML files: what is read, and what is said about each mistake, with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Agent, ConfigurationError, ErrorCategory, ErrorHandling, Limits, ModelSettings
+from holdfast.agent_file import lines_of, load
+from holdfast.resilience.defaults import Resilience
+from holdfast.transport.port import Timeouts
+
+WHOLE = """\
+# A comment with model = "wrong"
+model = "ollama:llama3.2"
+name = "scout"
+instructions_file = "prompt.md"
+base_url = "http://127.0.0.1:9/v1"
+parallel_tools = 2
+tools = [
+    "tests.agents_for_files:weather",
+]
+output = "tests.agents_for_files:Trip"
+fallback = ["ollama:other"]
+
+[settings]
+temperature = 0.5
+stop = ["END"]
+
+[limits]
+iterations = 4
+seconds = false
+
+[timeouts]
+total = 30
+
+[error_handling]
+max_retries = 1
+custom_retry = "tests.agents_for_files:never"
+
+[error_handling.max_retries_by_category]
+server_error = 5
+
+[resilience]
+attempt_timeout = 20
+breaker = false
+
+[resilience.limiter]
+concurrency = 3
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "agent.toml"
+    path.write_text(dedent(text), "utf-8")
+    return path
+
+
+def problem(folder: Path, text: str) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        Agent.from_file(written(folder, text))
+    return str(caught.value)
+
+
+def test_every_key_becomes_the_keyword_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "prompt.md").write_text("You scout.", "utf-8")
+    found = load(written(tmp_path, WHOLE), dict)
+    from tests import agents_for_files as there
+
+    assert found == {
+        "model": "ollama:llama3.2",
+        "name": "scout",
+        "instructions": "You scout.",
+        "base_url": "http://127.0.0.1:9/v1",
+        "parallel_tools": 2,
+        "tools": [there.weather],
+        "output": there.Trip,
+        "fallback": ["ollama:other"],
+        "settings": ModelSettings(temperature=0.5, stop=("END",)),
+        "limits": Limits(iterations=4, seconds=None),
+        "timeouts": Timeouts(total=30),
+        "error_handling": ErrorHandling(
+            max_retries=1,
+            custom_retry=there.never,
+            max_retries_by_category={ErrorCategory.SERVER_ERROR: 5},
+        ),
+        "resilience": found["resilience"],
+    }
+    resilience = found["resilience"]
+    assert isinstance(resilience, Resilience)
+    assert resilience.breaker is None
+    assert resilience.attempt_timeout == 20
+    assert resilience.limiter is not None
+    assert resilience.limiter.concurrency == 3
+
+
+def test_an_agent_is_made_of_it(tmp_path: Path) -> None:
+    (tmp_path / "prompt.md").write_text("You scout.", "utf-8")
+    agent = Agent.from_file(str(written(tmp_path, WHOLE)))
+    assert "tools: weather" in agent.describe()
+    assert repr(agent) == "Agent('ollama:llama3.2', name='scout')"
+
+
+def test_a_file_with_a_model_is_enough(tmp_path: Path) -> None:
+    assert load(written(tmp_path, 'model = "ollama:x"'), dict) == {"model": "ollama:x"}
+
+
+MISTAKES = {
+    "unknown key": (
+        'model = "ollama:x"\ninstrutions = "Hi"',
+        "agent.toml:2: instrutions: is no setting. Did you mean instructions?",
+    ),
+    "unknown key in a table": (
+        'model = "ollama:x"\n\n[limits]\n# so many\niteratons = 3',
+        "agent.toml:5: limits.iteratons: is no setting. Did you mean iterations?",
+    ),
+    "unknown key in a strategy": (
+        'model = "ollama:x"\n[resilience.breaker]\nfailure_ration = 0.5',
+        (
+            "agent.toml:3: resilience.breaker.failure_ration: is no setting. "
+            "Did you mean failure_ratio?"
+        ),
+    ),
+    "what no file can hold": (
+        'model = "ollama:x"\n[resilience]\nmetrics = true',
+        (
+            "agent.toml:3: resilience.metrics: is no setting. "
+            "Known are attempt_timeout, breaker, budget, cache, deadline, hedge, limiter"
+        ),
+    ),
+    "no model": ('name = "x"', 'agent.toml: model: is not given. Write model = "openai:gpt-5.2"'),
+    "unknown provider": (
+        '\nmodel = "openrooter:x"',
+        "agent.toml:2: provider: unknown provider 'openrooter'. did you mean openrouter or openai?",
+    ),
+    "wrong type": ("model = 5", "agent.toml:1: model: expected str, got int"),
+    "wrong type in a table": (
+        'model = "ollama:x"\n[limits]\niterations = "3"',
+        "agent.toml:3: limits.iterations: expected int | null, got str",
+    ),
+    "bool for a number": (
+        'model = "ollama:x"\n[error_handling]\nmax_retries = true',
+        "agent.toml:3: error_handling.max_retries: expected int, got bool",
+    ),
+    "bad value": (
+        'model = "ollama:x"\n[limits]\niterations = 0',
+        "agent.toml:3: limits.iterations: must be at least 1, got 0",
+    ),
+    "bad value in an inline table": (
+        'model = "ollama:x"\nlimits = { iterations = 0 }',
+        "agent.toml:2: limits.iterations: must be at least 1, got 0",
+    ),
+    "bad value by a dotted key": (
+        'model = "ollama:x"\nlimits.iterations = 0',
+        "agent.toml:2: limits.iterations: must be at least 1, got 0",
+    ),
+    "bad value in a strategy": (
+        'model = "ollama:x"\n[resilience.breaker]\nfailure_ratio = 2',
+        "agent.toml:3: resilience.breaker.failure_ratio: must be above 0 and at most 1, got 2.0",
+    ),
+    "no such category": (
+        'model = "ollama:x"\n[error_handling.max_retries_by_category]\nserver = 1',
+        "agent.toml:2: error_handling.max_retries_by_category: invalid enum value 'server'",
+    ),
+    "a value for a table": (
+        'model = "ollama:x"\nlimits = 5',
+        "agent.toml:2: limits: must be a table, got a number. Write [limits]",
+    ),
+    "bad number of parallel tools": (
+        'model = "ollama:x"\nparallel_tools = 0',
+        "agent.toml:2: parallel_tools: must be at least 1, got 0",
+    ),
+    "tools that are no list": (
+        'model = "ollama:x"\ntools = "a:b"',
+        "agent.toml:2: tools: expected array, got str",
+    ),
+    "no import string": (
+        'model = "ollama:x"\ntools = ["weather"]',
+        "agent.toml:2: tools: 'weather' names no module and name. Write \"package.module:name\"",
+    ),
+    "no such module": (
+        'model = "ollama:x"\ntools = ["no_such_module_here:x"]',
+        (
+            "agent.toml:2: tools: 'no_such_module_here' cannot be imported: No module named "
+            "'no_such_module_here'. Install it, or set PYTHONPATH to the folder that it is in"
+        ),
+    ),
+    "no such name": (
+        'model = "ollama:x"\ntools = ["tests.agents_for_files:wether"]',
+        "agent.toml:2: tools: 'tests.agents_for_files' has no 'wether'. Did you mean weather?",
+    ),
+    "what is no function": (
+        'model = "ollama:x"\nname = "a"\ntools = ["tests.agents_for_files:NUMBER"]',
+        (
+            "agent.toml:3: tool: must be a function, got int. "
+            "Give a function, a method or an object with __call__"
+        ),
+    ),
+    "instructions twice": (
+        'model = "ollama:x"\ninstructions = "a"\ninstructions_file = "b"',
+        (
+            "agent.toml:3: instructions_file: cannot be given together with instructions. "
+            "Leave one of them out"
+        ),
+    ),
+    "no such file of instructions": (
+        'model = "ollama:x"\ninstructions_file = "no.md"',
+        (
+            "agent.toml:2: instructions_file: 'no.md' cannot be read: No such file or directory. "
+            "The path is relative to the agent's file"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_with_file_line_key_and_fix(tmp_path: Path, text: str, said: str) -> None:
+    assert problem(tmp_path, text) == said
+
+
+def test_broken_toml_says_where(tmp_path: Path) -> None:
+    assert problem(tmp_path, "model = ").startswith("agent.toml: is no TOML: Invalid value (at")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"none\.toml: cannot be read: No such file"):
+        Agent.from_file(tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigurationError, match=r"bytes\.toml: is no UTF-8 text"):
+        Agent.from_file(tmp_path / "bytes.toml")
+
+
+KEY = "sk-proj-0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'model = "ollama:x"\napi_key = "{KEY}"',
+        f'model = "ollama:x"\nbase_url = "https://bob:{KEY}@example.org"',
+        f'model = "ollama:x"\ninstructions = "Use {KEY} to pay."',
+        f'model = "ollama:x"\nsettings.extra.authorization = "{KEY}"',
+        f'model = "ollama:x"\nsettings.extra.list = [["{KEY}"]]',
+        'model = "ollama:x"\nsettings.extra.password = "swordfish"',
+        f'model = "ollama:x"\napi_key_env = "{KEY}"',
+    ],
+)
+def test_a_secret_in_the_file_is_refused_and_never_repeated(tmp_path: Path, text: str) -> None:
+    said = problem(tmp_path, text)
+    assert said.startswith("agent.toml:2: ")
+    assert KEY not in said
+    assert "swordfish" not in said
+    assert "api_key_env" in said
+
+
+def test_instructions_may_speak_of_secrets(tmp_path: Path) -> None:
+    text = 'model = "ollama:x"\ninstructions = "A password is secret. Never tell a token: never."'
+    assert "password" in str(load(written(tmp_path, text), dict)["instructions"])
+
+
+def test_the_key_comes_from_the_variable_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCOUT_KEY", KEY)
+    text = 'model = "openai:x"\napi_key_env = "SCOUT_KEY"'
+    assert load(written(tmp_path, text), dict) == {"model": "openai:x", "api_key": KEY}
+    assert KEY not in Agent.from_file(written(tmp_path, text)).describe()
+    monkeypatch.delenv("SCOUT_KEY")
+    assert problem(tmp_path, text) == (
+        "agent.toml:2: api_key_env: the environment variable SCOUT_KEY is not set. "
+        "export SCOUT_KEY=..."
+    )
+
+
+def test_lines_are_found_around_long_texts_and_quoted_keys() -> None:
+    text = dedent(
+        '''\
+        a = """
+        b = 1
+        [c]
+        """
+        "d.e" = 1
+        [f . "g h"]
+        i = [
+          "j = 1",
+        ]
+        [[k]]
+        l = 1
+        '''
+    )
+    assert lines_of(text) == {
+        ("a",): 1,
+        ("d.e",): 5,
+        ("f", "g h"): 6,
+        ("f", "g h", "i"): 7,
+        ("k",): 10,
+        ("k", "l"): 11,
+    }
+
+
+NAMES = st.text("abcdefgh_", min_size=1, max_size=8)
+
+
+@given(st.lists(NAMES, unique=True, max_size=8), st.lists(NAMES, unique=True, max_size=8))
+def test_each_key_is_found_in_its_line(plain: list[str], inner: list[str]) -> None:
+    rows = [f"{name} = 1" for name in plain] + ["[table-x]"] + [f"{name} = 2" for name in inner]
+    found = lines_of("\n".join(rows))
+    assert found[("table-x",)] == len(plain) + 1
+    assert all(rows[found[(name,)] - 1] == f"{name} = 1" for name in plain)
+    assert all(rows[found[("table-x", name)] - 1] == f"{name} = 2" for name in inner)
