@@ -180,7 +180,8 @@ def failure_of(error: Exception, path: str) -> JournalError:
             "is open in another process",
             fix="Stop that one, or use one journal file for each process",
         )
-    if code in _BROKEN:
+    # Python has no code of its own for text that is no UTF-8.
+    if code in _BROKEN or "Could not decode" in str(error):
         return JournalCorruptError(path, f"is damaged: {error}", fix=RESTORE)
     if code in _STORAGE:
         problem, fix = _STORAGE[code]

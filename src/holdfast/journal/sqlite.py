@@ -95,8 +95,9 @@ class SqliteJournal:
             JournalError: it could not be kept, for instance because the disk is full.
         """
         _checked(event.key, "event.key")
-        line = line_of(_checked(run), 0, Record(event, digest(effect) if effect else ""))
-        await _settled(self._writer.submit(Act(partial(_insert, line, _body(line)), writes=True)))
+        record = Record(event, digest(effect) if effect else "")
+        line, body = _written(_checked(run), record)
+        await _settled(self._writer.submit(Act(partial(_insert, line, body), writes=True)))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
@@ -167,13 +168,14 @@ def _checked(name: str, argument: str = "session") -> str:
     return name
 
 
-def _body(line: Line) -> str:
+def _written(run: str, record: Record) -> tuple[Line, str]:
+    """The row of a record: its columns, and its event as text. The number is given at the insert."""
     try:
-        return to_json(line.event).decode()
+        line = line_of(run, 0, record)
+        return line, to_json(line.event).decode()
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            "event", f"{line.key} cannot be written as JSON: {error}"
-        ) from error
+        problem = f"{record.event.key} cannot be written as JSON: {error}"
+        raise ConfigurationError("event", problem) from error
 
 
 def _named(row: tuple[object, ...]) -> dict[str, object]:

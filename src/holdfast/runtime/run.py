@@ -5,6 +5,8 @@ A run belongs to one task. Nothing outside this object may hold the state of a t
 
 from __future__ import annotations
 
+import asyncio
+
 from holdfast.core.effects import Effect, turn_key
 from holdfast.core.events import Event, Status, TurnOpened
 from holdfast.core.limits import Limits
@@ -87,7 +89,17 @@ class Run:
         self.machine.check(event)
         # A hook can end the turn in place of the effect; that event ends nothing that was planned.
         ended = effect if effect is not None and effect.key == event.key else None
-        await self.journal.append(self.run_id, event, ended)
+        try:
+            await self.journal.append(self.run_id, event, ended)
+        except asyncio.CancelledError:
+            # Kept or not: what the journal says is what happened, or the next event would not fit.
+            kept = await self.journal.read(self.run_id)
+            if any(record.event.key == event.key for record in kept):
+                self._believe(event)
+            raise
+        self._believe(event)
+
+    def _believe(self, event: Event) -> None:
         self.machine.apply(event)
         if self.folds is not None:
             self.folds.apply(event)

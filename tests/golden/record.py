@@ -1,0 +1,117 @@
+"""Records the golden journals: `python -m tests.golden.record NAME`. A recorded file is never written again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from holdfast import Agent, Limits, Media, MemoryJournal, SqliteJournal, tool, user
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
+from holdfast.core.machine import RunMachine
+from holdfast.core.messages import FinishReason, Reasoning, Reply, Text, ToolCall, Usage
+from holdfast.journal.encoding import encode, line_of
+from holdfast.journal.port import Record
+from holdfast.testing import FakeClock, ScriptedModel
+
+FOLDER = Path(__file__).parent / "journals"
+
+
+@tool(effect="read")
+async def weather(city: str) -> str:
+    """Weather in a city."""
+    return f"{city}: sunny, 21 °C"
+
+
+@tool(effect="write")
+async def pay(amount: int) -> str:
+    """Pay."""
+    raise ValueError("no money")
+
+
+async def answer(journal: MemoryJournal, clock: FakeClock) -> None:
+    agent = Agent(ScriptedModel("Hello, Ada!", "As I said: Ada."), journal=journal, clock=clock)
+    await agent.run("I am Ada. \U0001f44b", session="golden")
+    clock.advance(3600)
+    await agent.run("Who am I?", session="golden")
+
+
+async def tools(journal: MemoryJournal, clock: FakeClock) -> None:
+    thinking = Reply(
+        (
+            Reasoning("They want two cities.", "sig=", "anthropic", {"id": "r1"}),
+            Text("Looking."),
+            ToolCall("a", "weather", '{"city": "Porto"}', "anthropic", {"index": 0}),
+            ToolCall("b", "weather", '{"city": "Faro"}'),
+            ToolCall("c", "pay", '{"amount": 3}'),
+        ),
+        finish=FinishReason.TOOL_CALLS,
+        usage=Usage(120, 40, 100, reasoning=12),
+        model="golden-1",
+        id="reply-1",
+    )
+    agent = Agent(
+        ScriptedModel(thinking, "Both sunny; the payment failed."),
+        tools=[weather, pay],
+        journal=journal,
+        clock=clock,
+    )
+    await agent.run(user("Weather?", Media("image/png", data=b"\x89PNG\x00\xff")), session="golden")
+
+
+async def failures(journal: MemoryJournal, clock: FakeClock) -> None:
+    down = ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="golden: 401 bad key", status=401)
+    call = ToolCall("x", "weather", '{"city": "Porto"}')
+    agent = Agent(
+        ScriptedModel(ProviderError("401", info=down), call, call, "Fine again."),
+        tools=[weather],
+        journal=journal,
+        clock=clock,
+    )
+    for prompt, limits in (("one", Limits()), ("two", Limits(iterations=2)), ("three", Limits())):
+        try:
+            await agent.run(prompt, session="golden", limits=limits)
+        except HoldfastError:
+            clock.advance(1)
+
+
+SCENARIOS: dict[str, Callable[[MemoryJournal, FakeClock], Awaitable[None]]] = {
+    "answer": answer,
+    "failures": failures,
+    "tools": tools,
+}
+
+
+async def record(name: str) -> None:
+    """Write `NAME.jsonl`, and the messages that it must replay to as `NAME.messages.json`."""
+    journal = MemoryJournal()
+    await SCENARIOS[name](journal, FakeClock())
+    machine = RunMachine()
+    with (FOLDER / f"{name}.jsonl").open("xb") as out:
+        for seq, kept in enumerate(await journal.read("golden"), 1):
+            machine.apply(kept.event)
+            out.write(encode(line_of("golden", seq, kept)) + b"\n")
+    messages = msgspec.to_builtins(list(machine.transcript))
+    (FOLDER / f"{name}.messages.json").write_text(
+        json.dumps(messages, ensure_ascii=False, indent=1) + "\n", "utf-8"
+    )
+
+
+async def record_file() -> None:
+    """Write `version-N.sqlite` with the conversation of `answer`, for the schema of today."""
+    from holdfast.journal.encoding import decode, record_of
+    from holdfast.journal.migrations import MIGRATIONS
+
+    with SqliteJournal(FOLDER / f"version-{len(MIGRATIONS)}.sqlite") as journal:
+        for line in (FOLDER / "answer.jsonl").read_bytes().splitlines():
+            kept: Record = record_of(decode(line))
+            await journal.append("alice", kept.event)
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:]:
+        asyncio.run(record_file() if wanted == "file" else record(wanted))

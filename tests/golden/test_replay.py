@@ -1,0 +1,39 @@
+"""Journals that were recorded once replay to the same messages for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.messages import Message
+from holdfast.journal.encoding import decode, encode, line_of, record_of
+
+JOURNALS = Path(__file__).parent / "journals"
+NAMES = sorted(file.stem for file in JOURNALS.glob("*.jsonl"))
+
+
+def test_there_are_some() -> None:
+    assert {"answer", "failures", "tools"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recorded_journal_replays_to_the_same_messages(name: str) -> None:
+    machine = RunMachine()
+    for line in (JOURNALS / f"{name}.jsonl").read_bytes().splitlines():
+        machine.apply(record_of(decode(line)).event)
+    wanted = msgspec.json.decode(
+        (JOURNALS / f"{name}.messages.json").read_bytes(), type=list[Message]
+    )
+    assert list(machine.transcript) == wanted
+    assert machine.phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_read_is_written_again_without_loss(name: str) -> None:
+    for text in (JOURNALS / f"{name}.jsonl").read_bytes().splitlines():
+        line = decode(text)
+        again = decode(encode(line_of(line.run, line.seq, record_of(line))))
+        assert record_of(again) == record_of(line)

@@ -1,0 +1,12 @@
+"""The journal in memory keeps the contract."""
+
+import pytest
+
+from holdfast.journal.memory import MemoryJournal
+from holdfast.testing.journal_conformance import JournalConformance
+
+
+class TestMemoryJournal(JournalConformance):
+    @pytest.fixture
+    def journal(self) -> MemoryJournal:
+        return MemoryJournal()

@@ -1,0 +1,402 @@
+"""The journal in a file: the contract, one owner, and one typed error for each way a file can fail."""
+
+# ruff: noqa: ASYNC221, ASYNC240, PTH208  # REASON: a test may block its own loop
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import ConfigurationError, ConflictError
+from holdfast.core.events import QuestionAsked
+from holdfast.journal import opening
+from holdfast.journal.failures import (
+    JournalBusyError,
+    JournalClosedError,
+    JournalCorruptError,
+    JournalStorageError,
+    JournalVersionError,
+)
+from holdfast.journal.migrations import MIGRATIONS
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.writer import Act
+from holdfast.testing.journal_conformance import JournalConformance, keys, opened
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "journals"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "talk.db"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[SqliteJournal]:
+    with SqliteJournal(path) as opened_journal:
+        yield opened_journal
+
+
+class TestSqliteJournal(JournalConformance):
+    pass
+
+
+def raw(path: Path, *statements: str) -> list[object]:
+    connection = sqlite3.connect(path)
+    rows = [connection.execute(statement).fetchall() for statement in statements]
+    connection.commit()
+    connection.close()
+    return rows
+
+
+async def test_what_was_kept_is_there_when_the_file_is_opened_again(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        await journal.append("r", opened(1, "hello"))
+    assert sorted(os.listdir(path.parent)) == ["talk.db"]
+    with SqliteJournal(path) as journal:
+        assert [record.event for record in await journal.read("r")] == [opened(1, "hello")]
+
+
+async def test_appends_are_committed_with_the_file_synchronised(journal: SqliteJournal) -> None:
+    def pragmas(connection: sqlite3.Connection) -> list[object]:
+        names = ("journal_mode", "synchronous", "locking_mode", "secure_delete")
+        return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    found = journal._writer.submit(Act(pragmas, writes=False)).result()
+    assert found == ["wal", 2, "exclusive", 1]
+
+
+async def test_appends_that_wait_together_are_one_transaction(journal: SqliteJournal) -> None:
+    commits: list[int] = []
+
+    def watch(connection: sqlite3.Connection) -> None:
+        connection.set_trace_callback(lambda text: text == "COMMIT" and commits.append(1))
+
+    await asyncio.wrap_future(journal._writer.submit(Act(watch, writes=False)))
+    await asyncio.gather(*(journal.append("r", opened(n)) for n in range(512)))
+    assert len(await keys(journal, "r")) == 512
+    assert len(commits) < 100
+
+
+async def test_only_committed_records_are_read(journal: SqliteJournal) -> None:
+    appends = [asyncio.ensure_future(journal.append("r", opened(n))) for n in range(50)]
+    while not all(append.done() for append in appends):
+        seen = len(await keys(journal, "r"))
+        # An acknowledgement never comes before its record can be read.
+        assert sum(append.done() for append in appends) >= 0
+        assert len(await keys(journal, "r")) >= seen
+    assert len(await keys(journal, "r")) == 50
+
+
+async def test_a_second_journal_of_this_process_is_refused(
+    journal: SqliteJournal, path: Path
+) -> None:
+    with pytest.raises(JournalBusyError, match="in this process already"):
+        SqliteJournal(path)
+    link = path.with_name("other.db")
+    link.symlink_to(path)
+    with pytest.raises(JournalBusyError, match="in this process already"):
+        SqliteJournal(link)
+    await journal.append("r", opened(1))
+
+
+async def test_a_second_process_is_refused_and_the_first_goes_on(
+    journal: SqliteJournal, path: Path
+) -> None:
+    code = (
+        "import sys\nfrom holdfast import SqliteJournal\n"
+        "try:\n    SqliteJournal(sys.argv[1], wait=0)\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+    )
+    await journal.append("r", opened(1))
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"JournalBusyError journal {path}: is open in another process.")
+    await journal.append("r", opened(2))
+    assert await keys(journal, "r") == ["t1", "t2"]
+
+
+async def test_a_journal_that_nobody_holds_lets_go_of_its_file(path: Path) -> None:
+    journal = SqliteJournal(path)
+    await journal.append("r", opened(1))
+    del journal
+    with SqliteJournal(path) as journal:
+        assert await keys(journal, "r") == ["t1"]
+
+
+async def test_a_closed_journal_says_so(path: Path) -> None:
+    journal = SqliteJournal(path)
+    append = asyncio.ensure_future(journal.append("r", opened(1)))
+    await asyncio.sleep(0)
+    journal.close()
+    journal.close()
+    await append
+    for work in (journal.append("r", opened(2)), journal.read("r"), journal.runs()):
+        with pytest.raises(JournalClosedError, match="is closed"):
+            await work
+    with SqliteJournal(path) as again:
+        assert await keys(again, "r") == ["t1"]
+
+
+def test_a_forked_child_is_refused_and_harms_nothing(path: Path) -> None:
+    code = """
+import asyncio, os, sys
+from holdfast import SqliteJournal
+from holdfast.testing.journal_conformance import keys, opened
+journal = SqliteJournal(sys.argv[1])
+asyncio.run(journal.append("r", opened(1)))
+child = os.fork()
+if child == 0:
+    try:
+        asyncio.run(journal.append("r", opened(2)))
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+    journal.close()
+    sys.exit(0)
+os.waitpid(child, 0)
+asyncio.run(journal.append("r", opened(3)))
+journal.close()
+with SqliteJournal(sys.argv[1]) as journal:
+    print(asyncio.run(keys(journal, "r")), flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split("\n")[:2] == ["JournalClosedError", "['t1', 't3']"], done.stderr
+
+
+def test_an_interpreter_that_just_ends_has_kept_everything(path: Path) -> None:
+    code = (
+        "import asyncio, sys; from holdfast import SqliteJournal;"
+        "from holdfast.testing.journal_conformance import opened;"
+        "journal = SqliteJournal(sys.argv[1]); asyncio.run(journal.append('r', opened(1)))"
+    )
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+    assert os.listdir(path.parent) == ["talk.db"]
+
+
+@pytest.mark.parametrize("name", ["", ":memory:", "file:x?mode=memory"])
+def test_a_name_that_is_no_file_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="MemoryJournal"):
+        SqliteJournal(name)
+
+
+def test_a_missing_folder_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(JournalStorageError, match=r"nowhere/x.db: its folder does not exist"):
+        SqliteJournal(tmp_path / "nowhere" / "x.db")
+    with pytest.raises(JournalStorageError, match="is a folder"):
+        SqliteJournal(tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(opening.os, "open", refuse)
+    with pytest.raises(JournalStorageError, match=r"talk.db: cannot be written by this user"):
+        SqliteJournal(path)
+
+
+async def test_a_file_that_becomes_read_only_is_an_error_and_not_a_loss(
+    journal: SqliteJournal,
+) -> None:
+    await journal.append("r", opened(1))
+
+    def pragma(connection: sqlite3.Connection, value: int) -> None:
+        connection.execute(f"PRAGMA query_only = {value}")
+
+    journal._writer.submit(Act(lambda c: pragma(c, 1), writes=False)).result()
+    with pytest.raises(JournalStorageError, match="cannot be written"):
+        await journal.append("r", opened(2))
+    journal._writer.submit(Act(lambda c: pragma(c, 0), writes=False)).result()
+    await journal.append("r", opened(2))
+    assert await keys(journal, "r") == ["t1", "t2"]
+
+
+async def test_a_full_disk_fails_the_append_and_the_journal_goes_on_when_there_is_room(
+    journal: SqliteJournal,
+) -> None:
+    await journal.append("r", opened(1))
+
+    def most(connection: sqlite3.Connection, pages: int) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    journal._writer.submit(Act(lambda c: most(c, 6), writes=False)).result()
+    with pytest.raises(JournalStorageError, match=r"the disk is full\. Free some space"):
+        await journal.append("r", opened(2, "x" * 100_000))
+    assert await keys(journal, "r") == ["t1"]
+    journal._writer.submit(Act(lambda c: most(c, 100_000), writes=False)).result()
+    await journal.append("r", opened(2, "x" * 100_000))
+    assert await keys(journal, "r") == ["t1", "t2"]
+
+
+async def filled(path: Path, records: int = 200) -> None:
+    with SqliteJournal(path) as journal:
+        await asyncio.gather(*(journal.append("r", opened(n, "x" * 500)) for n in range(records)))
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.95])
+async def test_a_truncated_file_is_reported_and_left_as_it_is(path: Path, share: float) -> None:
+    await filled(path)
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+    await left_alone(path)
+
+
+@pytest.mark.parametrize("at", [0, 100, 4096, 40_960])
+async def test_a_damaged_file_is_reported_and_left_as_it_is(path: Path, at: int) -> None:
+    await filled(path)
+    data = bytearray(path.read_bytes())
+    data[at : at + 600] = os.urandom(600)
+    path.write_bytes(data)
+    await left_alone(path)
+
+
+async def test_damage_inside_a_record_is_reported_when_it_is_read(path: Path) -> None:
+    await filled(path, 3)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"x" * 400, b"\xff" * 400, 1))
+    with SqliteJournal(path) as journal, pytest.raises(JournalCorruptError, match="is damaged"):
+        await journal.read("r")
+
+
+async def left_alone(path: Path) -> None:
+    before = path.read_bytes()
+    with pytest.raises(JournalCorruptError, match="restore a backup"):
+        SqliteJournal(path)
+    assert path.read_bytes() == before
+    # And the error has let go of it.
+    with pytest.raises(JournalCorruptError):
+        SqliteJournal(path)
+
+
+def test_text_is_no_journal(path: Path) -> None:
+    path.write_text("Dear diary, " * 1000)
+    with pytest.raises(JournalCorruptError, match="not a database"):
+        SqliteJournal(path)
+    assert path.read_text().startswith("Dear diary")
+
+
+def test_an_emptied_file_with_a_log_is_damaged_and_not_new(path: Path) -> None:
+    path.touch()
+    log = path.with_name("talk.db-wal")
+    log.write_bytes(b"x" * 5000)
+    with pytest.raises(JournalCorruptError, match="its -wal file is not"):
+        SqliteJournal(path)
+    assert log.stat().st_size == 5000
+
+
+def test_a_database_of_another_program_is_refused(path: Path) -> None:
+    raw(path, "CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    with pytest.raises(JournalVersionError, match="of another program"):
+        SqliteJournal(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
+    SqliteJournal(path).close()
+    raw(path, "PRAGMA user_version = 99")
+    before = path.read_bytes()
+    with pytest.raises(JournalVersionError, match="has version 99, and this Holdfast knows up to"):
+        SqliteJournal(path)
+    assert path.read_bytes() == before
+
+
+async def test_a_newer_record_and_an_unknown_event_are_named(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        await journal.append("newer", opened(1))
+        await journal.append("unknown", opened(1))
+        await journal.append("torn", opened(1))
+    raw(
+        path,
+        "UPDATE records SET schema = 7 WHERE run = 'newer'",
+        "UPDATE records SET type = 'dreamt' WHERE run = 'unknown'",
+        "UPDATE records SET event = '{\"mess' WHERE run = 'torn'",
+    )
+    with SqliteJournal(path) as journal:
+        with pytest.raises(JournalVersionError, match=r"run 'newer', record 1: has schema 7"):
+            await journal.read("newer")
+        with pytest.raises(JournalVersionError, match="unknown type 'dreamt'"):
+            await journal.read("unknown")
+        with pytest.raises(JournalCorruptError, match="run 'torn', record 1"):
+            await journal.read("torn")
+        assert len(await journal.lines("unknown")) == 1
+
+
+async def test_the_first_version_is_read_for_ever(path: Path) -> None:
+    shutil.copy(GOLDEN / "version-1.sqlite", path)
+    with SqliteJournal(path) as journal:
+        assert [entry.run for entry in await journal.runs()] == ["alice"]
+        first, *_ = await journal.read("alice")
+        assert first.event.key == "t1"
+
+
+async def test_an_old_file_is_migrated_in_order_and_a_failed_migration_changes_nothing(
+    path: Path,
+) -> None:
+    await filled(path, 3)
+    connection = opening.connect(str(path), 0)
+    good = ("ALTER TABLE records ADD COLUMN hash TEXT NOT NULL DEFAULT ''",)
+    bad = ("CREATE TABLE half (x)", "NONSENSE")
+    with pytest.raises(JournalStorageError, match="syntax error"):
+        opening.migrate(connection, str(path), (*MIGRATIONS, good, bad))
+    opening.migrate(connection, str(path), (*MIGRATIONS, good))
+    connection.close()
+    names = "SELECT name FROM sqlite_master WHERE name = 'half'"
+    assert raw(path, "PRAGMA user_version", names, "SELECT COUNT(hash) FROM records") == [
+        [(len(MIGRATIONS) + 1,)],
+        [],
+        [(3,)],
+    ]
+
+
+async def test_a_deleted_run_leaves_no_trace_on_the_disk(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        await journal.append("stays", opened(1))
+        for number in range(20):
+            await journal.append("goes", opened(number, "the-secret-diary " * 300))
+        assert any(b"secret-diary" in file.read_bytes() for file in path.parent.iterdir())
+        assert await journal.delete("goes") == 20
+        for file in path.parent.iterdir():
+            assert b"secret-diary" not in file.read_bytes(), file.name
+        assert await keys(journal, "stays") == ["t1"]
+
+
+def test_the_file_is_for_its_owner_only(path: Path, journal: SqliteJournal) -> None:
+    assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
+
+
+async def test_an_event_that_is_no_json_fails_alone(journal: SqliteJournal) -> None:
+    outcomes = await asyncio.gather(
+        journal.append("r", opened(1)),
+        journal.append("r", QuestionAsked("t1.ask.1.asked", 1.0, "x", object())),
+        journal.append("r", opened(1)),
+        journal.append("r", opened(2)),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in outcomes] == [
+        type(None),
+        ConfigurationError,
+        ConflictError,
+        type(None),
+    ]
+    assert await keys(journal, "r") == ["t1", "t2"]
+
+
+async def test_names_that_are_no_text_are_refused(journal: SqliteJournal) -> None:
+    with pytest.raises(ConfigurationError, match="session"):
+        await journal.append("\ud800", opened(1))
