@@ -33,7 +33,8 @@ from holdfast.core.requests import (
 )
 from holdfast.journal.memory import MemoryJournal
 from holdfast.runtime.driver import drive
-from holdfast.runtime.questions import Questions, Receipt
+from holdfast.runtime.open_question import Receipt
+from holdfast.runtime.questions import Questions
 from holdfast.runtime.run import Run
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext

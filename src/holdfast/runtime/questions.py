@@ -10,21 +10,25 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct
 
 from holdfast.core.effects import extended_key
-from holdfast.core.errors import AnswerTypeError, ConfigurationError, Unanswered
-from holdfast.core.events import LimitExtended, QuestionAnswered, QuestionAsked, QuestionUnanswered
+from holdfast.core.errors import AnswerTypeError, ConfigurationError
+from holdfast.core.events import (
+    Event,
+    LimitExtended,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionUnanswered,
+)
 from holdfast.core.limits import check_seconds
-from holdfast.core.machine import Phase
+from holdfast.core.machine import Phase, RunMachine
 from holdfast.core.question_log import ask_key, asked_key
 from holdfast.core.requests import (
     NO_DESCRIPTION,
@@ -42,10 +46,10 @@ from holdfast.core.requests import (
 from holdfast.resilience import patience
 from holdfast.resilience.clock import Clock
 from holdfast.resilience.patience import Patience
+from holdfast.runtime.notices import Channel
+from holdfast.runtime.open_question import Ending, OpenQuestion, Receipt
+from holdfast.runtime.plan import Plan
 from holdfast.tools.context import Asker
-
-if TYPE_CHECKING:
-    from holdfast.runtime.run import Run
 
 _log = logging.getLogger("holdfast")
 
@@ -53,50 +57,17 @@ OnQuestion: TypeAlias = Callable[[AnyRequest], Awaitable[object]]
 """Gives an answer, or None to leave the question to others."""
 
 
-class Receipt(Struct, frozen=True):
-    """What became of an answer; true when it was taken.
+class AskingTurn(Protocol):
+    """What a question needs of the turn that asks it."""
 
-    `reason` says why it was not: there is no such question, it has an answer already, or nobody
-    waits any more. Whether the answer was kept is told by the event `QuestionAnswered`.
+    machine: RunMachine
+    plan: Plan
+    channel: Channel | None
+    deadline: float | None
 
-    >>> bool(Receipt("late"))
-    False
-    """
-
-    reason: Literal["", "unknown", "answered", "late"] = ""
-
-    def __bool__(self) -> bool:
-        return not self.reason
-
-
-_Outcome: TypeAlias = Answer[object] | Unanswered | AnswerTypeError
-
-
-class _Waiter:
-    """One open question. `settle` may be called from any thread; the first call wins."""
-
-    __slots__ = ("_event", "_lock", "_loop", "outcome", "request")
-
-    def __init__(self, request: AnyRequest) -> None:
-        self.request = request
-        self.outcome: _Outcome | None = None
-        self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
-        self._lock = threading.Lock()
-
-    def settle(self, outcome: _Outcome) -> bool:
-        """Whether this outcome is the one that counts."""
-        with self._lock:
-            if self.outcome is not None or self._loop.is_closed():
-                return False
-            self.outcome = outcome
-            self._loop.call_soon_threadsafe(self._event.set)
-        return True
-
-    async def wait(self) -> _Outcome:
-        """The outcome that counts."""
-        await self._event.wait()
-        return self.outcome or "cancelled"
+    async def commit(self, event: Event) -> None:
+        """Keep a fact."""
+        ...
 
 
 class Questions:
@@ -114,7 +85,7 @@ class Questions:
         self.watched = watched
         self.patience: Patience | None = None
         """The limit of the turn, which stands still while somebody is asked."""
-        self._waiters: dict[str, _Waiter] = {}
+        self._waiters: dict[str, OpenQuestion] = {}
         self._taken: dict[tuple[str, int], set[str]] = {}
         self._asking = 0
         self._since = 0.0
@@ -151,7 +122,7 @@ class Questions:
             for waiter in list(self._waiters.values()):
                 waiter.settle("nobody")
 
-    def of_attempts(self, run: Run) -> Asker:
+    def of_attempts(self, run: AskingTurn) -> Asker:
         """What tools and hooks ask with: each attempt finds the answers of those before."""
 
         async def ask(
@@ -163,7 +134,7 @@ class Questions:
         return ask
 
     async def _ask(
-        self, run: Run, scope: str, taken: set[str], what: tuple[AnyRequest, float | None]
+        self, run: AskingTurn, scope: str, taken: set[str], what: tuple[AnyRequest, float | None]
     ) -> object:
         request, timeout = what
         _check(request, timeout)
@@ -190,7 +161,7 @@ class Questions:
         return value
 
     async def _fresh(
-        self, run: Run, request: AnyRequest, plain: object, timeout: float | None
+        self, run: AskingTurn, request: AnyRequest, plain: object, timeout: float | None
     ) -> object:
         """Ask, and keep how it ended."""
         outcome = await self._outcome(run, request, plain, timeout)
@@ -207,9 +178,9 @@ class Questions:
         return request.unanswered(outcome)
 
     async def _outcome(
-        self, run: Run, request: AnyRequest, plain: object, timeout: float | None
-    ) -> _Outcome:
-        waiter = self._waiters[request.key] = _Waiter(request)
+        self, run: AskingTurn, request: AnyRequest, plain: object, timeout: float | None
+    ) -> Ending:
+        waiter = self._waiters[request.key] = OpenQuestion(request)
         try:
             # The limit of a hook begins with its first wait: only then can it be paused.
             await asyncio.sleep(0)
@@ -223,7 +194,7 @@ class Questions:
         finally:
             waiter.settle("cancelled")
 
-    async def _wait(self, run: Run, waiter: _Waiter, timeout: float | None) -> _Outcome:
+    async def _wait(self, run: AskingTurn, waiter: OpenQuestion, timeout: float | None) -> Ending:
         if run.channel is not None:
             run.channel.publish(waiter.request)
         tasks: list[asyncio.Task[object]] = []
@@ -240,7 +211,7 @@ class Questions:
                 task.cancel()
 
     @contextmanager
-    def _pausing(self, run: Run) -> Iterator[None]:
+    def _pausing(self, run: AskingTurn) -> Iterator[None]:
         """Let the time in which somebody is asked not count for the turn."""
         clock = run.plan.clock
         if not self._asking:
@@ -254,7 +225,7 @@ class Questions:
             if not self._asking and run.deadline is not None:
                 run.deadline += clock.monotonic() - self._since
 
-    def _handled(self, waiter: _Waiter, work: asyncio.Task[object]) -> None:
+    def _handled(self, waiter: OpenQuestion, work: asyncio.Task[object]) -> None:
         """The handler came back."""
         if work.cancelled():
             waiter.settle("cancelled")
@@ -266,7 +237,7 @@ class Questions:
         elif not self.watched:
             waiter.settle("nobody")
 
-    def _given(self, waiter: _Waiter, given: object) -> None:
+    def _given(self, waiter: OpenQuestion, given: object) -> None:
         """The handler's answer, addressed or bare."""
         value = given.value if isinstance(given, Answer) else given
         try:
@@ -299,7 +270,7 @@ async def _slept(clock: Clock, seconds: float) -> None:
     await clock.sleep(seconds)
 
 
-def _timed_out(waiter: _Waiter, timer: asyncio.Task[object]) -> None:
+def _timed_out(waiter: OpenQuestion, timer: asyncio.Task[object]) -> None:
     if not timer.cancelled() and timer.exception() is None:
         waiter.settle("timeout")
 
@@ -314,7 +285,7 @@ def _check(request: object, timeout: float | None) -> None:
     check_seconds("timeout", timeout)
 
 
-def _described(run: Run, request: AnyRequest) -> AnyRequest:
+def _described(run: AskingTurn, request: AnyRequest) -> AnyRequest:
     """The request with what the tool says of itself, where nothing else is said."""
     if isinstance(request, PermissionRequest) and request.description == NO_DESCRIPTION:
         tool = run.plan.registry.get(request.tool)
@@ -323,7 +294,7 @@ def _described(run: Run, request: AnyRequest) -> AnyRequest:
     return request
 
 
-async def _extend(run: Run, request: AnyRequest, answer: object) -> None:
+async def _extend(run: AskingTurn, request: AnyRequest, answer: object) -> None:
     """A yes to going on extends the limit, once."""
     machine = run.machine
     if not isinstance(request, ContinuationRequest) or not isinstance(answer, Continued):
@@ -334,7 +305,7 @@ async def _extend(run: Run, request: AnyRequest, answer: object) -> None:
         await run.commit(LimitExtended(key, run.plan.clock.now(), more))
 
 
-def _key_for(run: Run, scope: str, taken: set[str], what: tuple[str, object]) -> str:
+def _key_for(run: AskingTurn, scope: str, taken: set[str], what: tuple[str, object]) -> str:
     """The first key that is free, or that was asked this very same thing.
 
     So a kept answer is never used for another question: a yes to 10 euros is none to 1000.

@@ -15,7 +15,8 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ModelReplied
 from holdfast.core.requests import Answer, AnyRequest, Request
 from holdfast.runtime.notices import Channel
-from holdfast.runtime.questions import Questions, Receipt
+from holdfast.runtime.open_question import Receipt
+from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
 
 T = TypeVar("T")
