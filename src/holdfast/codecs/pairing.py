@@ -71,25 +71,35 @@ def check_new(
 
     Only what came since is looked at closely, so that an iteration of a long run stays cheap.
     """
-    start = max(min(known, len(messages)) - 1, 0)
-    while start > 0 and messages[start].role == "tool":
-        start -= 1
+    start, plain = check_tail(messages, known, takes)
     if not start:
-        return check_pairs(messages, takes)
-    new = messages[start:]
-    try:
-        plain = check_pairs(new, takes)
-    except ConfigurationError:
-        # Once more from the beginning, for the right number in the message.
-        check_pairs(messages, takes)
-        raise
-    fresh = {call.id for message in new for call in message.calls}
+        return plain
+    fresh = {call.id for message in messages[start:] for call in message.calls}
     return plain and not any(
         isinstance(part, ToolCall) and part.id in fresh
         for message in messages[:start]
         if message.role == "assistant"
         for part in message.parts
     )
+
+
+def check_tail(
+    messages: Sequence[Message], known: int, takes: Callable[[ToolCall], bool] = has_plain_id
+) -> tuple[int, bool]:
+    """Refuse calls and results that do not match, among what came after `known` messages.
+
+    Returns:
+        Where the messages begin that were looked at, and whether their ids need no change.
+    """
+    start = max(min(known, len(messages)) - 1, 0)
+    while start > 0 and messages[start].role == "tool":
+        start -= 1
+    try:
+        return start, check_pairs(messages[start:], takes)
+    except ConfigurationError:
+        # Once more from the beginning, for the right number in the message.
+        check_pairs(messages, takes)
+        raise
 
 
 def with_safe_ids(

@@ -237,11 +237,11 @@ class TestOnce:
     def test_pairs_are_checked_once_in_a_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[int] = []
 
-        def counted(messages: Any) -> bool:
+        def counted(messages: Any, _takes: Any) -> bool:
             seen.append(len(messages))
             return True
 
-        monkeypatch.setattr("holdfast.codecs.openai_chat.encode.check_pairs", counted)
+        monkeypatch.setattr("holdfast.codecs.pairing.check_pairs", counted)
         codec = OpenAIChat()
         history = Transcript([user("Hi")])
         for _ in range(50):

@@ -8,10 +8,9 @@ anything is sent. This module must never drop a setting in silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
-from holdfast.codecs.pairing import check_pairs
+from holdfast.codecs.pairing import check_tail
 from holdfast.codecs.presets import path_segment
 from holdfast.codecs.request_body import (
     Heads,
@@ -23,7 +22,6 @@ from holdfast.codecs.request_body import (
 )
 from holdfast.codecs.wire import Encoded
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Message
 from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Transcript
 
@@ -82,23 +80,10 @@ def _contents(request: ModelRequest, leading: int) -> bytes:
     encode = encode_message if old else encode_message_for_signers
     key = "gemini-2" if old else "gemini"
     messages = request.messages
-    _check_new(messages, messages.known(key) if isinstance(messages, Transcript) else 0)
+    check_tail(messages, messages.known(key) if isinstance(messages, Transcript) else 0)
     whole = encode_history(messages, key, encode)
     # The kept bytes hold each message, also those that went into the instructions.
     return whole[sum(len(encode(messages[at])) + 1 for at in range(leading)) :]
-
-
-def _check_new(messages: Sequence[Message], known: int) -> None:
-    """Refuse calls and results that do not match; what was sent before was looked at then."""
-    start = max(min(known, len(messages)) - 1, 0)
-    while start > 0 and messages[start].role == "tool":
-        start -= 1
-    try:
-        check_pairs(messages[start:])
-    except ConfigurationError:
-        # Once more from the beginning, for the right number in the message.
-        check_pairs(messages)
-        raise
 
 
 def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:

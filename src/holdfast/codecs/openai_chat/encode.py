@@ -9,16 +9,14 @@ setting in silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from holdfast.codecs.openai_chat.history import HistoryEncoder
-from holdfast.codecs.pairing import check_pairs
+from holdfast.codecs.pairing import check_tail
 from holdfast.codecs.request_body import Head, check_tools, encode_history, merge_extra, to_json
 from holdfast.codecs.shape import in_words, is_object, strict_form
 from holdfast.codecs.wire import Encoded, Quirks
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Message
 from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Transcript
 
@@ -56,7 +54,7 @@ class ChatEncoder:
         head = self._head(request)
         key = self._history.key
         known = messages.known(key) if isinstance(messages, Transcript) else 0
-        _check_new(messages, known)
+        check_tail(messages, known)
         body = encode_history(messages, key, self._history.encode, head, b"]}")
         return Encoded("chat/completions", body, _HEADERS)
 
@@ -116,19 +114,6 @@ class ChatEncoder:
         elif effort is not None:
             body["reasoning_effort"] = effort
         return body
-
-
-def _check_new(messages: Sequence[Message], known: int) -> None:
-    """Refuse calls and results that do not match; only what was not sent before is looked at."""
-    start = max(min(known, len(messages)) - 1, 0)
-    while start > 0 and messages[start].role == "tool":
-        start -= 1
-    try:
-        check_pairs(messages[start:])
-    except ConfigurationError:
-        # Once more from the beginning, for the right number in the message.
-        check_pairs(messages)
-        raise
 
 
 def _without_history(request: ModelRequest) -> ModelRequest:
