@@ -150,6 +150,10 @@ if TYPE_CHECKING:
     from holdfast.sdk.send import asend_message_streaming as asend_message_streaming
     from holdfast.sdk.send import send_message as send_message
     from holdfast.sdk.send import send_message_streaming as send_message_streaming
+    from holdfast.skills.collection import Skills as Skills
+    from holdfast.skills.limits import SkillLimits as SkillLimits
+    from holdfast.skills.middleware import SkillInstructions as SkillInstructions
+    from holdfast.skills.skill import Skill as Skill
     from holdfast.tools.context import ToolContext as ToolContext
     from holdfast.tools.failures import ToolError as ToolError
     from holdfast.tools.tool import Tool as Tool
@@ -246,6 +250,10 @@ _HOME: dict[str, str] = {
     "RetryScheduled": "holdfast.core.notices",
     "Rule": "holdfast.middleware.tool_permission",
     "RunStream": "holdfast.runtime.stream",
+    "Skill": "holdfast.skills.skill",
+    "SkillInstructions": "holdfast.skills.middleware",
+    "SkillLimits": "holdfast.skills.limits",
+    "Skills": "holdfast.skills.collection",
     "SqliteJournal": "holdfast.journal.sqlite",
     "Status": "holdfast.core.events",
     "Stop": "holdfast.middleware.decisions",

@@ -1,0 +1,92 @@
+"""Skills: the skills of some folders, with the tools and the middleware that an agent needs for them.
+
+A collection must never change once it is made, so any number of agents and runs may share it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+
+from holdfast.skills.documents import read_document
+from holdfast.skills.files import UnreadableFileError
+from holdfast.skills.find import find
+from holdfast.skills.limits import SkillLimits
+from holdfast.skills.middleware import SkillInstructions, check_names
+from holdfast.skills.skill import Skill
+from holdfast.skills.wording import block_of
+
+_LONGEST_QUOTE = 100
+
+
+class Skills:
+    """The skills of some folders: give `tools` and `middleware` to an agent.
+
+    Args:
+        folders: each holds folders with a SKILL.md, or is one.
+        limits: how large a skill may be.
+
+    Raises:
+        ConfigurationError: a skill breaks a rule, or two have one name.
+    """
+
+    __slots__ = ("_by_name", "_limits", "middleware")
+
+    def __init__(self, *folders: str | os.PathLike[str], limits: SkillLimits | None = None) -> None:
+        self._limits = limits or SkillLimits()
+        found = tuple(one for folder in folders for one in find(folder, limits=self._limits))
+        check_names(found)
+        self._by_name = {one.name: one for one in sorted(found, key=lambda one: one.name)}
+        self.middleware = SkillInstructions(found)
+        """Shows the model the index, and the instructions of the skills that it opened."""
+
+    @property
+    def tools(self) -> tuple[Callable[..., object], ...]:
+        """What the model calls: `open_skill` and `read_skill_file`."""
+        return (self.open_skill, self.read_skill_file)
+
+    async def open_skill(self, name: str) -> str:
+        """Open a skill: get its instructions for the rest of this turn.
+
+        Args:
+            name: The skill's name, as it is listed.
+        """
+        skill = self._by_name.get(name)
+        return block_of(skill) if skill is not None else self._no_skill(name)
+
+    def read_skill_file(self, name: str, path: str) -> str | bytes:
+        """Read one of the documents of a skill.
+
+        Args:
+            name: The skill's name.
+            path: The document's path, as the skill lists it.
+        """
+        skill = self._by_name.get(name)
+        if skill is None:
+            return self._no_skill(name)
+        try:
+            return read_document(skill, path, self._limits.document)
+        except UnreadableFileError as error:
+            return f"Error: {path[:_LONGEST_QUOTE]!r} {error}. {_documents(skill)}"
+
+    def _no_skill(self, name: str) -> str:
+        name = name[:_LONGEST_QUOTE]
+        near = get_close_matches(name, self._by_name, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return f"Error: there is no skill {name!r}.{hint} There are: {', '.join(self._by_name)}."
+
+    def __iter__(self) -> Iterator[Skill]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"Skills({', '.join(self._by_name)})"
+
+
+def _documents(skill: Skill) -> str:
+    if not skill.documents:
+        return f"Skill {skill.name!r} has no documents."
+    return f"Skill {skill.name!r} has: {', '.join(skill.documents)}."

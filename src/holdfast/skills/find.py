@@ -1,0 +1,125 @@
+"""Finds the skills in a folder: each folder in it that holds a SKILL.md, checked as a whole.
+
+Everything is read and judged here, when the program starts, and not when a model asks. This module
+must never leave a broken skill out silently.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.skills.documents import SKILL_FILE, documents_of
+from holdfast.skills.files import UnreadableFileError, inside, read_plain
+from holdfast.skills.front_matter import header_of, split
+from holdfast.skills.limits import SkillLimits
+from holdfast.skills.skill import Skill
+
+
+def find(folder: str | os.PathLike[str], *, limits: SkillLimits | None = None) -> tuple[Skill, ...]:
+    """The skills in a folder, sorted by name; or the one skill, when it is the folder of one.
+
+    Args:
+        folder: holds folders with a SKILL.md, by the specification of Agent Skills.
+        limits: how large a skill may be.
+
+    Raises:
+        ConfigurationError: there is no skill, or one breaks a rule; it names the file, the line and
+            the key, and says what to write.
+    """
+    if not isinstance(folder, str | os.PathLike):
+        raise ConfigurationError("folder", f"must be a path, got {type(folder).__name__}")
+    given = Path(folder)
+    try:
+        root = given.resolve(strict=True)
+        alone = _has_skill_file(root)
+        inner = [] if alone else sorted(root.iterdir())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigurationError(
+            "folder", f"{str(given)!r} is no folder that can be read ({type(error).__name__})"
+        ) from error
+    if alone:
+        return (_read(root, root.name, limits or SkillLimits()),)
+    found = tuple(_inner(root, inner, limits or SkillLimits()))
+    if not found:
+        raise ConfigurationError(
+            "folder",
+            f"{str(given)!r} holds no skill",
+            fix=f"Put a folder with a {SKILL_FILE} there",
+        )
+    return found
+
+
+def _inner(root: Path, entries: list[Path], limits: SkillLimits) -> list[Skill]:
+    found = []
+    for entry in entries:
+        if entry.name.startswith(".") or not entry.is_dir():
+            continue
+        try:
+            has_skill = _has_skill_file(entry)
+            place = inside(root, entry) if has_skill else entry
+        except UnreadableFileError as error:
+            raise ConfigurationError(
+                str(entry), f"is a link that {error}", fix="Give the folder that it leads to"
+            ) from error
+        except OSError as error:
+            raise ConfigurationError(
+                str(entry), f"cannot be read ({type(error).__name__})", fix="Make it readable"
+            ) from error
+        if has_skill:
+            found.append(_read(place, entry.name, limits))
+    return found
+
+
+def _has_skill_file(folder: Path) -> bool:
+    """Whether there is a SKILL.md; one in other letters is refused rather than passed over."""
+    names = os.listdir(folder)  # noqa: PTH208  # REASON: the names as they are, on any file system
+    if SKILL_FILE in names:
+        return True
+    other = next((name for name in names if name.lower() == SKILL_FILE.lower()), None)
+    if other is not None:
+        raise ConfigurationError(
+            str(folder / other), f"must be named {SKILL_FILE}", fix="Rename the file"
+        )
+    return False
+
+
+def _read(folder: Path, name: str, limits: SkillLimits) -> Skill:
+    file = folder / SKILL_FILE
+    try:
+        content = read_plain(inside(folder, file), limits.instructions)
+    except UnreadableFileError as error:
+        fix = "Make it shorter, or raise SkillLimits(instructions=...)" if _large(error) else ""
+        raise ConfigurationError(str(file), str(error), fix=fix) from error
+    head, body = split(_decoded(content, file), str(file))
+    if len(head) > limits.front_matter:
+        raise ConfigurationError(
+            f"{file}:1",
+            f"its front matter has {len(head):,} characters, and at most "
+            f"{limits.front_matter:,} are read",
+            fix="Make it shorter, or raise SkillLimits(front_matter=...)",
+        )
+    header = header_of(head, str(file), name)
+    return Skill(
+        folder=folder,
+        instructions=body,
+        documents=documents_of(folder, limits.documents),
+        **msgspec.structs.asdict(header),
+    )
+
+
+def _large(error: UnreadableFileError) -> bool:
+    return "too large" in str(error)
+
+
+def _decoded(content: bytes, file: Path) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(
+            f"{file}:{line}", "is no UTF-8", fix="Save the file as UTF-8"
+        ) from error

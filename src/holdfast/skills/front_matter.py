@@ -1,0 +1,149 @@
+"""The front matter of a SKILL.md, held to the rules of Agent Skills.
+
+This module must never correct what it reads: it says what is wrong, where, and what to write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.skills.skill import Header
+
+if TYPE_CHECKING:
+    from holdfast.skills.yaml_text import Field
+
+_KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME_FIX = "Use 1 to 64 of a-z, 0-9 and single hyphens, as in pdf-forms"
+_TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
+_HEAD_FIX = "Begin the file with a line ---, then name: and description:, then another line ---"
+
+
+def split(text: str, file: str) -> tuple[str, str]:
+    r"""The front matter and what stands below it. Raises ConfigurationError when there is none.
+
+    >>> split("---\nname: x\n---\nDo it.\n", "SKILL.md")
+    ('name: x\n', 'Do it.')
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines[0].rstrip() != "---":
+        raise ConfigurationError(f"{file}:1", "has no front matter", fix=_HEAD_FIX)
+    for index, line in enumerate(lines[1:], 1):
+        if line.rstrip() == "---":
+            return "\n".join([*lines[1:index], ""]), "\n".join(lines[index + 1 :]).strip()
+    raise ConfigurationError(f"{file}:1", "its front matter has no end", fix=_HEAD_FIX)
+
+
+def header_of(head: str, file: str, folder: str) -> Header:
+    """The front matter, checked.
+
+    Args:
+        head: the YAML.
+        file: what errors call the file.
+        folder: the name of the folder that the file is in.
+
+    Raises:
+        ConfigurationError: it breaks a rule; it names the file, the line, the key and the fix.
+    """
+    fields = _fields(head, file)
+    name = _text(fields, "name", file, most=64)
+    _check_name(name, _place(file, fields["name"].line, "name"), folder)
+    return Header(
+        name=name,
+        description=" ".join(_text(fields, "description", file, most=1024).split()),
+        license=_text(fields, "license", file),
+        compatibility=_text(fields, "compatibility", file, most=500),
+        metadata=_metadata(fields, file),
+        allowed_tools=_allowed_tools(fields, file),
+    )
+
+
+def _place(file: str, line: int, key: str = "") -> str:
+    return f"{file}:{line} {key}".rstrip()
+
+
+def _check_name(name: str, place: str, folder: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(place, f"{name!r} is no name of a skill", fix=_NAME_FIX)
+    if name != folder:
+        raise ConfigurationError(
+            place,
+            f"is {name!r}, but the folder is {folder!r}",
+            fix="Rename the folder, or write its name here",
+        )
+
+
+def _text(fields: Mapping[str, Field], key: str, file: str, *, most: int | None = None) -> str:
+    needed = key in {"name", "description"}
+    field = fields.get(key)
+    if field is None:
+        if needed:
+            raise ConfigurationError(
+                _place(file, 1, key), "is missing", fix=f"Add a line {key}: ..."
+            )
+        return ""
+    place = _place(file, field.line, key)
+    if not isinstance(field.value, str):
+        raise ConfigurationError(place, "must be text", fix="Put it in quotes")
+    if not field.value.strip() and (needed or most is not None):
+        raise ConfigurationError(place, "is empty", fix="Write it, or remove the key")
+    if most is not None and len(field.value) > most:
+        raise ConfigurationError(
+            place, f"must have at most {most:,} characters, got {len(field.value):,}"
+        )
+    return field.value.strip()
+
+
+def _metadata(fields: Mapping[str, Field], file: str) -> Mapping[str, str]:
+    field = fields.get("metadata")
+    if field is None or field.value == "":
+        return {}
+    if not isinstance(field.value, Mapping):
+        raise ConfigurationError(
+            _place(file, field.line, "metadata"),
+            "must be keys with texts",
+            fix='Write lines such as `  author: "Ann"` below it',
+        )
+    return field.value
+
+
+def _allowed_tools(fields: Mapping[str, Field], file: str) -> tuple[str, ...]:
+    field = fields.get("allowed-tools")
+    if field is None:
+        return ()
+    place = _place(file, field.line, "allowed-tools")
+    if isinstance(field.value, Mapping):
+        raise ConfigurationError(place, "must be text or a list", fix="Write allowed-tools: a b")
+    if isinstance(field.value, str):
+        found: Iterable[str] = _TOOL.findall(field.value)
+    else:
+        found = field.value
+    if not all(one.strip() and one.isprintable() for one in found):
+        raise ConfigurationError(place, "holds an empty or unprintable name", fix="Remove it")
+    return tuple(dict.fromkeys(one.strip() for one in found))
+
+
+def _fields(head: str, file: str) -> dict[str, Field]:
+    try:
+        from holdfast.skills.yaml_text import fields_of
+    except ImportError as error:
+        raise ConfigurationError(
+            "skills", "need PyYAML", fix="Install it with pip install 'holdfast[skills]'"
+        ) from error
+    fields = fields_of(head, file)
+    for key, field in fields.items():
+        meant = _meant(key)
+        if meant is not None and key != meant:
+            raise ConfigurationError(
+                _place(file, field.line, key), "is no key of a skill", fix=f"Write {meant}"
+            )
+    return fields
+
+
+def _meant(key: str) -> str | None:
+    """The key that this one is a misspelling of: `allowed_tools`, `Name`. Other keys are allowed."""
+    plain = re.sub(r"[-_\s]", "", key).lower()
+    return next((one for one in _KEYS if one.replace("-", "") == plain), None)

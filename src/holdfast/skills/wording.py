@@ -1,0 +1,63 @@
+"""What the model reads about skills: the index, and the block of those that are open.
+
+The block is that of seed 002, word for word. Its text must never depend on anything but the skills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.skills.skill import Skill
+
+OPEN_TOOL = "open_skill"
+READ_TOOL = "read_skill_file"
+
+INDEX_HEAD = (
+    "# Skills\n\n"
+    "A skill is a set of instructions for one kind of task. When a task fits one of these, call "
+    f"{OPEN_TOOL} with its name before you begin; then follow it."
+)
+PROTOCOLS_HEAD = "🔧 ACTIVE SKILL PROTOCOLS (Execute ALL steps completely)"
+OPENED_TEXT = (
+    "Skill '{name}' is open. Its instructions now stand in your own instructions, until the end of "
+    "this turn."
+)
+
+
+def index_of(skills: Iterable[Skill]) -> str:
+    """Level 1: the names and descriptions of all skills, sorted by name."""
+    lines = [f"- {one.name}: {one.description}" for one in _sorted(skills)]
+    return "\n".join([INDEX_HEAD, "", *lines])
+
+
+def protocols_of(skills: Iterable[Skill]) -> str:
+    """Level 2: the instructions of the open skills, sorted by name; "" when none is open."""
+    blocks = [block_of(one) for one in _sorted(skills)]
+    return "\n\n".join([PROTOCOLS_HEAD, *blocks]) if blocks else ""
+
+
+def block_of(skill: Skill) -> str:
+    """One skill: its heading, its tools, its instructions and its documents."""
+    parts = [head_of(skill)]
+    if skill.allowed_tools:
+        parts.append(f"**Available functions:** {', '.join(skill.allowed_tools)}")
+    parts.append(skill.instructions)
+    if skill.documents:
+        lines = [f"- {path}" for path in skill.documents]
+        head = f'📚 **Available Documents:** (read them with {READ_TOOL}("{skill.name}", path))'
+        parts.append("\n".join([head, *lines]))
+    return "\n\n".join(part for part in parts if part)
+
+
+def head_of(skill: Skill) -> str:
+    """The first line of a skill's block.
+
+    >>> from pathlib import Path
+    >>> head_of(Skill(name="pdf", description="PDFs.", folder=Path(), instructions=""))
+    '## pdf:'
+    """
+    return f"## {skill.name}:"
+
+
+def _sorted(skills: Iterable[Skill]) -> list[Skill]:
+    return sorted(skills, key=lambda one: one.name)
