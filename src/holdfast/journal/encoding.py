@@ -123,17 +123,21 @@ def to_json(value: object) -> bytes:
 def from_json(data: bytes | str, place: str) -> dict[str, object]:
     """The object that was written by `to_json`. Raises JournalCorruptError."""
     try:
-        found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        try:
-            found = json.loads(data)  # takes halves of surrogate pairs
-        except ValueError as error:
-            raise damaged(place, "not JSON") from error
-        except RecursionError as error:
-            raise damaged(place, "nested too deeply") from error
+        found = _parsed(data)
+    except ValueError as error:
+        raise damaged(place, "not JSON") from error
+    except RecursionError as error:
+        raise damaged(place, "nested too deeply") from error
     if not isinstance(found, dict):
         raise damaged(place, "not an object")
     return found
+
+
+def _parsed(data: bytes | str) -> object:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError):
+        return json.loads(data)  # takes halves of surrogate pairs
 
 
 def _types() -> frozenset[str]:

@@ -1,0 +1,178 @@
+"""Any event there is comes back equal from its line, and what is not known is refused by name."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
+from holdfast.core.events import Attempted, Event
+from holdfast.core.limits import Limits
+from holdfast.core.messages import (
+    FinishReason,
+    Media,
+    Message,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Reply,
+    ReplyKind,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from holdfast.journal.encoding import SCHEMA, TYPES, decode, encode, line_of, record_of
+from holdfast.journal.failures import JournalCorruptError, JournalVersionError
+from holdfast.journal.port import Record
+from holdfast.testing.journal_conformance import opened
+
+TEXTS = st.text(st.characters(), max_size=8) | st.sampled_from(["\ud800", "\x00", "\u2028\n", "🧿"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+EXTRA = st.none() | st.dictionaries(TEXTS, JSON, max_size=3)
+OPTIONAL = st.none() | TEXTS
+TEXT_PARTS = st.builds(Text, TEXTS, EXTRA)
+MEDIA = st.builds(
+    Media, TEXTS, data=st.binary(max_size=20), name=OPTIONAL, extra=EXTRA
+) | st.builds(Media, TEXTS, url=TEXTS, name=OPTIONAL)
+RESULTS = st.builds(
+    ToolResult,
+    TEXTS,
+    TEXTS,
+    st.lists(TEXT_PARTS | MEDIA, max_size=2).map(tuple),
+    st.booleans(),
+)
+PARTS = st.lists(
+    st.one_of(
+        TEXT_PARTS,
+        MEDIA,
+        RESULTS,
+        st.builds(Reasoning, TEXTS, OPTIONAL, OPTIONAL, EXTRA),
+        st.builds(ToolCall, TEXTS, TEXTS, TEXTS, OPTIONAL, EXTRA),
+        st.builds(Refusal, TEXTS),
+        st.builds(Opaque, TEXTS, st.dictionaries(TEXTS, JSON, max_size=2)),
+    ),
+    max_size=4,
+).map(tuple)
+TIMES = st.floats(0, 1e10, allow_nan=False)
+REPLIES = st.builds(
+    Reply,
+    PARTS,
+    st.sampled_from(ReplyKind),
+    st.sampled_from(FinishReason),
+    st.builds(Usage, st.integers(0, 9), st.integers(0, 9)),
+    TEXTS,
+)
+ERRORS = st.builds(
+    ErrorInfo,
+    category=st.sampled_from(ErrorCategory),
+    safe=TEXTS,
+    landed=st.sampled_from(Landed),
+    retry_after=st.none() | TIMES,
+    status=st.none() | st.integers(100, 599),
+    code=OPTIONAL,
+)
+st.register_type_strategy(
+    Message, st.builds(Message, st.sampled_from(["user", "assistant", "tool"]), PARTS)
+)
+st.register_type_strategy(Reply, REPLIES)
+st.register_type_strategy(ToolResult, RESULTS)
+st.register_type_strategy(ErrorInfo, ERRORS)
+st.register_type_strategy(Attempted, st.builds(Attempted, TEXTS, st.integers(1, 9), ERRORS))
+st.register_type_strategy(Limits, st.builds(Limits, iterations=st.integers(1, 9)))
+BY_TYPE = {str: TEXTS, float: TIMES, int: st.integers(1, 2**53), object: JSON}
+
+
+def events_of(member: type[Event]) -> st.SearchStrategy[Event]:
+    """Every field is drawn, so that members that are added later are covered too."""
+    hints = {field.name: field.type for field in msgspec.structs.fields(member)}
+    drawn = {
+        name: BY_TYPE[hint] if hint in BY_TYPE else st.from_type(hint)
+        for name, hint in hints.items()
+    }
+    return st.builds(member, **drawn)
+
+
+@pytest.mark.parametrize("member", get_args(Event), ids=lambda member: member.__name__)
+def test_every_event_comes_back_equal_from_its_line(member: type[Event]) -> None:
+    @settings(max_examples=40, deadline=None)
+    @given(events_of(member), TEXTS, st.integers(1, 10**9))
+    def check(event: Event, digest: str, seq: int) -> None:
+        text = encode(line_of("a run", seq, Record(event, digest)))
+        assert b"\n" not in text
+        text.decode()
+        line = decode(text)
+        assert (line.run, line.seq, line.schema) == ("a run", seq, SCHEMA)
+        assert record_of(line) == Record(event, digest)
+
+    check()
+
+
+def test_a_line_is_for_people() -> None:
+    line = encode(line_of("alice", 1, Record(opened(1, "Olá", 2.0), "d")))
+    assert line.decode().startswith(
+        '{"schema":1,"run":"alice","seq":1,"key":"t1","digest":"d","type":"turn_opened","at":2.0,'
+        '"event":{"message":{"role":"user","parts":[{"type":"text","text":"Olá"}]}'
+    )
+
+
+def changed(**fields: object) -> bytes:
+    plain = json.loads(encode(line_of("alice", 1, Record(opened(1)))))
+    return json.dumps({**plain, **fields}).encode()
+
+
+def test_a_newer_schema_is_refused_and_says_so() -> None:
+    with pytest.raises(JournalVersionError, match=r"has schema 2, and this .* reads up to 1\. Upd"):
+        decode(changed(schema=2, event="of another form"))
+
+
+def test_an_unknown_event_is_refused_by_name() -> None:
+    line = decode(changed(type="dreamt"))
+    with pytest.raises(JournalVersionError, match="t1 is an event of the unknown type 'dreamt'"):
+        record_of(line)
+    assert "turn_opened" in TYPES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b"{}",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        changed(schema="1"),
+        changed(schema=0),
+        changed(seq="one"),
+        changed(key=None),
+        changed(event=[]),
+        changed()[:-20],
+    ],
+)
+def test_what_is_no_record_is_reported(text: bytes) -> None:
+    with pytest.raises(JournalCorruptError, match="is no whole record"):
+        decode(text, "here")
+
+
+@pytest.mark.parametrize("event", [{}, {"message": 3}, {"message": {"role": "x", "parts": []}}])
+def test_an_event_that_does_not_fit_its_type_is_reported(event: object) -> None:
+    with pytest.raises(JournalCorruptError, match="here, t1: is no whole record"):
+        record_of(decode(changed(event=event)), "here")
+
+
+def test_what_stands_twice_cannot_differ() -> None:
+    line = decode(changed(event={**json.loads(changed())["event"], "key": "t9", "at": 99.0}))
+    assert (record_of(line).event.key, math.floor(record_of(line).event.at)) == ("t1", 1)
