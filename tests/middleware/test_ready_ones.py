@@ -67,6 +67,7 @@ async def test_a_failed_iteration_is_no_final_one(caplog: pytest.LogCaptureFixtu
     agent = Agent(
         ScriptedModel(ProviderError("secret=abc")),
         middleware=[IterationLogging()],
+        clock=FakeClock(),
         error_handling=ErrorHandling(max_retries=0),
     )
     with caplog.at_level(TRACE, logger="holdfast.iterations"), pytest.raises(ProviderError):

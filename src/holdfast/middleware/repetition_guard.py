@@ -8,7 +8,6 @@ must never depend on the order of keys or on how a number is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +15,7 @@ from msgspec import Struct
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ModelReplied, ToolFinished
 from holdfast.core.limits import check_count
-from holdfast.core.messages import ToolCall
+from holdfast.core.messages import Media, Text, ToolCall
 from holdfast.core.notices import CircuitBreakerTriggered
 from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.hooks import Middleware
@@ -34,18 +33,21 @@ HINT = (
 LONGEST_CYCLE = 3
 """Calls of the longest circle that is looked for, such as A B C A B C."""
 
+_MOST_RESULTS = 64
+
 
 class Calls(Struct, frozen=True):
     """What was called lately.
 
-    `last` is the last signature of each tool and how often it came in a row; `results` what each
-    signature gave; `recent` the latest signatures of all tools; `current` the calls of this reply.
+    `last` is the last signature of each tool and how often it came in a row; `results` what the
+    latest signatures gave; `recent` the latest signatures of all tools; `current` the tools and
+    signatures of this reply; `worst` the tool of it that repeats itself most.
     """
 
     last: Mapping[str, tuple[str, int]] = {}
-    results: Mapping[str, bytes] = {}
+    results: Mapping[str, tuple[Text | Media, ...]] = {}
     recent: tuple[str, ...] = ()
-    current: tuple[ToolCall, ...] = ()
+    current: tuple[tuple[str, str], ...] = ()
     worst: tuple[str, int] = ("", 0)
 
 
@@ -121,16 +123,18 @@ class RepetitionGuard(Middleware[Calls]):
 
     def _asked(self, state: Calls, calls: tuple[ToolCall, ...]) -> Calls:
         last, recent, worst = dict(state.last), state.recent, ("", 0)
-        for call in calls:
-            name, mark = call.name or "_unknown", signature(call)
+        current = tuple((call.name or "_unknown", signature(call)) for call in calls)
+        for name, mark in current:
             before, count = last.get(name, ("", 0))
             count = count + 1 if mark == before else 1
             last[name] = (mark, count)
+            known = mark in recent
             recent = (*recent, mark)[-LONGEST_CYCLE * self.max_consecutive_calls :]
-            count = max(count, _circles(recent))
+            if known:
+                count = max(count, _circles(recent))
             if count > worst[1] and worst[1] < self.max_consecutive_calls:
                 worst = (name, count)
-        return Calls(last, state.results, recent, calls, worst)
+        return Calls(last, state.results, recent, current, worst)
 
     async def before_tools(self, moment: BeforeTools) -> Stop | None:
         """Run nothing of a reply that repeats a call once too often."""
@@ -185,12 +189,11 @@ def _answered(state: Calls, event: ToolFinished) -> Calls:
     index = int(event.key.rpartition(".")[2])
     if index >= len(state.current):
         return state
-    call = state.current[index]
-    mark = signature(call)
-    got = blake2b(event.result.text.encode("utf-8", "replace"), digest_size=16).digest()
-    before = state.results.get(mark)
+    name, mark = state.current[index]
+    got, before = event.result.content, state.results.get(mark)
     results = {**state.results, mark: got}
+    if len(results) > _MOST_RESULTS:
+        results = {one: results[one] for one in state.recent if one in results}
     if before is None or before == got:
-        return msgspec.structs.replace(state, results=results)
-    last = {**state.last, (call.name or "_unknown"): (mark, 1)}
-    return Calls(last, results, (mark,), state.current)
+        return Calls(state.last, results, state.recent, state.current, state.worst)
+    return Calls({**state.last, name: (mark, 1)}, results, (mark,), state.current)

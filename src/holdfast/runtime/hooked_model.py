@@ -99,29 +99,17 @@ async def _through_wraps(
     request: ModelRequest,
     ask: Callable[[ModelRequest], Awaitable[Outcome[Reply]]],
 ) -> Outcome[Reply]:
+    if not hooks.chain.wrap_model:
+        return await ask(_request(request, moment))
     last: list[Outcome[Reply]] = []
 
     async def act(inner: BeforeIteration) -> Reply:
-        asked = msgspec.structs.replace(
-            request,
-            messages=inner.messages,
-            instructions=inner.instructions,
-            settings=inner.settings,
-            tools=inner.tools,
-        )
-        outcome = await ask(asked)
+        outcome = await ask(_request(request, inner))
         last[:] = [outcome]
         if isinstance(outcome, Done):
             return outcome.value
         raise outcome.error
 
-    if not hooks.chain.wrap_model:
-        try:
-            await act(moment)
-        except Exception:
-            if not last:
-                raise
-        return last[0]
     try:
         reply: Reply = await onion(hooks.chain.wrap_model, act)(moment)
     except Exception as error:
@@ -132,6 +120,21 @@ async def _through_wraps(
         raise
     before = last[0] if last else Done(reply, 0)
     return Done(reply, before.attempts, before.tried)
+
+
+def _request(request: ModelRequest, moment: BeforeIteration) -> ModelRequest:
+    """What the model is asked after all patches."""
+    if moment.messages is request.messages and moment.instructions is request.instructions:
+        same = moment.settings is request.settings and moment.tools is request.tools
+        if same:
+            return request
+    return msgspec.structs.replace(
+        request,
+        messages=moment.messages,
+        instructions=moment.instructions,
+        settings=moment.settings,
+        tools=moment.tools,
+    )
 
 
 async def _after(
