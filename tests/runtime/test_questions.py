@@ -32,6 +32,7 @@ from holdfast.core.requests import (
     Request,
 )
 from holdfast.journal.memory import MemoryJournal
+from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.driver import drive
 from holdfast.runtime.open_question import Receipt
 from holdfast.runtime.questions import Questions
@@ -782,3 +783,57 @@ async def test_whoever_shows_a_question_learns_that_it_ended() -> None:
         )
         await asyncio.wait_for(dialogs[0], 5)
         await asyncio.wait_for(run.ended("unknown"), 5)
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_an_approval_may_wait_across_a_restart_since_the_tool_has_not_begun(
+    answered: bool,
+) -> None:
+    """While a write waits for its permission it is not in doubt; after the yes it is."""
+    paid: list[int] = []
+
+    @tool(effect="write")
+    async def send(euros: int) -> str:
+        """Send."""
+        paid.append(euros)
+        return f"sent {euros}"
+
+    class Dying(MemoryJournal):
+        dead = False
+
+        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
+            last = ev.ToolFinished if answered else ev.QuestionAnswered
+            if self.dead or isinstance(event, last):
+                self.dead = True
+                raise Stopped
+            await super().append(run, event, effect)
+
+    async def yes(request: Request[Any]) -> object:
+        assert isinstance(request, PermissionRequest)
+        return request.approve()
+
+    def worker(journal: MemoryJournal, *script: Any) -> Agent[str]:
+        return Agent(
+            ScriptedModel(*script),
+            tools=[send],
+            middleware=[ToolPermission(ask=["send"])],
+            journal=journal,
+            on_question=yes,
+            clock=still(),
+        )
+
+    journal = Dying()
+    with pytest.raises(Stopped):
+        await worker(journal, call("send", '{"euros": 5}')).run("go", session="s")
+    again = MemoryJournal()
+    for record in await journal.read("s"):
+        event = msgspec.json.decode(msgspec.json.encode(record.event), type=ev.Event)
+        await again.append("s", event)
+    paid.clear()
+    result = await worker(again, "done").resume("s")
+    assert paid == ([] if answered else [5])
+    assert ("unknown" in said(result)[0]) is answered

@@ -51,6 +51,15 @@ class QuestionLog:
         """What waits for an answer, in the order of asking."""
         return tuple(asked for key, asked in self.asked.items() if key in self._open)
 
+    def permission_is_open(self, scope: str, source: str) -> bool:
+        """Whether `source` asked for the permission of the effect `scope`, and has no answer."""
+        return any(
+            asked.key.partition(ASK)[0] == scope
+            and isinstance(asked.request, dict)
+            and asked.request.get("source") == source
+            for asked in self.open
+        )
+
     def expects(self, event: QuestionAsked | QuestionAnswered | QuestionUnanswered) -> bool:
         """Whether the event is about a question that is new, or open."""
         if isinstance(event, QuestionAsked):

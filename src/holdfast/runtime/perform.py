@@ -33,6 +33,7 @@ from holdfast.core.messages import Reply, Text, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.core.redaction import redact
 from holdfast.core.request import ModelRequest
+from holdfast.middleware.tool_permission import SOURCE as TOOL_PERMISSION
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
 from holdfast.runtime.hooked_model import around_model
 from holdfast.runtime.hooked_tool import around_tool
@@ -115,6 +116,8 @@ async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
 
 def _may_repeat(run: Run, effect: RunTool) -> bool:
     """After a crash, only what changes nothing, or nothing twice, is run again unasked."""
+    if run.machine.questions.permission_is_open(effect.key, TOOL_PERMISSION):
+        return True  # it waited for a yes, so it cannot have begun
     tool = run.plan.registry.get(effect.call.name)
     return tool is None or tool.effect in ("read", "idempotent")
 
