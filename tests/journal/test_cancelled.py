@@ -1,0 +1,67 @@
+"""A turn that is cancelled at any moment leaves a session that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from holdfast import Agent, SqliteJournal, tool
+from holdfast.core.machine import RunMachine
+from holdfast.core.messages import ToolCall
+from holdfast.journal.writer import Act
+from holdfast.testing import ScriptedModel
+
+
+@tool(effect="read")
+async def look(n: int) -> str:
+    """Look."""
+    return str(n)
+
+
+@pytest.mark.parametrize("passes", range(0, 60, 3))
+async def test_whenever_a_turn_is_cancelled_the_next_one_works(tmp_path: Path, passes: int) -> None:
+    calls = (ToolCall("a", "look", '{"n": 1}'), ToolCall("b", "look", '{"n": 2}'))
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        script = ScriptedModel(calls, "one")
+        agent = Agent(script, tools=[look], journal=journal)
+        turn = asyncio.ensure_future(agent.run("go", session="s"))
+        for _ in range(passes):
+            await asyncio.sleep(0 if passes % 2 else 0.0005)
+        turn.cancel()
+        await asyncio.wait([turn])
+        script._script[:] = ["fine"]
+        assert (await agent.run("again", session="s")).output == "fine"
+        machine = RunMachine()
+        for record in await journal.read("s"):
+            machine.apply(record.event)
+        assert machine.transcript[-1].text == "fine"
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+async def test_a_turn_that_is_cancelled_while_a_record_is_written_stays_in_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    # The append of this number is cancelled when it is too late to withdraw its record.
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        script = ScriptedModel((ToolCall("a", "look", '{"n": 1}'),), "one")
+        agent = Agent(script, tools=[look], journal=journal)
+        append, seen = journal._writer.submit, 0
+
+        def submit(act: Act[object]) -> Future[object]:
+            nonlocal seen
+            future = append(act)
+            seen += act.writes
+            if act.writes and seen == at:
+                while not (future.running() or future.done()):
+                    pass
+                turn.cancel()
+            return future
+
+        monkeypatch.setattr(journal._writer, "submit", submit)
+        turn = asyncio.ensure_future(agent.run("go", session="s"))
+        await asyncio.wait([turn])
+        script._script[:] = ["fine"]
+        assert (await agent.run("again", session="s")).output == "fine"
