@@ -1,0 +1,94 @@
+"""A turn that a middleware ended: legal where something is pending, and its history stays valid."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
+from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
+
+
+def opened() -> RunMachine:
+    machine = RunMachine()
+    machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
+    return machine
+
+
+def asked_for_tools() -> RunMachine:
+    machine = opened()
+    reply = Reply((ToolCall("1", "pay"), ToolCall("2", "look")))
+    machine.apply(ev.ModelReplied("t1.i0.model", 1.0, reply))
+    return machine
+
+
+def close(machine: RunMachine) -> RunMachine:
+    (effect,) = machine.pending()
+    machine.apply(ev.TurnClosed(effect.key, 3.0, effect.status, effect.error))  # type: ignore[union-attr]
+    return machine
+
+
+STOPPED = ev.TurnStopped("t1.stopped", 2.0, "why", "Enough.", "Guard")
+
+
+def test_before_the_model_the_words_are_the_answer() -> None:
+    machine = opened()
+    machine.apply(STOPPED)
+    close(machine)
+    assert (machine.status, machine.phase) == (ev.Status.STOPPED, Phase.IDLE)
+    assert [message.text for message in machine.transcript] == ["go", "Enough."]
+
+
+def test_before_the_tools_every_call_is_told_that_it_was_not_run() -> None:
+    machine = asked_for_tools()
+    machine.apply(STOPPED)
+    close(machine)
+    results = [part for part in machine.transcript[2].parts if isinstance(part, ToolResult)]
+    assert ["was not run" in result.text for result in results] == [True, True]
+    assert machine.transcript[-1].text == "Enough."
+
+
+def test_tools_that_had_begun_are_in_doubt() -> None:
+    machine = asked_for_tools()
+    machine.apply(ev.ToolsBegun("t1.i0.begun", 1.0))
+    machine.apply(ev.ToolFinished("t1.i0.tool.1", 1.5, ToolResult("2", "look", (Text("ok"),))))
+    machine.apply(STOPPED)
+    results = [part for part in machine.transcript[2].parts if isinstance(part, ToolResult)]
+    assert "Whether it took effect is unknown" in results[0].text
+    assert results[1].text == "ok"
+
+
+def test_with_an_error_the_turn_failed_and_has_no_answer() -> None:
+    info = ErrorInfo(category=ErrorCategory.PROGRAMMING, safe="Guard.after_tool raised KeyError")
+    machine = opened()
+    machine.apply(ev.TurnStopped("t1.stopped", 2.0, "why", error=info))
+    close(machine)
+    assert machine.status is ev.Status.FAILED
+    assert len(machine.transcript) == 0
+
+
+def test_the_next_turn_follows_a_stopped_one() -> None:
+    machine = opened()
+    machine.apply(STOPPED)
+    close(machine)
+    machine.apply(ev.TurnOpened("t2", 9.0, user("more")))
+    assert machine.stopped is None
+    assert machine.pending()[0].key == "t2.i0.model"
+
+
+def test_it_is_illegal_when_nothing_is_under_way_or_an_answer_is_there() -> None:
+    with pytest.raises(IllegalEventError):
+        RunMachine().apply(ev.TurnStopped("t0.stopped", 0.0, "why"))
+    machine = opened()
+    machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply((Text("done"),))))
+    with pytest.raises(IllegalEventError):
+        machine.apply(STOPPED)
+    with pytest.raises(IllegalEventError):
+        opened().apply(ev.TurnStopped("t2.stopped", 0.0, "why"))
+
+
+def test_an_event_refuses_the_private_half_of_an_error() -> None:
+    info = ErrorInfo(category=ErrorCategory.PROGRAMMING, safe="x", private="secret")
+    with pytest.raises(ValueError, match="private half"):
+        ev.TurnStopped("t1.stopped", 2.0, "why", error=info)
