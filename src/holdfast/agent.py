@@ -296,6 +296,9 @@ class Agent(Generic[T]):
         if turn.limits is not None:
             run.limits = limits_with(self._plan.middlewares, turn.limits)
         if run.machine.phase is not Phase.IDLE:
+            # Another process, or a failing journal, left this turn: what had begun is in doubt.
+            if run.machine.begun:
+                run.started.update(effect.key for effect in run.machine.pending())
             await settle(run, "cancelled")
         if self._plan.chain is None or run.folds is None:
             await run.open(turn.message)
