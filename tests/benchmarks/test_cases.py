@@ -10,9 +10,6 @@ from benchmarks.cases.tool_iterations import RESULT
 from benchmarks.replies import ANSWER, render
 from benchmarks.server import serve
 
-import holdfast
-
-needs_agent = pytest.mark.skipif("Agent" not in holdfast.__all__, reason="there is no Agent yet")
 two_sided = [case for case in CASES if isinstance(case, Case)]
 
 
@@ -37,7 +34,6 @@ async def served() -> AsyncIterator[Served]:
         yield Served(url, bodies)
 
 
-@needs_agent
 @pytest.mark.parametrize("case", two_sided, ids=lambda case: case.name)
 async def test_both_sides_send_the_same_and_read_the_same(case: Case, served: Served) -> None:
     floor, floor_bodies = await served.turn(case.floor, case.scenario)

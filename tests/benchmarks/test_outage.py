@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.outage.__main__ import recovery
 from benchmarks.outage.fleet import simulate
 from benchmarks.outage.provider import BROWN_OUT, OUTAGE, Incident, Provider
