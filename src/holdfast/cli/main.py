@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": "an agent answers a question about a folder while its provider misbehaves",
     "run": "ask once and print the answer",
     "chat": "talk in the terminal; Ctrl-C stops the turn and not the program",
+    "journal": "show, export or verify the file in which conversations are kept",
     "emulate": "serve a provider that misbehaves by script, for any framework",
 }
 

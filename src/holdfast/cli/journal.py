@@ -1,0 +1,136 @@
+"""`holdfast journal show|export|verify PATH [RUN]`: what a journal file holds.
+
+It must never print a control character that a model or a tool wrote, and must never change a record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.show import shorten
+from holdfast.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.journal.encoding import Line
+    from holdfast.journal.sqlite import SqliteJournal
+
+WORDS = {
+    "show": "list the runs, or the records of one run, a line each",
+    "export": "write the records as JSON, a line each",
+    "verify": "read everything, and say what is damaged",
+}
+
+# JSON leaves these as they are, and a terminal may obey them.
+_ESCAPES = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+
+def add_arguments(sub: argparse.ArgumentParser) -> None:
+    """The word, the file and the run."""
+    words = "; ".join(f"{word}: {about}" for word, about in WORDS.items())
+    sub.add_argument("word", choices=WORDS, help=words)
+    sub.add_argument("path", help="a file of SqliteJournal; no process may have it open")
+    sub.add_argument("run", nargs="?", help="a run, or the name of a session; default: all")
+
+
+def main(given: argparse.Namespace) -> int:
+    """Do it; 1 when `verify` finds damage."""
+    from holdfast.journal.sqlite import SqliteJournal
+
+    # A reader must not make the file that it was to read.
+    if not Path(given.path).is_file():
+        raise ConfigurationError("path", f"there is no file {given.path}")
+    with SqliteJournal(given.path) as journal:
+        runs = _runs(journal, given.run)
+        if given.word == "verify":
+            return _verify(journal, runs)
+        if given.word == "export":
+            _export(journal, runs)
+        elif given.run is None:
+            _list(journal)
+        else:
+            _print(map(_described, _lines(journal, given.run)))
+    return 0
+
+
+def _runs(journal: SqliteJournal, wanted: str | None) -> list[str]:
+    runs = [entry.run for entry in asyncio.run(journal.runs())]
+    if wanted is None:
+        return runs
+    if wanted not in runs:
+        raise ConfigurationError(
+            "run", f"the journal knows no run {wanted!r}", fix="`holdfast journal show` lists them"
+        )
+    return [wanted]
+
+
+def _lines(journal: SqliteJournal, run: str) -> Iterable[Line]:
+    return asyncio.run(journal.lines(run))
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _list(journal: SqliteJournal) -> None:
+    for entry in asyncio.run(journal.runs()):
+        span = f"{_time(entry.opened_at)} to {_time(entry.changed_at)}"
+        print(f"{entry.records:7}  {span}  {shorten(entry.run)}")
+
+
+def _described(line: Line) -> str:
+    from holdfast.journal.encoding import to_json
+
+    said = to_json(line.event).decode()
+    named = f"{shorten(line.key):16}  {shorten(line.type):14}"
+    return f"{line.seq:5}  {_time(line.at)}  {named}  {shorten(said)}"
+
+
+def _time(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, OSError, ValueError):
+        return f"{at:g}"
+
+
+def _export(journal: SqliteJournal, runs: Iterable[str]) -> None:
+    from holdfast.journal.encoding import encode
+
+    for run in runs:
+        for line in _lines(journal, run):
+            sys.stdout.write(encode(line).decode().translate(_ESCAPES) + "\n")
+
+
+def _verify(journal: SqliteJournal, runs: list[str]) -> int:
+    """The file itself was checked when it was opened."""
+    problems = [problem for run in runs for problem in _problems(journal, run)]
+    _print(shorten(problem, 500) for problem in problems)
+    if problems:
+        return 1
+    print(f"{len(runs)} runs: every record is whole and known, in order and there once")
+    return 0
+
+
+def _problems(journal: SqliteJournal, run: str) -> Iterator[str]:
+    from holdfast.journal.encoding import record_of
+    from holdfast.journal.failures import JournalError
+
+    try:
+        lines = _lines(journal, run)
+    except JournalError as error:
+        yield str(error)
+        return
+    for number, line in enumerate(lines, 1):
+        if line.seq != number:
+            yield f"run {run!r}: record {number} is missing, {line.seq} follows"
+            return
+        try:
+            record_of(line, f"{journal.path}, run {run!r}, record {line.seq}")
+        except JournalError as error:
+            yield str(error)

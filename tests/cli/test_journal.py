@@ -1,0 +1,101 @@
+"""`holdfast journal`: what a file holds, for people and for programs, and what is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast import SqliteJournal
+from holdfast.cli.main import main
+from holdfast.journal.encoding import decode, record_of
+from holdfast.testing.journal_conformance import opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "talk.db"
+    with SqliteJournal(file) as journal:
+        asyncio.run(journal.append("ada", opened(1, "Olá \x1b[2J \x9b2J \ud800", 1_700_000_000.0)))
+        asyncio.run(journal.append("ada", opened(2, "again", 1_700_000_060.0)))
+        asyncio.run(journal.append("bob\x1b[31m", opened(1)))
+    return file
+
+
+def spoil(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def test_show_lists_the_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "show", str(path)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "      2  2023-11-14 22:13:20Z to 2023-11-14 22:14:20Z  ada"
+    assert second.endswith("bob�[31m")
+
+
+def test_show_prints_a_run_for_people(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "show", str(path), "ada"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("    1  2023-11-14 22:13:20Z  t1 ")
+    assert "turn_opened" in out
+    assert "again" in out
+    assert "\x1b" not in out
+
+
+def test_export_writes_lines_that_are_read_again(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["journal", "export", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\x9b"} & set(out)
+    lines = out.splitlines()
+    assert [json.loads(line)["run"] for line in lines] == ["ada", "ada", "bob\x1b[31m"]
+    event = record_of(decode(lines[0])).event
+    assert event == opened(1, "Olá \x1b[2J \x9b2J \ud800", 1_700_000_000.0)
+
+
+def test_verify_reads_everything(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "verify", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("2 runs: every record is whole")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE records SET event = '{' WHERE run = 'ada' AND seq = 1", "is no whole record"),
+        ("UPDATE records SET type = 'dreamt' WHERE run = 'ada' AND seq = 2", "'dreamt'"),
+        ("UPDATE records SET schema = 9 WHERE run = 'ada' AND seq = 2", "has schema 9"),
+        ("DELETE FROM records WHERE run = 'ada' AND seq = 1", "record 1 is missing"),
+    ],
+)
+def test_verify_says_what_is_damaged(
+    path: Path, capsys: pytest.CaptureFixture[str], statement: str, said: str
+) -> None:
+    spoil(path, statement)
+    assert main(["journal", "verify", str(path)]) == 1
+    assert said in capsys.readouterr().out
+    assert main(["journal", "verify", str(path), "bob\x1b[31m"]) == 0
+
+
+def test_a_file_that_is_not_there_is_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["journal", "show", str(tmp_path / "no.db")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_run_and_a_busy_file_are_one_line(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["journal", "show", str(path), "eve"]) == 2
+    assert "knows no run 'eve'" in capsys.readouterr().err
+    with SqliteJournal(path):
+        assert main(["journal", "show", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"holdfast: journal {path}: is open")
