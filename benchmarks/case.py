@@ -98,7 +98,7 @@ class Commands(Struct, frozen=True, kw_only=True):
     floor: str
     ours: str
     budgets: tuple[Budget, ...]
-    pairs: int = 10
+    pairs: int = 5
     quick: int = 5
 
 

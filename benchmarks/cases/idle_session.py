@@ -83,7 +83,7 @@ CASE = Case(
             shown="KB",
         ),
     ),
-    pairs=3,
+    pairs=2,
     quick=1,
     apart=True,
 )
