@@ -1,6 +1,21 @@
-"""What every test shares: asyncio is the loop that async tests run on."""
+"""What every test shares: asyncio is the loop of async tests, and how hard properties are tried."""
+
+import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: a loaded machine is no bug. CI draws the same examples each time; people draw new ones.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    max_examples=60,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# `HYPOTHESIS_PROFILE=thorough ./run test` looks longer.
+settings.register_profile("thorough", settings.get_profile("suite"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
 @pytest.fixture(scope="session")

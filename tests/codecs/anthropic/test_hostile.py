@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codecs.anthropic.bodies import (
     ended,
@@ -77,7 +77,7 @@ EVENT = st.fixed_dictionaries(
         "error": VALUES,
     },
 )
-THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(max_examples=100)
 
 
 def survive(body: bytes) -> None:
