@@ -77,7 +77,7 @@ EVENT = st.fixed_dictionaries(
         "error": VALUES,
     },
 )
-THOROUGH = settings(max_examples=100)
+THOROUGH = settings(max_examples=40)
 
 
 def survive(body: bytes) -> None:
