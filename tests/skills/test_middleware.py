@@ -18,7 +18,7 @@ from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.skills.middleware import SkillInstructions
 from holdfast.skills.wording import INDEX_HEAD, PROTOCOLS_HEAD
-from holdfast.testing import ScriptedModel
+from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
 
 @tool(effect="read")
@@ -289,3 +289,32 @@ async def test_both_tools_are_described_for_the_model(skills: Skills) -> None:
     assert opened.description == "Open a skill: get its instructions for the rest of this turn."
     assert opened.schema["required"] == ["name"]
     assert read.schema["required"] == ["name", "path"]
+
+
+RESUMED = 6
+"""Events of the run below: opened, replied, begun, the tool, replied, closed."""
+
+
+@pytest.mark.parametrize("moment", range(1, RESUMED + 1))
+async def test_a_run_that_crashed_anywhere_goes_on_with_what_was_open(
+    skills: Skills, moment: int
+) -> None:
+    def answer(request: ModelRequest) -> str | ToolCall:
+        return request.instructions if PROTOCOLS_HEAD in request.instructions else opens("audit")
+
+    journal = MemoryJournal()
+    first = ScriptedModel(*[answer] * 9)
+    crashing = agent_of(first, skills, journal=CrashAt(journal, moment))
+    with pytest.raises(SimulatedCrash):
+        await crashing.run("go", session="s")
+    model = ScriptedModel(*[answer] * 9)
+    result = await agent_of(model, skills, journal=journal).resume("s")
+    assert result.output.endswith("\n\n## audit:\n\nWrite it down.")
+
+
+async def test_a_tool_of_skills_may_be_declared_like_any_other(skills: Skills) -> None:
+    opened = tool(effect="read")(skills.open_skill)
+    model = ScriptedModel(opens("audit"), "done")
+    await Agent(model, tools=[opened], middleware=[skills.middleware]).run("go")
+    assert (opened.name, opened.effect) == ("open_skill", "read")
+    assert PROTOCOLS_HEAD in model.requests[1].instructions
