@@ -23,6 +23,7 @@ MANY = (10, 100)
 
 
 def event(number: int) -> ModelReplied:
+    """An ordinary reply of some hundred characters."""
     reply = Reply((Text("All work and no play. " * 20),), usage=Usage(900, 120), model="bench")
     return ModelReplied(f"t{number}.i0.model", 1.0, reply)
 
@@ -64,6 +65,7 @@ async def together(journal: SqliteJournal, name: str, producers: int) -> float:
 
 
 async def main(folder: Path) -> None:
+    """Measure in this folder, and print."""
     floor: list[float] = []
     ours: list[float] = []
     rates: dict[int, list[float]] = {producers: [] for producers in MANY}

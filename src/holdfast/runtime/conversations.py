@@ -52,9 +52,7 @@ class Conversations:
         """The session, caught up with its journal; a second turn waits for the first."""
         entry = self._open.get(session)
         if entry is None:
-            entry = self._open[session] = _Open(
-                RunMachine(output=self._output), self._chain.new_folds() if self._chain else None
-            )
+            entry = self._open[session] = _Open(*self._fresh())
         self._open.move_to_end(session)
         entry.users += 1
         try:
@@ -69,8 +67,18 @@ class Conversations:
             entry.users -= 1
             self._trim()
 
+    def _fresh(self) -> tuple[RunMachine, Folds | None]:
+        folds = self._chain.new_folds() if self._chain else None
+        return RunMachine(output=self._output), folds
+
     async def _catch_up(self, session: str, entry: _Open) -> None:
-        for record in await self.journal.read(session, entry.machine.applied):
+        known = entry.machine.applied
+        # The last known record is read again: without it, the session was deleted meanwhile.
+        kept = await self.journal.read(session, max(known - 1, 0))
+        if known and not kept:
+            entry.machine, entry.folds = self._fresh()
+            known, kept = 0, await self.journal.read(session)
+        for record in kept[1:] if known else kept:
             _check_plan(entry.machine, record)
             entry.machine.apply(record.event)
             if entry.folds is not None:

@@ -1,0 +1,41 @@
+"""A session that was deleted begins anew, also for an agent that has it open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Agent, MemoryJournal, SqliteJournal
+from holdfast.journal.port import Journal
+from holdfast.testing import ScriptedModel
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    if request.param == "memory":
+        yield MemoryJournal()
+    else:
+        with SqliteJournal(tmp_path / "talk.db") as kept:
+            yield kept
+
+
+async def test_an_agent_forgets_a_session_that_was_deleted(journal: Journal) -> None:
+    agent = Agent(ScriptedModel("one", "two", "three"), journal=journal)
+    await agent.run("my secret", session="ada")
+    await agent.run("more", session="ada")
+    await journal.delete("ada")
+    result = await agent.run("hello", session="ada")
+    assert [message.text for message in result.messages] == ["hello", "three"]
+    assert next(iter(await journal.read("ada"))).event.key == "t1"
+
+
+async def test_what_another_agent_wrote_since_is_what_counts(journal: Journal) -> None:
+    first = Agent(ScriptedModel("one", "two", "three"), journal=journal)
+    await first.run("a", session="s")
+    await first.run("b", session="s")
+    await journal.delete("s")
+    await Agent(ScriptedModel("other"), journal=journal).run("c", session="s")
+    result = await first.run("d", session="s")
+    assert [message.text for message in result.messages] == ["c", "other", "d", "three"]
