@@ -1,7 +1,7 @@
 """A process to kill: one turn of a session, `python -m tests.crash.talker JOURNAL FOLDER PLAN`.
 
 The plan says what the scripted model does: "plain" answers; "tools" asks for a quick tool and a slow
-one that never ends; "again" answers with what it was told. Every tool notes in the folder that it ran.
+one that never ends; "again" answers with what it was told; "resume" goes on with the turn itself. Every tool notes in the folder that it ran.
 """
 
 from __future__ import annotations
@@ -44,10 +44,18 @@ async def main(journal: str, folder: Path, plan: str) -> None:
         return f"booked {city}"
 
     calls = (ToolCall("a", "quick", '{"city": "Porto"}'), ToolCall("b", "slow", '{"city": "Faro"}'))
-    scripts = {"plain": ["Hello, Ada."], "tools": [calls, "Done."], "again": [told]}
+    scripts = {
+        "plain": ["Hello, Ada."],
+        "tools": [calls, "Done."],
+        "again": [told],
+        "resume": [told],
+    }
     with SqliteJournal(journal) as kept:
         agent = Agent(ScriptedModel(*scripts[plan]), tools=[quick, slow], journal=kept)
-        result = await agent.run(f"prompt {plan}", session="ada")
+        if plan == "resume":
+            result = await agent.resume("ada")
+        else:
+            result = await agent.run(f"prompt {plan}", session="ada")
         print(result.output, flush=True)
 
 

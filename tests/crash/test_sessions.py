@@ -102,3 +102,12 @@ def test_a_second_kill_changes_nothing(killed_in_a_tool: Path) -> None:
     answer = said(killed_in_a_tool, "again")
     assert answer.count(IN_DOUBT_TEXT.format(name="slow")) == 2
     assert ran.read_text().count("quick") == 2
+
+
+def test_the_turn_itself_can_be_resumed_and_no_tool_runs_twice(killed_in_a_tool: Path) -> None:
+    answer = said(killed_in_a_tool, "resume")
+    assert "unknown" in answer
+    assert answer.startswith("user: prompt tools | assistant: calls quick | assistant: calls slow")
+    assert "tool: booked Porto" in answer
+    assert (killed_in_a_tool / "ran").read_text() == "quick\nslow\n"
+    assert history(killed_in_a_tool)[-1].role == "assistant"
