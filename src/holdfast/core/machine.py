@@ -79,6 +79,13 @@ TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
 }
 """What may happen in which phase, and which phases can follow. All else is an IllegalEventError."""
 
+_QUESTIONS = (ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionUnanswered)
+
+# By event, as a look-up for each event must not hash an enum, which is slow.
+_PHASES: dict[type[ev.Event], tuple[Phase, ...]] = {
+    kind: tuple(phase for phase, other in TRANSITIONS if other is kind) for _, kind in TRANSITIONS
+}
+
 NOT_RUN_TEXT = "Error: Function '{name}' was not run: the turn was stopped before it began."
 IN_DOUBT_TEXT = (
     "Error: Function '{name}' was stopped before it finished. "
@@ -203,15 +210,16 @@ class RunMachine:
 
     def check(self, event: ev.Event) -> None:
         """Raise IllegalEventError unless `event` may happen now; never changes anything."""
-        if (self.phase, type(event)) not in TRANSITIONS:
+        kind = type(event)
+        if self.phase not in _PHASES.get(kind, ()):
             raise IllegalEventError(
                 f"{type(event).__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
             )
-        if isinstance(event, ev.QuestionAsked | ev.QuestionAnswered | ev.QuestionUnanswered):
+        if isinstance(event, _QUESTIONS):
             self._check_question(event)
             return
-        if isinstance(event, ev.ModelReplied) and self.over_limit:
+        if kind is ev.ModelReplied and self.over_limit:
             raise IllegalEventError(f"{event.key} is over the limit, which nobody extended")
         if event.key not in self._planned and event.key != self._unplanned(event):
             raise IllegalEventError(

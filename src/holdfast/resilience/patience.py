@@ -51,20 +51,25 @@ class Patience:
 _innermost: ContextVar[Patience | None] = ContextVar("holdfast-patience", default=None)
 
 
-@contextmanager
-def pausable(scope: asyncio.Timeout) -> Iterator[Patience]:
+class pausable:  # noqa: N801 - used as a function, and twice as fast as one that yields
     """What runs in this block, and the tasks that it starts, can pause `scope`.
 
     Args:
         scope: entered already, and left after this block.
     """
-    patience = Patience(scope)
-    token = _innermost.set(patience)
-    try:
-        yield patience
-    finally:
-        patience.ended = True
-        _innermost.reset(token)
+
+    __slots__ = ("_patience", "_token")
+
+    def __init__(self, scope: asyncio.Timeout) -> None:
+        self._patience = Patience(scope)
+
+    def __enter__(self) -> Patience:
+        self._token = _innermost.set(self._patience)
+        return self._patience
+
+    def __exit__(self, *_error: object) -> None:
+        self._patience.ended = True
+        _innermost.reset(self._token)
 
 
 def paused() -> AbstractContextManager[None]:

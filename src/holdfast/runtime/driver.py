@@ -20,9 +20,8 @@ from holdfast.runtime.run import Run
 
 async def drive(run: Run) -> None:
     """Perform until nothing is pending; a run that is stopped from outside is closed first."""
-    limit = asyncio.timeout(run.limits.seconds)
     try:
-        async with limit:
+        async with asyncio.timeout(run.limits.seconds) as limit:
             with pausable(limit) as run.questions.patience:
                 await _until_idle(run)
     except TimeoutError:
@@ -52,12 +51,11 @@ async def _one(run: Run, effect: Effect) -> None:
 
 async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
     """Run the tools of one reply together, at most `parallel_tools` at once."""
-    machine, clock = run.machine, run.plan.clock
-    if not machine.begun:
-        await run.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), clock.now()))
+    if not run.machine.begun:
+        key = begun_key(run.machine.turn, run.machine.iteration)
+        await run.commit(ToolsBegun(key, run.plan.clock.now()))
     if len(effects) == 1:
-        await _one(run, effects[0])
-        return
+        return await _one(run, effects[0])
     places = asyncio.Semaphore(run.plan.parallel_tools)
 
     async def in_place(effect: Effect) -> None:
@@ -74,10 +72,9 @@ async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
 
 async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
     """Close a turn that was stopped, so that its history tells what was attempted."""
-    machine = run.machine
-    if machine.phase in (Phase.MODEL, Phase.TOOLS):
-        key, at = interrupted_key(machine.turn), run.plan.clock.now()
-        started = tuple(sorted(run.started))
-        await run.commit(TurnInterrupted(key, at, reason, started, run.partial))
-    for effect in machine.pending():
+    if run.machine.phase in (Phase.MODEL, Phase.TOOLS):
+        key, now = interrupted_key(run.machine.turn), run.plan.clock.now()
+        begun = tuple(sorted(run.started))
+        await run.commit(TurnInterrupted(key, now, reason, begun, run.partial))
+    for effect in run.machine.pending():
         await _one(run, effect)

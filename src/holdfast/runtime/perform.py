@@ -132,7 +132,8 @@ def _doubted(run: Run, effect: RunTool) -> ToolFinished:
 
 async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
     call = effect.call
-    run.env.tell(ToolStarted(effect.key, call.name, call.arguments))
+    if run.channel is not None:
+        run.env.tell(ToolStarted(effect.key, call.name, call.arguments))
     context = ToolContext(
         run_id=run.run_id,
         key=effect.key,
