@@ -1,7 +1,6 @@
-"""The loop: ask the machine what is pending, perform it, commit what happened, ask again.
+"""The loop, to be read first: ask what is pending, perform it, commit what happened, ask again.
 
-Read this file first. It must never decide anything: what happens next is the machine's business,
-how an effect is performed is that of `perform`, and what is kept is the journal's.
+It must never decide: what happens next is the machine's, how it is done is that of `perform`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from holdfast.runtime.run import Run
 
 async def drive(run: Run) -> None:
     """Perform until nothing is pending; a run that is stopped from outside is closed first."""
+    limit = asyncio.timeout(run.limits.seconds)
     try:
-        async with asyncio.timeout(run.limits.seconds) as limit:
+        async with limit:
             with pausable(limit) as run.questions.patience:
                 await _until_idle(run)
     except TimeoutError:
@@ -51,9 +51,9 @@ async def _one(run: Run, effect: Effect) -> None:
 
 async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
     """Run the tools of one reply together, at most `parallel_tools` at once."""
-    if not run.machine.begun:
-        key = begun_key(run.machine.turn, run.machine.iteration)
-        await run.commit(ToolsBegun(key, run.plan.clock.now()))
+    if not (machine := run.machine).begun:
+        key, at = begun_key(machine.turn, machine.iteration), run.plan.clock.now()
+        await run.commit(ToolsBegun(key, at))
     if len(effects) == 1:
         return await _one(run, effects[0])
     places = asyncio.Semaphore(run.plan.parallel_tools)
@@ -73,8 +73,8 @@ async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
 async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
     """Close a turn that was stopped, so that its history tells what was attempted."""
     if run.machine.phase in (Phase.MODEL, Phase.TOOLS):
-        key, now = interrupted_key(run.machine.turn), run.plan.clock.now()
-        begun = tuple(sorted(run.started))
-        await run.commit(TurnInterrupted(key, now, reason, begun, run.partial))
+        key, begun = interrupted_key(run.machine.turn), tuple(sorted(run.started))
+        at = run.plan.clock.now()
+        await run.commit(TurnInterrupted(key, at, reason, begun, run.partial))
     for effect in run.machine.pending():
         await _one(run, effect)
