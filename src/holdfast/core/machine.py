@@ -133,6 +133,7 @@ class RunMachine:
         "error",
         "iteration",
         "limits",
+        "model_calls",
         "output",
         "partial",
         "phase",
@@ -161,6 +162,7 @@ class RunMachine:
         self.iteration = 0
         self.usage = Usage()
         self.tools_run = 0
+        self.model_calls = 0
         self.tried: tuple[ev.Attempted, ...] = ()
         self.status = ev.Status.RUNNING
         self.error: ErrorInfo | None = None
@@ -277,6 +279,7 @@ class RunMachine:
     def _replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
         self.reply = reply
+        self.model_calls += 1
         self.tried += event.tried
         self.usage = self.usage + reply.usage
         self.transcript.append(reply.message)
@@ -349,6 +352,7 @@ class RunMachine:
         return most is not None and self.iteration >= most
 
     def _failed(self, event: ev.ModelFailed) -> None:
+        self.model_calls += 1
         self.partial = event.partial
         self.tried += event.tried
         if event.partial is not None:

@@ -128,7 +128,7 @@ class Run:
             text=text,
             status=machine.status,
             usage=machine.usage,
-            iterations=machine.iteration + 1,
+            iterations=machine.model_calls,
             run_id=self.run_id,
             history=machine.transcript.fork(),
             error=machine.error,
