@@ -1,0 +1,279 @@
+"""Writes the tables of docs/reference from the code, between the marks that name them.
+
+usage: python scripts/reference.py --write | --check
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout, suppress
+from difflib import unified_diff
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+from docstring_parser import parse
+
+import holdfast
+from holdfast.cli.main import COMMANDS, parser
+from holdfast.codecs.presets import PRESETS
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, explain
+from holdfast.testing.emulator.faults import Fault
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+MARKED = re.compile(r"(<!-- generated: ([\w.-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+
+MEANING = {
+    ErrorCategory.UNKNOWN: "an exception of a tool that tells nothing about itself",
+    ErrorCategory.TRANSIENT: "overloaded, unavailable, the connection was lost or cut",
+    ErrorCategory.TIMEOUT: "no answer in time",
+    ErrorCategory.RATE_LIMIT_RETRYABLE: "too many requests or tokens at once; it passes",
+    ErrorCategory.RATE_LIMIT_TERMINAL: "a quota or a balance is used up",
+    ErrorCategory.CLIENT_ERROR: "the request is wrong",
+    ErrorCategory.AUTH_ERROR: "the key is wrong, or may not do this",
+    ErrorCategory.CONTEXT_WINDOW: "the conversation is longer than the model can read",
+    ErrorCategory.SERVER_ERROR: "the provider has a fault",
+    ErrorCategory.MODEL_NOT_FOUND: "there is no such model, or not for this account",
+    ErrorCategory.EMPTY_RESPONSE: "a reply with nothing in it",
+    ErrorCategory.INVALID_RESPONSE: "what came is no reply, or not of the wanted type",
+    ErrorCategory.CONTENT_FILTERED: "a filter withheld it, or the model declined",
+    ErrorCategory.TRUNCATED: "the reply was cut at the output limit",
+    ErrorCategory.PROGRAMMING: "a fault of the code of a tool",
+    ErrorCategory.LIMIT: "a limit of the run is reached",
+    ErrorCategory.CANCELLED: "somebody cancelled it",
+}
+
+ROOMS = {
+    "agent": "The agent",
+    "builder": "The agent",
+    "runtime": "Runs, and calls of your own",
+    "tools": "Tools",
+    "core.messages": "Messages",
+    "core.requests": "Questions and answers",
+    "core.request": "Settings of a model",
+    "core.limits": "Limits",
+    "core.events": "Events: facts that are kept",
+    "core.deltas": "Notices: shown live and not kept",
+    "core.notices": "Notices: shown live and not kept",
+    "core": "Errors",
+    "codecs": "Errors",
+    "journal": "Journals",
+    "sessions": "Sessions",
+    "skills": "Skills",
+    "telemetry": "Telemetry",
+    "dispatch": "Who drives a run",
+    "service": "HTTP service",
+    "middleware": "Middleware",
+    "resilience": "Retries, breakers, budgets",
+    "sdk": "Around calls of a vendor's SDK",
+    "transport": "The HTTP client",
+}
+"""Room -> its heading in names.md; of several that fit, the longest."""
+
+
+def first_sentence(value: object) -> str:
+    """The first line of a docstring, fit for a table; "" when there is none of its own."""
+    if inspect.isclass(value) and "__doc__" not in vars(value):
+        return ""
+    return cell(parse(inspect.getdoc(value) or "").short_description or "")
+
+
+def cell(text: str) -> str:
+    """Text on one line, without what would end a cell, and without where a rule comes from."""
+    text = re.sub(r"\s*\((?:as in the )?seed \d+[^)]*\)|; \d+ is the default of seed \d+", "", text)
+    return " ".join(text.split()).replace("|", "\\|").rstrip(".")
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    names = list(head)
+    lines = [names, ["---"] * len(names), *(list(row) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def names() -> str:
+    """Every public name under the heading of its room."""
+    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ROOMS.values()}
+    for name, home in holdfast._HOME.items():  # noqa: SLF001  # REASON: the table of public names
+        value = getattr(holdfast, name)
+        groups[heading_of(home.removeprefix("holdfast."))].append(
+            (f"`{name}`", first_sentence(value) if callable(value) else "")
+        )
+    return "\n".join(
+        f"## {heading}\n\n{table(('name', 'what it is'), rows)}"
+        for heading, rows in groups.items()
+        if rows
+    )
+
+
+def heading_of(module: str) -> str:
+    """The heading for a module's names: that of the longest room that it is in."""
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        if (heading := ROOMS.get(".".join(parts[:length]))) is not None:
+            return heading
+    raise SystemExit(f"{module}: has no heading in ROOMS of {Path(__file__).name}")
+
+
+def error_classes() -> str:
+    """The public exceptions, parents first, indented by their depth."""
+    public = {
+        value
+        for name in holdfast._HOME  # noqa: SLF001  # REASON: as above
+        if inspect.isclass(value := getattr(holdfast, name)) and issubclass(value, HoldfastError)
+    }
+
+    def rows(kind: type[HoldfastError], depth: int) -> Iterable[tuple[str, str, str]]:
+        shown = "&nbsp;" * 4 * depth + f"`{kind.__name__}`"
+        yield shown, f"`{kind.default_category.value}`", first_sentence(kind)
+        for inner in sorted(kind.__subclasses__(), key=lambda inner: inner.__name__):
+            if inner in public:
+                yield from rows(inner, depth + 1)
+
+    head = ("exception", "category unless it says another", "when")
+    return table(head, rows(HoldfastError, 0))
+
+
+def error_categories() -> str:
+    """What a category means, whether it is retried, and what a user is told to do."""
+    return table(
+        ("category", "retried", "meaning", "what `explain` advises"),
+        (
+            (
+                f"`{category.value}`",
+                "yes" if category.retryable else "no",
+                MEANING[category],
+                cell(explain(ErrorInfo(category=category, safe="!"))[1:]) or "nothing",
+            )
+            for category in ErrorCategory
+        ),
+    )
+
+
+def settings_of(name: str) -> str:
+    """The fields of a settings record with their defaults."""
+    record = getattr(holdfast, name)
+    about = {part.arg_name: part.description or "" for part in parse(record.__doc__).params}
+    return table(
+        ("setting", "default", "meaning"),
+        (
+            (f"`{field.name}`", f"`{default_of(field)}`", cell(about.get(field.name, "")))
+            for field in msgspec.structs.fields(record)
+        ),
+    )
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> str:
+    """A default as code; a record of settings by its name alone."""
+    value = field.default
+    if value is msgspec.NODEFAULT:
+        factory = field.default_factory
+        return "required" if factory is msgspec.NODEFAULT else f"{factory.__name__}()"
+    if isinstance(value, msgspec.Struct):
+        return f"{type(value).__name__}()"
+    return getattr(value, "__qualname__", None) or repr(value)
+
+
+def providers() -> str:
+    """The presets."""
+    return table(
+        ("name", "wire", "address", "key from", "for example"),
+        (
+            (
+                f"`{preset.name}`",
+                preset.wire,
+                f"`{preset.base_url}`",
+                ", ".join(f"`{variable}`" for variable in preset.key_env) or "no key needed",
+                f"`{preset.name}:{preset.models_hint}`"
+                if " " not in preset.models_hint
+                else cell(preset.models_hint),
+            )
+            for preset in PRESETS.values()
+        ),
+    )
+
+
+def faults() -> str:
+    """What the emulator can do to a request."""
+    return table(
+        ("fault", "settings", "what the client sees"),
+        (
+            (
+                f"`{kind.__name__}`",
+                ", ".join(
+                    f"`{field.name}`"
+                    for field in msgspec.structs.fields(kind)
+                    if field.name != "body"
+                ),
+                first_sentence(kind),
+            )
+            for kind in get_args(Fault)
+        ),
+    )
+
+
+def command_line() -> str:
+    """The help of the command and of each subcommand, 80 columns wide."""
+    os.environ["COLUMNS"] = "80"
+    return "\n".join(
+        f"## {' '.join(words)}\n\n```console\n$ {' '.join(words)} --help\n{help_of(*words[1:])}\n```\n"
+        for words in (["holdfast"], *(["holdfast", name] for name in COMMANDS))
+    )
+
+
+def help_of(*words: str) -> str:
+    """What `--help` prints after these words."""
+    with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
+        parser().parse_args([*words, "--help"])
+    return printed.getvalue().strip()
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "names": names,
+    "error-classes": error_classes,
+    "error-categories": error_categories,
+    "providers": providers,
+    "faults": faults,
+    "command-line": command_line,
+}
+
+
+def content(name: str) -> str:
+    """What belongs between the marks of this name."""
+    kind, _, record = name.partition(".")
+    return settings_of(record) if kind == "settings" else TABLES[name]()
+
+
+def rendered(text: str) -> str:
+    """A page with its tables made anew."""
+    return MARKED.sub(lambda mark: f"{mark[1]}\n{content(mark[2])}\n{mark[3]}", text)
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check; 1 when a page is out of date."""
+    if arguments not in (["--write"], ["--check"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    stale = 0
+    for page in sorted(FOLDER.glob("*.md")):
+        old = page.read_text("utf-8")
+        new = rendered(old)
+        if old == new:
+            continue
+        stale = 1
+        if arguments == ["--write"]:
+            page.write_text(new, "utf-8")
+        else:
+            sys.stdout.writelines(
+                unified_diff(old.splitlines(True), new.splitlines(True), page.name, "the code")
+            )
+    return 0 if arguments == ["--write"] else stale
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
