@@ -94,6 +94,10 @@ IN_DOUBT_TEXT = (
 OVER_LIMIT_TEXT = "Error: Function '{name}' was not run: the limit of tool calls is reached."
 
 
+_DEFAULT_LIMITS = Limits()
+_NO_USAGE = Usage()
+
+
 class RunState(Struct, frozen=True):
     """Everything that a machine knows, as one value: for comparing, inspecting and testing."""
 
@@ -155,12 +159,12 @@ class RunMachine:
         self.phase = Phase.IDLE
         self.turn = 0
         self.applied = 0
-        self.limits = Limits()
+        self.limits = _DEFAULT_LIMITS
         self._reset(0.0)
 
     def _reset(self, at: float) -> None:
         self.iteration = 0
-        self.usage = Usage()
+        self.usage = _NO_USAGE
         self.tools_run = 0
         self.model_calls = 0
         self.tried: tuple[ev.Attempted, ...] = ()
