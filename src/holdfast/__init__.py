@@ -13,6 +13,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.agent import Agent as Agent
+    from holdfast.builder import AgentBuilder as AgentBuilder
     from holdfast.codecs.foreign import classify as classify
     from holdfast.core.deltas import ReasoningDelta as ReasoningDelta
     from holdfast.core.deltas import TextDelta as TextDelta
@@ -164,6 +165,7 @@ __version__ = "0.1.0"
 
 _HOME: dict[str, str] = {
     "Agent": "holdfast.agent",
+    "AgentBuilder": "holdfast.builder",
     "Answer": "holdfast.core.requests",
     "AnswerTypeError": "holdfast.core.errors",
     "Approved": "holdfast.core.requests",

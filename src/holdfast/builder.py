@@ -1,0 +1,314 @@
+"""AgentBuilder: the fluent spelling of `Agent` (seed 000).
+
+Each method is one line over a keyword of `Agent` or over a middleware, and gives a new builder, so
+that one builder can be the beginning of many agents. It must never have a behaviour of its own:
+what a builder makes can be written with keywords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypedDict
+
+from typing_extensions import TypeVar, Unpack
+
+from holdfast.agent import Agent
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message
+from holdfast.core.request import ModelSettings
+from holdfast.core.requests import DEFAULT_TIMEOUT
+from holdfast.journal.port import Journal
+from holdfast.middleware.chain import AnyMiddleware
+from holdfast.middleware.continuation_permission import ContinuationPermission
+from holdfast.middleware.error_formatting import ErrorFormatting
+from holdfast.middleware.error_handling import error_handling_middlewares
+from holdfast.middleware.error_tracking import ErrorTracking
+from holdfast.middleware.function_retry import FunctionRetry
+from holdfast.middleware.function_timeout import FunctionTimeout
+from holdfast.middleware.guidance import Guidance
+from holdfast.middleware.history_reduction import HistoryReduction, Summarize
+from holdfast.middleware.iteration_cache import IterationCache
+from holdfast.middleware.iteration_logging import IterationLogging
+from holdfast.middleware.pii import Action, Kind
+from holdfast.middleware.pii_protection import PIIProtection
+from holdfast.middleware.repetition_guard import RepetitionGuard
+from holdfast.middleware.tool_permission import Rules, ToolPermission, Verdict
+from holdfast.middleware.total_error_threshold import TotalErrorThreshold
+from holdfast.resilience.clock import Clock, Dice
+from holdfast.resilience.defaults import Resilience
+from holdfast.resilience.handling import ErrorHandling
+from holdfast.runtime.models import Model
+from holdfast.runtime.questions import OnQuestion
+from holdfast.tools.tool import Tool
+from holdfast.transport.port import Timeouts, Transport
+
+T = TypeVar("T", default=str)
+U = TypeVar("U")
+
+AnyTool = Callable[..., Any] | Tool
+
+
+class Keywords(TypedDict, total=False):
+    """The keywords of `Agent`."""
+
+    model: str | Model
+    name: str
+    instructions: str
+    tools: Sequence[AnyTool]
+    output: type[Any]
+    settings: ModelSettings
+    limits: Limits
+    error_handling: ErrorHandling
+    resilience: Resilience
+    fallback: Sequence[str | Model]
+    middleware: Sequence[AnyMiddleware]
+    parallel_tools: int
+    base_url: str | None
+    api_key: str | None
+    timeouts: Timeouts
+    on_question: OnQuestion
+    journal: Journal
+    transport: Transport
+    clock: Clock
+    dice: Dice
+
+
+class AgentBuilder(Generic[T]):
+    """Builds an `Agent` by methods; each gives a new builder, and `build()` gives the agent.
+
+    Args:
+        keywords: of `Agent`, to begin with.
+
+    >>> builder = AgentBuilder().with_provider("ollama", "llama3.2").with_error_handling()
+    >>> builder.with_name("scout").build()
+    Agent('ollama:llama3.2', name='scout')
+    """
+
+    __slots__ = ("_keywords",)
+
+    def __init__(self, **keywords: Unpack[Keywords]) -> None:
+        self._keywords: Keywords = {"model": "", **keywords}
+
+    def build(self) -> Agent[T]:
+        """The agent. Raises ConfigurationError as `Agent` does."""
+        return Agent(**self._keywords)
+
+    def _with(self, **changes: Unpack[Keywords]) -> AgentBuilder[T]:
+        keywords: Keywords = {**self._keywords, **changes}
+        return AgentBuilder(**keywords)
+
+    def _and(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
+        return self._with(middleware=(*self._keywords.get("middleware", ()), *middlewares))
+
+    def with_model(
+        self, model: str | Model, *, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """`"provider:model"` or a Model, its key and its address."""
+        return self._with(model=model, api_key=api_key, base_url=base_url)
+
+    def with_provider(
+        self, provider: str, model: str, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """A model by its provider; without a key, the provider's environment variable is read."""
+        return self.with_model(f"{provider}:{model}", api_key=api_key, base_url=base_url)
+
+    def with_openai(
+        self, model: str, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """A model of OpenAI, or of a server that speaks its wire at `base_url`."""
+        return self.with_provider("openai", model, api_key, base_url)
+
+    def with_anthropic(
+        self, model: str, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """A model of Anthropic."""
+        return self.with_provider("anthropic", model, api_key, base_url)
+
+    def with_gemini(
+        self, model: str, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """A model of Google."""
+        return self.with_provider("gemini", model, api_key, base_url)
+
+    def with_fallback(self, *models: str | Model) -> AgentBuilder[T]:
+        """Models to ask when the first one cannot answer, in this order."""
+        return self._with(fallback=models)
+
+    def with_name(self, name: str) -> AgentBuilder[T]:
+        """Names the agent in logs and events."""
+        return self._with(name=name)
+
+    def with_instructions(self, instructions: str) -> AgentBuilder[T]:
+        """The system prompt."""
+        return self._with(instructions=instructions)
+
+    def with_tools(self, *tools: AnyTool) -> AgentBuilder[T]:
+        """More tools."""
+        return self._with(tools=(*self._keywords.get("tools", ()), *tools))
+
+    def with_parallel_tools(self, most: int) -> AgentBuilder[T]:
+        """How many tools of one reply may run at once."""
+        return self._with(parallel_tools=most)
+
+    def with_output(self, output: type[U]) -> AgentBuilder[U]:
+        """The type of the answer."""
+        keywords: Keywords = {**self._keywords, "output": output}
+        return AgentBuilder(**keywords)
+
+    def with_settings(self, settings: ModelSettings) -> AgentBuilder[T]:
+        """Temperature, output limit and the like."""
+        return self._with(settings=settings)
+
+    def with_limits(self, limits: Limits) -> AgentBuilder[T]:
+        """Iterations, seconds, tokens of one turn."""
+        return self._with(limits=limits)
+
+    def with_timeouts(self, timeouts: Timeouts) -> AgentBuilder[T]:
+        """Connect, first byte, between chunks, total, in seconds."""
+        return self._with(timeouts=timeouts)
+
+    def with_resilience(self, resilience: Resilience) -> AgentBuilder[T]:
+        """Breaker, limiter, retry budget, hedge, cache."""
+        return self._with(resilience=resilience)
+
+    def with_error_handling_config(self, handling: ErrorHandling) -> AgentBuilder[T]:
+        """Retries, waits, and what the model sees of errors, for model calls and tools."""
+        return self._with(error_handling=handling)
+
+    def with_journal(self, journal: Journal) -> AgentBuilder[T]:
+        """Where events are kept."""
+        return self._with(journal=journal)
+
+    def with_transport(self, transport: Transport) -> AgentBuilder[T]:
+        """How HTTP is done."""
+        return self._with(transport=transport)
+
+    def with_clock(self, clock: Clock) -> AgentBuilder[T]:
+        """Time, for tests."""
+        return self._with(clock=clock)
+
+    def with_dice(self, dice: Dice) -> AgentBuilder[T]:
+        """Chance, for tests."""
+        return self._with(dice=dice)
+
+    def with_questions(self, handler: OnQuestion) -> AgentBuilder[T]:
+        """An async function that answers what a run asks."""
+        return self._with(on_question=handler)
+
+    def with_middleware(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
+        """More middlewares, after those that are there."""
+        return self._and(*middlewares)
+
+    def with_error_handling(
+        self,
+        max_consecutive_calls: int = 5,
+        max_consecutive_errors: int = 3,
+        max_total_errors: int = 10,
+        *,
+        retry: FunctionRetry | None = None,
+        timeout: float | None = None,
+        include_detailed_errors: bool | None = None,
+    ) -> AgentBuilder[T]:
+        """The six of `error_handling_middlewares`, in their order."""
+        return self._and(
+            *error_handling_middlewares(
+                max_consecutive_calls,
+                max_consecutive_errors,
+                max_total_errors,
+                retry=retry,
+                timeout=timeout,
+                include_detailed_errors=include_detailed_errors,
+            )
+        )
+
+    def with_circuit_breaker(self, max_consecutive_calls: int = 3) -> AgentBuilder[T]:
+        """`RepetitionGuard`: the equal call with this number does not run."""
+        return self._and(RepetitionGuard(max_consecutive_calls))
+
+    def with_error_tracking(self, max_consecutive_errors: int = 3) -> AgentBuilder[T]:
+        """`ErrorTracking`: so many iterations in a row may fail."""
+        return self._and(ErrorTracking(max_consecutive_errors))
+
+    def with_total_error_threshold(self, max_total_errors: int = 10) -> AgentBuilder[T]:
+        """`TotalErrorThreshold`: so many tools of a turn may fail."""
+        return self._and(TotalErrorThreshold(max_total_errors))
+
+    def with_function_retry(self, **settings: object) -> AgentBuilder[T]:
+        """`FunctionRetry`: how tools are retried; without settings, as the agent says."""
+        return self._and(FunctionRetry(**settings))
+
+    def with_function_timeout(self, seconds: float | None = None) -> AgentBuilder[T]:
+        """`FunctionTimeout`: seconds for one attempt of a tool; the agent's, and else 30."""
+        return self._and(FunctionTimeout(seconds))
+
+    def with_error_formatting(self, include_detailed_errors: bool | None = None) -> AgentBuilder[T]:
+        """`ErrorFormatting`: whether the model sees what an exception says."""
+        return self._and(ErrorFormatting(include_detailed_errors))
+
+    def with_custom_retry_middleware(self, middleware: AnyMiddleware) -> AgentBuilder[T]:
+        """A retry of your own around tools, in place of the built-in one."""
+        return self._and(FunctionRetry(max_retries=0), middleware)
+
+    def with_permissions(
+        self,
+        *,
+        allow: Rules = (),
+        ask: Rules = (),
+        deny: Rules = (),
+        default: Verdict = "deny",
+        timeout: float | None = DEFAULT_TIMEOUT,
+    ) -> AgentBuilder[T]:
+        """`ToolPermission`: which tools may run, by rule or by asking."""
+        return self._and(
+            ToolPermission(allow=allow, ask=ask, deny=deny, default=default, timeout=timeout)
+        )
+
+    def with_continuation_permission(
+        self, iterations: int | None = None, *, extension: int = 3, timeout: float = 120.0
+    ) -> AgentBuilder[T]:
+        """`ContinuationPermission`: asks at the limit of iterations."""
+        return self._and(ContinuationPermission(iterations, extension=extension, timeout=timeout))
+
+    def with_pii_protection(
+        self,
+        actions: Mapping[Kind, Action] | None = None,
+        *,
+        on_input: bool = True,
+        on_output: bool = False,
+        on_tool_results: bool = False,
+    ) -> AgentBuilder[T]:
+        """`PIIProtection`, before all other middlewares."""
+        return self._with(
+            middleware=(
+                PIIProtection(
+                    actions,
+                    on_input=on_input,
+                    on_output=on_output,
+                    on_tool_results=on_tool_results,
+                ),
+                *self._keywords.get("middleware", ()),
+            )
+        )
+
+    def with_history_reduction(
+        self,
+        target: int = 20,
+        threshold: int = 5,
+        *,
+        summarize: Summarize | None = None,
+        pinned: Callable[[Message], bool] | None = None,
+    ) -> AgentBuilder[T]:
+        """`HistoryReduction`: shows the model the newest messages, or a summary of the others."""
+        return self._and(HistoryReduction(target, threshold, summarize=summarize, pinned=pinned))
+
+    def with_iteration_cache(self, seconds: float = 600.0, entries: int = 1000) -> AgentBuilder[T]:
+        """`IterationCache`: keeps replies to equal questions."""
+        return self._and(IterationCache(seconds, entries))
+
+    def with_guidance(self, max_iterations: int | None = 20) -> AgentBuilder[T]:
+        """`Guidance`: tells the model where it stands."""
+        return self._and(Guidance(max_iterations))
+
+    def with_logging(self) -> AgentBuilder[T]:
+        """`IterationLogging`: logs each iteration."""
+        return self._and(IterationLogging())
