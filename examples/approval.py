@@ -13,6 +13,7 @@ It prints:
 import asyncio
 
 from holdfast import Agent, PermissionRequest, ToolFinished, ToolPermission, tool
+from holdfast.core.messages import ToolCall
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest, call
 
@@ -23,7 +24,7 @@ def pay(amount: int, to: str) -> str:
     return f"paid {amount} to {to}"
 
 
-def brain(request: EmulatedRequest) -> object:
+def brain(request: EmulatedRequest) -> str | list[ToolCall]:
     """Pays, then tells."""
     if request.tool_results:
         return "Done: 50 went to Ana."

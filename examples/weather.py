@@ -15,6 +15,7 @@ It prints:
 import asyncio
 
 from holdfast import Agent, ErrorHandling, ToolError, tool
+from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import DropAfter, EmulatedRequest, Refused, call
 
@@ -39,7 +40,7 @@ def alerts(city: str) -> list[str]:
     raise ConnectionError(f"postgres://admin:hunter2@10.0.0.5/{city} does not answer")
 
 
-def brain(request: EmulatedRequest) -> object:
+def brain(request: EmulatedRequest) -> str | list[ToolCall]:
     """What a model might do: ask for Monday, then for Tuesday and the alerts, then answer."""
     if request.iteration == 0:
         return [call("forecast", {"day": "Monday"})]
@@ -61,12 +62,8 @@ async def main() -> None:
         )
         result = await agent.run("Do I need an umbrella in Porto?")
         calls = [part for message in result.messages for part in message.calls]
-        told = [
-            part.text
-            for message in result.messages
-            if message.role == "tool"
-            for part in message.parts
-        ]
+        parts = [part for message in result.messages for part in message.parts]
+        told = [part.text for part in parts if isinstance(part, ToolResult)]
         subjects = ["Monday", "Tuesday", "Porto"]
         for one, subject, text in zip(calls, subjects, told, strict=True):
             print(f"{one.name} of {subject}: {text}")

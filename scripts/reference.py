@@ -1,4 +1,6 @@
-"""Writes the tables of docs/reference from the code, between the marks that name them.
+"""Writes the tables of docs/reference from the code, and the figures of README.md from the last results.
+
+They stand between marks that name them.
 
 usage: python scripts/reference.py --write | --check
 """
@@ -25,7 +27,9 @@ from holdfast.codecs.presets import PRESETS
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, explain
 from holdfast.testing.emulator.faults import Fault
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs" / "reference").glob("*.md")))
+RESULTS = ROOT / "benchmarks" / "results" / "README.md"
 MARKED = re.compile(r"(<!-- generated: ([\w.-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 
 MEANING = {
@@ -217,6 +221,31 @@ def faults() -> str:
     )
 
 
+FIGURES = {
+    "one turn, no tools": "a turn without tools",
+    "one tool iteration of 10 in a row": "an iteration with a tool",
+    "one streamed delta": "a streamed delta",
+    "1,000 streams at once: wall time": "1,000 streams at once: wall time",
+    "1,000 streams at once: peak memory of a run above the floor's": "the same: peak memory, and what one run adds",
+    "`import holdfast` against `import asyncio`": "`import holdfast`, against `import asyncio`: instructions",
+}
+"""A row of the benchmarks' results -> what README.md calls it."""
+
+
+def figures() -> str:
+    """Some rows of the last results: floor, ours, and the ratio or the difference."""
+    rows = [
+        [part.strip() for part in line.strip("|\n").split("|")]
+        for line in RESULTS.read_text("utf-8").splitlines()
+        if line.startswith("| ")
+    ]
+    known = {row[0]: row[1:4] for row in rows}
+    return table(
+        ("what", "the least code", "Holdfast", "ratio, or difference"),
+        ((shown, *known[name]) for name, shown in FIGURES.items() if name in known),
+    )
+
+
 def command_line() -> str:
     """The help of the command and of each subcommand, 80 columns wide."""
     os.environ["COLUMNS"] = "80"
@@ -240,6 +269,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "providers": providers,
     "faults": faults,
     "command-line": command_line,
+    "figures": figures,
 }
 
 
@@ -260,7 +290,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     stale = 0
-    for page in sorted(FOLDER.glob("*.md")):
+    for page in PAGES:
         old = page.read_text("utf-8")
         new = rendered(old)
         if old == new:
