@@ -99,7 +99,7 @@ class Commands(Struct, frozen=True, kw_only=True):
     ours: str
     budgets: tuple[Budget, ...]
     pairs: int = 5
-    quick: int = 5
+    quick: int = 3
 
 
 async def seconds(turn: Turn, scenario: str, times: int) -> float:
