@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -53,11 +53,16 @@ def holdfast(
 class Terminal:
     """The command in a terminal of its own: what it prints, and keys for it."""
 
-    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        program: Sequence[str] = (HOLDFAST,),
+    ) -> None:
         self.shown = ""
         self._ours, theirs = os.openpty()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _TAKE_TERMINAL, HOLDFAST, *arguments],
+            [sys.executable, "-c", _TAKE_TERMINAL, *program, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

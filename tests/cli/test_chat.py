@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,3 +140,37 @@ def test_ctrl_c_while_a_pipe_is_silent_ends_it(emulator: Start) -> None:
     for stream in (process.stdin, process.stdout, process.stderr):
         stream.close()
     assert (status, said) == (130, b"")
+
+
+WITHOUT_PROMPT_TOOLKIT = (
+    sys.executable,
+    "-c",
+    "import sys; sys.modules['prompt_toolkit'] = None; from holdfast.cli import main; sys.exit(main.main())",
+)
+
+
+def test_a_plain_prompt_does_where_prompt_toolkit_is_not(emulator: Start) -> None:
+    provider = emulator(
+        lambda request: "one two " * 20 if request.text == "go" else "still here",
+        faults=[Pace(1)],
+    )
+    with Terminal(*to(provider), program=WITHOUT_PROMPT_TOOLKIT) as screen:
+        screen.wait_for("> ")
+        screen.press("go\n")
+        screen.wait_for("one")
+        screen.press("\x03")
+        screen.wait_for("stopped")
+        screen.wait_for("> ")
+        screen.press("and now?\n")
+        screen.wait_for("still here")
+        screen.wait_for("> ")
+        screen.press("\x04")
+        assert screen.status() == 0
+
+
+def test_ctrl_c_at_a_plain_prompt_ends_it(emulator: Start) -> None:
+    with Terminal(*to(emulator()), program=WITHOUT_PROMPT_TOOLKIT) as screen:
+        screen.wait_for("> ")
+        screen.press("\x03")
+        assert screen.status() == 130
+        assert "Traceback" not in screen.shown

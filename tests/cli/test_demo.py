@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import holdfast
+from tests.cli.terminal import HOLDFAST, environment, holdfast
 
 from holdfast.cli.demo_brain import NO_FILES, conclusion, trouble_for
 from holdfast.cli.demo_folder import MOST_FILES, SECRET, Counted, count, folder_tools, text_files
@@ -113,3 +114,38 @@ def test_only_a_reply_with_calls_has_its_arguments_cut() -> None:
     assert trouble_for(EmulatedRequest(number=1)) is not None
     assert trouble_for(EmulatedRequest(number=2)) is None
     assert trouble_for(EmulatedRequest(number=3)) is not None
+
+
+def test_a_reader_that_goes_away_ends_it_without_a_word(folder: Path) -> None:
+    process = subprocess.Popen(
+        [HOLDFAST, "demo", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(30), said) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+def test_a_full_disk_is_one_line(folder: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [HOLDFAST, "demo", str(folder)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"holdfast: No space left on device\n")
+
+
+def test_no_standard_output_at_all_is_no_error(folder: Path) -> None:
+    command = f"exec {HOLDFAST} demo {folder} >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -50,6 +50,7 @@ class Timeline:
         self._requests: dict[int, float] = {}
         self._met: set[int] = set()
         self._open = False
+        self._unwritten: OSError | None = None
         self.leaked = False
 
     def seconds(self) -> float:
@@ -73,7 +74,9 @@ class Timeline:
         return trouble.fault
 
     def item(self, item: Item) -> None:
-        """Print one item of the run."""
+        """Print one item of the run. Raises OSError when nobody reads what is printed."""
+        if self._unwritten is not None:
+            raise self._unwritten
         self._seen.append(Seen(self.seconds(), item))
         if type(item) is TextDelta:
             self._text(printable(item.text))
@@ -139,7 +142,11 @@ class Timeline:
 
     def _print(self, text: str) -> None:
         self._look_for_secret(text)
-        print(text, end="", flush=True)
+        try:
+            print(text, end="", flush=True)
+        except OSError as error:
+            # Raised by `item`: the provider, which prints too, is no place to fail in.
+            self._unwritten = error
 
     def _look_for_secret(self, text: str) -> None:
         self.leaked = self.leaked or SECRET in text

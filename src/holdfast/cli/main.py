@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from holdfast import __version__
 from holdfast.core.errors import ConfigurationError, HoldfastError
@@ -69,9 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Python flushes at its end, and would complain about the same pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 141
+    except OSError as error:
+        print(f"holdfast: {error.strerror or error}", file=sys.stderr)
+        _write_no_more()
+        return 1
     return status
 
 
@@ -82,8 +86,16 @@ def _fail(error: HoldfastError, status: int) -> int:
     return status
 
 
+def _write_no_more() -> None:
+    """Python flushes at its end, and would complain about the same pipe or disk again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _print_anything() -> None:
     """What a terminal or a file cannot show becomes a question mark and not a traceback."""
+    # Started without one of them, as by `>&-`: then nobody reads, and that is no error.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # REASON: for the whole process
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  # REASON: as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
