@@ -7,6 +7,7 @@ import ast
 import asyncio
 import inspect
 import io
+import sys
 from contextlib import redirect_stdout
 from types import CodeType
 
@@ -55,6 +56,8 @@ def open_namespace(namespace: dict[str, object]) -> None:
 
 
 def close_namespace(namespace: dict[str, object]) -> None:
+    if (documents := sys.modules.get("tests.documents")) is not None:
+        documents.restore()
     runner = namespace.pop(RUNNER, None)
     if isinstance(runner, asyncio.Runner):
         runner.close()

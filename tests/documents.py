@@ -1,13 +1,13 @@
 """Set-up for the examples in README.md and docs/: providers on loopback in place of the real ones.
 
-A document starts one in an invisible block. It is used by `./run docs` alone.
+A document starts them in invisible blocks, and `conftest.py` calls `restore` at its end.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import msgspec
 
@@ -16,19 +16,36 @@ from holdfast.testing import Emulator
 from holdfast.testing.emulator.brain import Brain
 from holdfast.testing.emulator.faults import FaultEntry
 
-_REAL = dict(presets.PRESETS)
+_REAL = presets.PRESETS
+_started = ExitStack()
 
 
 def emulated(
     brain: Brain, *, provider: str = "openai", faults: Sequence[FaultEntry] = ()
 ) -> Emulator:
-    """An emulator that `provider` leads to from now on, with its key in the environment."""
-    emulator = Emulator(brain, faults=faults)
-    emulator.__enter__()
-    atexit.register(emulator.__exit__, None, None, None)
+    """An emulator that `provider` leads to until the document ends, with its key in the environment."""
+    emulator = _started.enter_context(Emulator(brain, faults=faults))
     preset = _REAL[provider]
     there = msgspec.structs.replace(preset, base_url=emulator.base_url_for(preset.wire))
     presets.PRESETS = {**presets.PRESETS, provider: there}
     for variable in preset.key_env:
-        os.environ[variable] = "made-up"
+        _set(variable, "made-up")
     return emulator
+
+
+def _set(variable: str, value: str) -> None:
+    before = os.environ.get(variable)
+    os.environ[variable] = value
+
+    def put_back() -> None:
+        os.environ.pop(variable, None)
+        if before is not None:
+            os.environ[variable] = before
+
+    _started.callback(put_back)
+
+
+def restore() -> None:
+    """Stop what was started, and lead to the real providers again."""
+    _started.close()
+    presets.PRESETS = _REAL
