@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast.tools.failures import ToolError
 from holdfast.tools.tool import tool
 
-MOST_FILES = 400
+MOST_FILES = 1_000
 MOST_LOOKED_AT = 5_000
 LARGEST_FILE = 1_000_000
 _LONGEST_LIST = 60_000
@@ -42,7 +42,7 @@ class Found(Struct, frozen=True):
 def text_files(folder: Path) -> Found:
     """The text files below `folder`, without hidden ones and tool folders.
 
-    At most 400 of at most 5,000 files, and fewer when a list of them would be very long, so that
+    At most 1,000 of at most 5,000 files, and fewer when a list of them would be very long, so that
     the demo takes seconds wherever it is started.
     """
     files: list[Path] = []
@@ -101,7 +101,7 @@ def folder_tools(folder: Path) -> list[Callable[..., object]]:
 
     @tool(effect="read")
     def list_files() -> list[str]:
-        """List the text files of the folder, the first 400 at most, as paths relative to it."""
+        """List the text files of the folder, the first 1,000 at most, as paths relative to it."""
         return [str(path.relative_to(root)) for path in text_files(root).files]
 
     @tool(effect="read")
