@@ -94,6 +94,8 @@ class Body:
         return value
 
     def _begins_a_stream(self) -> bool:
+        if self._held[:1] == b"{":
+            return False
         start = bytes(self._held[:64]).removeprefix(_BOM).lstrip(_BLANK)
         if len(start) < _ENOUGH:
             return start[:1] == b":" or any(start.startswith(name + b":") for name in _FIELDS[:4])

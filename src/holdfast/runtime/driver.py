@@ -75,6 +75,6 @@ async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
     if run.machine.phase in (Phase.MODEL, Phase.TOOLS):
         key, begun = interrupted_key(run.machine.turn), tuple(sorted(run.started))
         at = run.plan.clock.now()
-        await run.commit(TurnInterrupted(key, at, reason, begun, run.partial))
+        await run.commit(TurnInterrupted(key, at, reason, begun, run.cut.partial))
     for effect in run.machine.pending():
         await _one(run, effect)

@@ -60,6 +60,7 @@ async def perform(run: Run, effect: Effect) -> Event:
 async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed | TurnStopped:
     """Ask the model, with everything that the pipeline does for safety."""
     plan = run.plan
+    run.cut.partial = None
     request = ModelRequest(
         model=plan.model.model,
         messages=run.machine.transcript,

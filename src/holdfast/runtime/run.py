@@ -22,6 +22,22 @@ from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
 
 
+class Cut:
+    """What a reply had when its attempt was cancelled.
+
+    Apart from the run: a run that is reached from its own `env` is freed only by the collector.
+    """
+
+    __slots__ = ("partial",)
+
+    def __init__(self) -> None:
+        self.partial: Reply | None = None
+
+    def keep(self, reply: Reply) -> None:
+        """Called by the attempt."""
+        self.partial = reply
+
+
 class Run:
     """The state of one turn outside the machine.
 
@@ -35,6 +51,7 @@ class Run:
 
     __slots__ = (
         "channel",
+        "cut",
         "deadline",
         "deps",
         "env",
@@ -45,7 +62,6 @@ class Run:
         "journal",
         "limits",
         "machine",
-        "partial",
         "plan",
         "questions",
         "run_id",
@@ -76,17 +92,16 @@ class Run:
         self.error: BaseException | None = None
         publish = channel.publish if channel is not None else None
         ready = channel.ready if channel is not None else None
-        self.partial: Reply | None = None
         self.folds: Folds | None = None
         self.hooks: Hooked | None = None
-        self.env = Env(plan.clock, plan.dice, publish, ready, self._keep_partial)
-
-    def _keep_partial(self, reply: Reply) -> None:
-        self.partial = reply
+        self.cut = Cut()
+        self.env = Env(plan.clock, plan.dice, publish, ready, self.cut.keep)
 
     async def commit(self, event: Event, effect: Effect | None = None) -> None:
         """Dry-run against the machine, keep, then believe."""
-        self.machine.check(event)
+        machine = self.machine
+        machine.check(event)
+        applied = machine.applied
         # A hook can end the turn in place of the effect; that event ends nothing that was planned.
         ended = effect if effect is not None and effect.key == event.key else None
         try:
@@ -97,10 +112,10 @@ class Run:
             if any(record.event.key == event.key for record in kept):
                 self._believe(event)
             raise
-        self._believe(event)
+        self._believe(event, checked=machine.applied == applied)
 
-    def _believe(self, event: Event) -> None:
-        self.machine.apply(event)
+    def _believe(self, event: Event, *, checked: bool = False) -> None:
+        self.machine.apply(event, checked=checked)
         if self.folds is not None:
             self.folds.apply(event)
         if self.channel is not None:

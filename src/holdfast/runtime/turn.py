@@ -6,8 +6,9 @@ Every mistake is a ConfigurationError that names the argument; nothing here may 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
@@ -18,8 +19,7 @@ Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
 """What a user says: text, a user message, or texts and media."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """One turn, as it was asked for; the meaning of the fields is that of `Agent.run`."""
 
     message: Message

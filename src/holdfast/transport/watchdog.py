@@ -63,7 +63,9 @@ class Watchdog:
         """The request has its connection. `cut` drops it, and says whether there was one left."""
         self._cut = cut
         self._since = self._loop.time()
-        self._arm(min(self._deadline, self._since + self._limit))
+        # By the shorter of both limits, so that the first piece need not set another timer.
+        limit = min(self._limit, self.timeouts.between_chunks or inf)
+        self._arm(min(self._deadline, self._since + limit))
 
     def stop(self) -> None:
         """The request is over."""
