@@ -18,6 +18,7 @@ from holdfast.core.errors import (
     ErrorCategory,
     ErrorInfo,
     HoldfastError,
+    OutputError,
     StoppedError,
     exception_for,
 )
@@ -335,5 +336,8 @@ def _failure(run: Run, result: Result[T]) -> HoldfastError:
     else:
         error = exception_for(info, run.machine.partial)
         error.__cause__ = cause
+    if isinstance(error, OutputError):
+        error.raw, error.problems = result.text, run.machine.problems
+        error.partial = run.machine.partial
     error.result = result
     return error

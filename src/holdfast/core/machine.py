@@ -141,6 +141,7 @@ class RunMachine:
         "output",
         "partial",
         "phase",
+        "problems",
         "questions",
         "reply",
         "rung",
@@ -173,6 +174,7 @@ class RunMachine:
         self.reply: Reply | None = None
         self.stopped: ev.TurnStopped | None = None
         self.partial: Reply | None = None
+        self.problems: tuple[str, ...] = ()
         self.output: object = None
         self.rung = ""
         self._opened_at = at
@@ -338,6 +340,7 @@ class RunMachine:
                 + "; ".join(invalid.problems[:3])
             )
             info = ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code="output")
+            self.partial, self.problems = self.reply, invalid.problems
             self._end(ev.Status.FAILED, info)
             return
         self._repairs += 1
