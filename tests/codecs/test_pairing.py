@@ -117,4 +117,5 @@ def test_many_calls_of_one_id_take_linear_time() -> None:
         return time.process_time() - begun
 
     short = min(seconds(500) for _ in range(3))
-    assert min(seconds(4_000) for _ in range(2)) < max(short, 0.002) * 8 * 3
+    # A quadratic one would take 64 times as long; the collector may take its share of the time.
+    assert min(seconds(4_000) for _ in range(4)) < max(short, 0.002) * 8 * 5

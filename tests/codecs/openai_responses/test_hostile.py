@@ -209,4 +209,5 @@ def test_any_shape_takes_linear_time(shape: str) -> None:
         return time.process_time() - begun
 
     short = min(seconds(500) for _ in range(3))
-    assert min(seconds(4_000) for _ in range(2)) < max(short, 0.002) * 8 * 3
+    # A quadratic one would take 64 times as long; the collector may take its share of the time.
+    assert min(seconds(4_000) for _ in range(4)) < max(short, 0.002) * 8 * 5
