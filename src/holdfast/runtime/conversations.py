@@ -88,6 +88,8 @@ class Conversations:
         self._open.pop(session, None)
 
     def _trim(self) -> None:
+        if len(self._open) <= _MOST_OPEN:
+            return
         for session, entry in list(self._open.items()):
             if len(self._open) <= _MOST_OPEN:
                 return
