@@ -35,5 +35,12 @@ def test_plain_text_keeps_its_meaning(text: str) -> None:
     assert redact(text).split(":")[0] == text.split(":", maxsplit=1)[0]
 
 
+@pytest.mark.parametrize(
+    "text", ["file not found: a/b.txt", "expected 3 items, got 4", "HTTP 429 after 2.5 s", ""]
+)
+def test_text_without_a_secret_stays_as_it_is(text: str) -> None:
+    assert redact(text) == text
+
+
 def test_a_hostile_text_costs_bounded_time() -> None:
     assert len(redact("password" * 1_000_000)) < 30_000
