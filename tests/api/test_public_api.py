@@ -67,3 +67,12 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     )
     loaded = set(done.stdout.split())
     assert loaded <= {"holdfast", "__future__"}, sorted(loaded)
+
+
+def test_importing_the_agent_and_the_tools_loads_nothing_that_only_a_run_needs() -> None:
+    code = "import sys; from holdfast import Agent, tool; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True
+    )
+    loaded = set(done.stdout.split())
+    assert not loaded & {"asyncio", "pydantic", "aiohttp", "ssl", "holdfast.runtime"}

@@ -83,20 +83,20 @@ def test_with_error_handling_advanced_configuration_allows_fine_tuning() -> None
     )
     assert [type(one) for one in six] == SIX
     agent = Agent(ScriptedModel(), middleware=six)
-    handling = agent._plan.handling
+    handling = agent._engine.plan.handling
     assert (handling.max_retries, handling.function_timeout) == (1, 5)
     assert handling.include_detailed_errors_in_chat is True
 
 
 def test_with_function_retry_standalone_and_with_function_timeout_standalone() -> None:
-    alone = Agent(ScriptedModel(), middleware=[FunctionRetry()])._plan
+    alone = Agent(ScriptedModel(), middleware=[FunctionRetry()])._engine.plan
     assert alone.handling == ErrorHandling()
-    timeout = Agent(ScriptedModel(), middleware=[FunctionTimeout()])._plan
+    timeout = Agent(ScriptedModel(), middleware=[FunctionTimeout()])._engine.plan
     assert timeout.handling.function_timeout == 30.0
-    custom = Agent(ScriptedModel(), middleware=[FunctionTimeout(2.5)])._plan
+    custom = Agent(ScriptedModel(), middleware=[FunctionTimeout(2.5)])._engine.plan
     assert custom.handling.function_timeout == 2.5
     given = ErrorHandling(function_timeout=7)
-    kept = Agent(ScriptedModel(), middleware=[FunctionTimeout()], error_handling=given)._plan
+    kept = Agent(ScriptedModel(), middleware=[FunctionTimeout()], error_handling=given)._engine.plan
     assert kept.handling.function_timeout == 7
 
 
@@ -391,5 +391,5 @@ def test_a_retry_setting_reaches_tools_and_leaves_models_alone() -> None:
     agent = Agent(
         ScriptedModel(), middleware=[FunctionRetry(max_retries_by_category=limits, max_retries=5)]
     )
-    assert agent._plan.handling.max_retries == 5
+    assert agent._engine.plan.handling.max_retries == 5
     assert "max_retries=3" in agent.describe()

@@ -389,7 +389,7 @@ def test_a_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_key_is_in_no_repr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-verysecret-123456")
     agent = Agent("openai:gpt-5")
-    assert "verysecret" not in repr(agent) + agent.describe() + repr(agent._plan)
+    assert "verysecret" not in repr(agent) + agent.describe() + repr(agent._engine.plan)
 
 
 @pytest.mark.parametrize("prompt", ["", "  ", [], 7, b"x", [7]])

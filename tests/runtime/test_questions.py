@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from holdfast import Agent, Limits, tool
-from holdfast.agent import RunStream
 from holdfast.core import events as ev
 from holdfast.core.errors import (
     AnswerTypeError,
@@ -37,6 +36,7 @@ from holdfast.runtime.driver import drive
 from holdfast.runtime.open_question import Receipt
 from holdfast.runtime.questions import Questions
 from holdfast.runtime.run import Run
+from holdfast.runtime.stream import RunStream
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
 
@@ -212,7 +212,7 @@ async def test_an_answer_that_comes_before_the_wait_begins_is_not_lost() -> None
                 assert questions.answer(Answer(key, Approved()))
 
     given = agent(call("pay"), clock=FakeClock())
-    run = Run(given._plan, "r", RunMachine(), Eager())
+    run = Run(given._engine.plan, "r", RunMachine(), Eager())
     run.questions = questions
     await opened(run)
     assert seen == [Approved()]
@@ -679,7 +679,7 @@ async def crashed(
             await super().append(run, event, effect)
 
     journal = Dying()
-    run = Run(agent(call("pay"))._plan, "r", RunMachine(), journal)
+    run = Run(agent(call("pay"))._engine.plan, "r", RunMachine(), journal)
     run.questions = questions
     other = asyncio.create_task(answer(questions))  # type: ignore[arg-type]
     with pytest.raises(Crash):
@@ -697,7 +697,7 @@ async def resumed(
     machine: RunMachine, journal: MemoryJournal, questions: Questions
 ) -> list[type[ev.Event]]:
     before = len(await journal.read("r"))
-    plan = agent(call("pay"), clock=FakeClock())._plan
+    plan = agent(call("pay"), clock=FakeClock())._engine.plan
     plan.model._script.pop(0)  # type: ignore[attr-defined]  # that line was read before the crash
     run = Run(plan, "r", machine, journal)
     run.questions = questions
@@ -752,7 +752,7 @@ async def test_after_a_crash_a_timeout_stays_a_timeout() -> None:
 async def test_a_hook_asks_with_numbers_of_its_own() -> None:
     given = agent(call("pay"))
     machine = RunMachine()
-    run = Run(given._plan, "r", machine, MemoryJournal())
+    run = Run(given._engine.plan, "r", machine, MemoryJournal())
 
     async def handler(request: Request[Any]) -> object:
         return "Porto" if isinstance(request, ClarificationRequest) else Approved()

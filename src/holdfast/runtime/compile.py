@@ -6,7 +6,7 @@ Nothing here may run a tool or reach a model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -16,17 +16,20 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits, check_count
 from holdfast.core.output import OutputType
 from holdfast.core.request import ModelSettings
+from holdfast.journal.port import Journal
 from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with, tool_settings
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.defaults import Candidate, Resilience, ask_models, tool_pipeline
 from holdfast.resilience.handling import ErrorHandling
+from holdfast.runtime.clock import SystemClock, system_dice
 from holdfast.runtime.models import Model
 from holdfast.runtime.plan import Plan
+from holdfast.runtime.questions import OnQuestion
 from holdfast.runtime.resolve import Access, resolve
 from holdfast.runtime.tool_call import tool_act
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
-from holdfast.transport.port import Transport
+from holdfast.transport.port import Timeouts, Transport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,40 +41,48 @@ class Settings:
     instructions: str
     tools: Iterable[Callable[..., Any] | Tool]
     output: object
-    settings: ModelSettings
+    settings: ModelSettings | None
     limits: Limits | None
-    handling: ErrorHandling
-    resilience: Resilience
+    error_handling: ErrorHandling | None
+    resilience: Resilience | None
     fallback: Sequence[str | Model]
-    parallel_tools: int
     middleware: Sequence[AnyMiddleware]
-    access: Access
+    parallel_tools: int
+    base_url: str | None
+    api_key: str | None = field(repr=False)
+    timeouts: Timeouts | None
+    on_question: OnQuestion | None
+    journal: Journal | None
     transport: Transport | None
-    clock: Clock
-    dice: Dice
+    clock: Clock | None
+    dice: Dice | None
 
 
 def compile_plan(given: Settings) -> Plan:
     """Check and compile. Raises ConfigurationError that names the argument."""
     _check_types(given)
-    model = resolve(given.model, given.access, lambda: given.transport or _shared_transport())
+    access = Access(
+        base_url=given.base_url, api_key=given.api_key, timeouts=given.timeouts or Timeouts()
+    )
+    model = resolve(given.model, access, lambda: given.transport or _shared_transport())
     registry = Registry(given.tools)
     models = [model, *_fallbacks(given)]
     candidates = [
         Candidate(one.name, one.model, one.name, one.attempt, one.account) for one in models
     ]
     chain = compile_chain(given.middleware)
+    handling = given.error_handling or ErrorHandling()
     of_tools = msgspec.structs.replace(
-        given.handling, **tool_settings(given.middleware, msgspec.structs.asdict(given.handling))
+        handling, **tool_settings(given.middleware, msgspec.structs.asdict(handling))
     )
-    pipeline, ask_model = ask_models(candidates, given.handling, given.resilience)
+    pipeline, ask_model = ask_models(candidates, handling, given.resilience or Resilience())
     return Plan(
         name=given.name,
         model=model,
         instructions=given.instructions,
         registry=registry,
         output=_output_type(given.output),
-        settings=given.settings,
+        settings=given.settings or ModelSettings(),
         limits=limits_with(given.middleware, given.limits),
         handling=of_tools,
         parallel_tools=given.parallel_tools,
@@ -79,8 +90,8 @@ def compile_plan(given: Settings) -> Plan:
         ask_model=ask_model,
         use_tool=tool_pipeline(of_tools).around(tool_act(registry, of_tools.function_timeout)),
         chain=chain,
-        clock=given.clock,
-        dice=given.dice,
+        clock=given.clock or SystemClock(),
+        dice=given.dice or system_dice,
     )
 
 
@@ -90,25 +101,26 @@ def _fallbacks(given: Settings) -> Iterable[Model]:
         raise ConfigurationError(
             "fallback", "must be a list of models", fix='Write fallback=["anthropic:..."]'
         )
-    access = Access(timeouts=given.access.timeouts)
+    access = Access(timeouts=given.timeouts or Timeouts())
     for model in given.fallback:
         yield resolve(model, access, lambda: given.transport or _shared_transport())
 
 
+_RECORDS = (
+    ("settings", ModelSettings),
+    ("limits", Limits),
+    ("error_handling", ErrorHandling),
+    ("resilience", Resilience),
+    ("timeouts", Timeouts),
+)
+
+
 def _check_types(given: Settings) -> None:
-    for argument, wanted in (
-        ("name", str),
-        ("instructions", str),
-        ("settings", ModelSettings),
-        ("limits", Limits),
-        ("handling", ErrorHandling),
-        ("resilience", Resilience),
-    ):
+    for argument, wanted in (("name", str), ("instructions", str), *_RECORDS):
         value = getattr(given, argument)
-        if not isinstance(value, wanted) and not (argument == "limits" and value is None):
-            shown = "error_handling" if argument == "handling" else argument
+        if not isinstance(value, wanted) and not (value is None and wanted is not str):
             raise ConfigurationError(
-                shown, f"must be {wanted.__name__}, got {type(value).__name__}"
+                argument, f"must be {wanted.__name__}, got {type(value).__name__}"
             )
     if not given.name.strip():
         raise ConfigurationError("name", "is empty")

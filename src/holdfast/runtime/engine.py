@@ -1,0 +1,175 @@
+"""What runs an agent: its plan, its open sessions, and the one path that every turn takes.
+
+A fresh turn, a turn of a session and a resumed one differ in what they begin with and in nothing
+else. This module must never perform an effect (that is the driver's) and holds no state of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic
+
+from typing_extensions import TypeVar
+
+from holdfast.core.errors import (
+    ConfigurationError,
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastError,
+    OutputError,
+    StoppedError,
+    exception_for,
+)
+from holdfast.core.events import Status
+from holdfast.core.limits import Limits
+from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.messages import Message
+from holdfast.journal.memory import MemoryJournal
+from holdfast.middleware.chain import limits_with
+from holdfast.runtime.clock import new_run_id
+from holdfast.runtime.compile import Settings, compile_plan
+from holdfast.runtime.conversations import Conversations
+from holdfast.runtime.driver import drive, settle
+from holdfast.runtime.hooked_turn import go_on, run_turn
+from holdfast.runtime.notices import Channel
+from holdfast.runtime.questions import Questions, checked_handler
+from holdfast.runtime.result import Result
+from holdfast.runtime.run import Run
+from holdfast.runtime.stream import RunStream
+from holdfast.runtime.subagent import Subagent, subagent_tool
+from holdfast.runtime.turn import Prompt, Turn, message_of
+from holdfast.tools.tool import Tool
+
+T = TypeVar("T", default=str)
+
+
+class Engine(Generic[T]):
+    """Runs the turns of one agent.
+
+    Args:
+        given: the keywords of the agent.
+
+    Raises:
+        ConfigurationError: one of them is wrong; it names the argument and the fix.
+    """
+
+    __slots__ = ("_journal", "_on_question", "conversations", "plan")
+
+    def __init__(self, given: Settings) -> None:
+        self.plan = compile_plan(given)
+        self._on_question = checked_handler(given.on_question)
+        self._journal = given.journal
+        self.conversations = Conversations(
+            given.journal or MemoryJournal(), self.plan.output, self.plan.chain
+        )
+
+    @staticmethod
+    def turn(
+        prompt: Prompt,
+        session: str | None,
+        history: Sequence[Message],
+        limits: Limits | None,
+        deps: object,
+    ) -> Turn:
+        """The turn that is asked for. Raises ConfigurationError."""
+        return Turn(
+            message=message_of(prompt), session=session, history=history, limits=limits, deps=deps
+        )
+
+    async def run(self, turn: Turn) -> Result[T]:
+        """Run a turn that nobody watches."""
+        return await self._turn(turn, None, Questions(self._on_question))
+
+    def stream(self, turn: Turn) -> RunStream[T]:
+        """Run a turn that somebody watches."""
+        questions = Questions(self._on_question, watched=True)
+        return RunStream(lambda channel: self._turn(turn, channel, questions), questions)
+
+    async def resume(self, run_id: str, deps: object) -> Result[T]:
+        """Go on with a turn that was cut short; see `Agent.resume`."""
+        if self._journal is None:
+            raise ConfigurationError(
+                "journal", "there is none to resume from", fix="Pass journal= to the Agent"
+            )
+        async with self.conversations.turn(run_id) as entry:
+            if not entry.machine.turn:
+                raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
+            run = Run(self.plan, run_id, entry.machine, self._journal)
+            run.folds, run.session, run.deps = entry.folds, run_id, deps
+            run.questions = Questions(self._on_question)
+            if entry.machine.begun:
+                run.in_doubt = frozenset(effect.key for effect in entry.machine.pending())
+            run.limits = entry.machine.limits
+            return await self._go_on(run)
+
+    def as_tool(self, name: str | None, description: str | None, limits: Limits | None) -> Tool:
+        """The agent as a tool of another one; see `Agent.as_tool`."""
+        agent = Subagent(
+            plan=self.plan, turn=self._turn, on_question=self._on_question, limits=limits
+        )
+        return subagent_tool(agent, name, description)
+
+    async def _turn(self, turn: Turn, channel: Channel | None, questions: Questions) -> Result[T]:
+        if turn.session is not None:
+            async with self.conversations.turn(turn.session) as entry:
+                journal = self.conversations.journal
+                run = Run(self.plan, turn.session, entry.machine, journal, channel)
+                run.folds = entry.folds
+                run.questions = questions
+                return await self._drive(run, turn)
+        machine = RunMachine(turn.history, self.plan.output)
+        journal = self._journal or MemoryJournal()
+        run = Run(self.plan, new_run_id(), machine, journal, channel)
+        run.folds = self.plan.chain.new_folds() if self.plan.chain is not None else None
+        run.questions = questions
+        return await self._drive(run, turn)
+
+    async def _drive(self, run: Run, turn: Turn) -> Result[T]:
+        run.session, run.deps = turn.session, turn.deps
+        if turn.limits is not None:
+            run.limits = limits_with(self.plan.middlewares, turn.limits)
+        if run.machine.phase is not Phase.IDLE:
+            # Another process, or a failing journal, left this turn: what had begun is in doubt.
+            if run.machine.begun:
+                run.started.update(effect.key for effect in run.machine.pending())
+            await settle(run, "cancelled")
+        if self.plan.chain is None or run.folds is None:
+            await run.open(turn.message)
+            await drive(run)
+        else:
+            await run_turn(run, turn.message, self.plan.chain, run.folds)
+        return self._ended(run)
+
+    async def _go_on(self, run: Run) -> Result[T]:
+        if self.plan.chain is None or run.folds is None:
+            await drive(run)
+        else:
+            await go_on(run, self.plan.chain, run.folds)
+        return self._ended(run)
+
+    def _ended(self, run: Run) -> Result[T]:
+        result: Result[T] = run.result()  # type: ignore[assignment]  # the plan's output type is T
+        stopped = result.status is Status.STOPPED and self.plan.output is None
+        if stopped or result.status is Status.COMPLETED:
+            return result
+        raise _failure(run, result)
+
+
+def _failure(run: Run, result: Result[T]) -> HoldfastError:
+    """The exception of a turn that did not complete, with its result and its cause."""
+    cause = run.error
+    if result.status is Status.STOPPED:
+        stopped = StoppedError(result.text, reason=result.stop_reason)
+        stopped.result = result
+        return stopped
+    info = result.error or ErrorInfo(category=ErrorCategory.UNKNOWN, safe="The turn failed.")
+    if isinstance(cause, HoldfastError) and info.category is cause.info.category:
+        error = cause
+    else:
+        error = exception_for(info, run.machine.partial)
+        error.__cause__ = cause
+    if isinstance(error, OutputError):
+        error.raw, error.problems = result.text, run.machine.problems
+        error.partial = run.machine.partial
+    error.result = result
+    return error
