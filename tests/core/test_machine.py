@@ -8,7 +8,7 @@ from holdfast.core import events as ev
 from holdfast.core.effects import CallModel, CloseTurn, RunTool, digest
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
 from holdfast.core.limits import Limits
-from holdfast.core.machine import TRANSITIONS, Phase, RunMachine
+from holdfast.core.machine import TRANSITIONS, RunMachine
 from holdfast.core.messages import (
     Reply,
     ReplyKind,
@@ -21,6 +21,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.output import Invalid, OutputType, Parsed, Valid
 from holdfast.core.request import OutputSchema
+from holdfast.core.run_state import Phase
 
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="the provider is down")
 

@@ -7,9 +7,10 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
 from holdfast.core.limits import Limits
-from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
 from holdfast.core.question_log import Kept
+from holdfast.core.run_state import Phase
 
 KEY = "t1.i0.tool.0.ask.0"
 ASKED = ev.QuestionAsked(f"{KEY}.asked", 10.0, "PermissionRequest", {"tool": "x"})

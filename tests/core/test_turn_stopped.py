@@ -6,8 +6,9 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
-from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
+from holdfast.core.run_state import Phase
 
 
 def opened() -> RunMachine:

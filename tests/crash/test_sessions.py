@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.machine import IN_DOUBT_TEXT, RunMachine
+from holdfast.core.batch import IN_DOUBT_TEXT
+from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message, ToolResult
 from holdfast.journal.sqlite import SqliteJournal
 

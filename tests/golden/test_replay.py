@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message
+from holdfast.core.run_state import Phase
 from holdfast.journal.encoding import decode, encode, line_of, record_of
 
 JOURNALS = Path(__file__).parent / "journals"

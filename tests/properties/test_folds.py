@@ -19,10 +19,11 @@ from holdfast.core.effects import (
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, tool_failure_text
 from holdfast.core.limits import Limits
-from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall, ToolResult, Usage, user
 from holdfast.core.question_log import ASKED, ask_key, asked_key
 from holdfast.core.redaction import redact
+from holdfast.core.run_state import Phase
 
 LIMITS = st.builds(
     Limits,

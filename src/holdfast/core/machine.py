@@ -10,24 +10,21 @@ from `TRANSITIONS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 
 import msgspec
-from msgspec import Struct
 
 from holdfast.core import events as ev
+from holdfast.core.batch import NO_BATCH, NOT_RUN_TEXT, OVER_LIMIT_TEXT, Batch
 from holdfast.core.effects import (
     CallModel,
     CloseTurn,
     Effect,
-    RunTool,
     begun_key,
     closed_key,
     extended_key,
     interrupted_key,
     model_key,
     stopped_key,
-    tool_key,
     turn_key,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
@@ -36,27 +33,14 @@ from holdfast.core.messages import (
     Message,
     Reply,
     ReplyKind,
-    Text,
-    ToolCall,
-    ToolResult,
     Usage,
     assistant,
-    tool_results,
     user,
 )
 from holdfast.core.output import Invalid, OutputType, Valid, parse, repair_message
-from holdfast.core.question_log import ASK, Kept, QuestionLog
+from holdfast.core.question_log import ASK, QuestionLog
+from holdfast.core.run_state import Phase, RunState
 from holdfast.core.transcript import Transcript
-
-
-class Phase(StrEnum):
-    """What a run waits for."""
-
-    IDLE = "idle"
-    MODEL = "model"
-    TOOLS = "tools"
-    CLOSING = "closing"
-
 
 TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.IDLE, ev.TurnOpened): (Phase.MODEL,),
@@ -86,33 +70,8 @@ _PHASES: dict[type[ev.Event], tuple[Phase, ...]] = {
     kind: tuple(phase for phase, other in TRANSITIONS if other is kind) for _, kind in TRANSITIONS
 }
 
-NOT_RUN_TEXT = "Error: Function '{name}' was not run: the turn was stopped before it began."
-IN_DOUBT_TEXT = (
-    "Error: Function '{name}' was stopped before it finished. "
-    "Whether it took effect is unknown: check before calling it again."
-)
-OVER_LIMIT_TEXT = "Error: Function '{name}' was not run: the limit of tool calls is reached."
-
-
 _DEFAULT_LIMITS = Limits()
 _NO_USAGE = Usage()
-
-
-class RunState(Struct, frozen=True):
-    """Everything that a machine knows, as one value: for comparing, inspecting and testing."""
-
-    phase: Phase
-    turn: int
-    iteration: int
-    messages: tuple[Message, ...]
-    results: tuple[tuple[int, ToolResult], ...]
-    usage: Usage
-    tools_run: int
-    status: ev.Status
-    error: ErrorInfo | None
-    output: object
-    limits: Limits
-    questions: tuple[tuple[str, Kept], ...]
 
 
 class RunMachine:
@@ -124,13 +83,11 @@ class RunMachine:
     """
 
     __slots__ = (
-        "_begun",
-        "_calls",
+        "_batch",
         "_extended",
         "_opened_at",
         "_planned",
         "_repairs",
-        "_results",
         "_start",
         "_wanted",
         "applied",
@@ -179,9 +136,7 @@ class RunMachine:
         self.rung = ""
         self._opened_at = at
         self._start = len(self.transcript)
-        self._calls: tuple[ToolCall, ...] = ()
-        self._results: dict[int, ToolResult] = {}
-        self._begun = False
+        self._batch = NO_BATCH
         self._repairs = 0
         self._extended = ""
         self._planned: dict[str, Effect] = {}
@@ -190,7 +145,7 @@ class RunMachine:
     @property
     def begun(self) -> bool:
         """Whether the tools of this iteration may have started in this process or an earlier one."""
-        return self._begun
+        return self._batch.begun
 
     def state(self) -> RunState:
         """A copy of the state as a value."""
@@ -199,7 +154,7 @@ class RunMachine:
             self.turn,
             self.iteration,
             tuple(self.transcript),
-            tuple(sorted(self._results.items())),
+            tuple(sorted(self._batch.results.items())),
             self.usage,
             self.tools_run,
             self.status,
@@ -258,7 +213,7 @@ class RunMachine:
         if isinstance(event, ev.LimitExtended) and self.limits.iterations is not None:
             key = extended_key(self.turn, self.iteration)
             return "" if self._extended == key else key
-        if isinstance(event, ev.ToolsBegun) and not self._begun:
+        if isinstance(event, ev.ToolsBegun) and not self._batch.begun:
             return begun_key(self.turn, self.iteration)
         return ""
 
@@ -297,9 +252,7 @@ class RunMachine:
         self.transcript.append(reply.message)
         calls = reply.calls
         if calls:
-            self._calls = calls
-            self._results = {}
-            self._begun = False
+            self._batch = Batch(self.turn, self.iteration, calls)
             self._use_tools(unfinished=reply.kind is ReplyKind.TRUNCATED)
         elif reply.kind is ReplyKind.PAUSED:
             self._next_iteration(event.at)
@@ -308,17 +261,12 @@ class RunMachine:
 
     def _use_tools(self, *, unfinished: bool) -> None:
         most = self.limits.tool_calls
-        if most is not None and self.tools_run + len(self._calls) > most:
+        if most is not None and self.tools_run + len(self._batch.calls) > most:
             self._fill(OVER_LIMIT_TEXT, ())
             self._reach("tool_calls", f"The limit of {most} tool calls is reached.")
             return
         self.phase = Phase.TOOLS
-        self._plan(
-            *(
-                RunTool(tool_key(self.turn, self.iteration, index), call, index, unfinished)
-                for index, call in enumerate(self._calls)
-            )
-        )
+        self._plan(*self._batch.effects(unfinished=unfinished))
 
     def _answered(self, reply: Reply, at: float) -> None:
         text = reply.text
@@ -374,19 +322,19 @@ class RunMachine:
         self._end(ev.Status.LIMIT if limit else ev.Status.FAILED, event.error)
 
     def _tools_begun(self, _event: ev.ToolsBegun) -> None:
-        self._begun = True
+        self._batch.begun = True
 
     def _tool_finished(self, event: ev.ToolFinished) -> None:
         effect = self._planned.pop(event.key)
-        self._results[effect.index] = event.result  # type: ignore[union-attr]  # a RunTool
+        self._batch.results[effect.index] = event.result  # type: ignore[union-attr]  # a RunTool
         self.tools_run += 1
-        if len(self._results) == len(self._calls):
+        if self._batch.is_whole:
             self._append_results()
             self._next_iteration(event.at)
 
     def _append_results(self) -> None:
-        self.transcript.append(tool_results(self._results[i] for i in range(len(self._calls))))
-        self._calls, self._results = (), {}
+        self.transcript.append(self._batch.message())
+        self._batch = NO_BATCH
 
     def _next_iteration(self, at: float) -> None:
         self.iteration += 1
@@ -425,7 +373,7 @@ class RunMachine:
 
     def _stopped(self, event: ev.TurnStopped) -> None:
         if self.phase is Phase.TOOLS:
-            begun = tuple(self._planned) if self._begun else ()
+            begun = tuple(self._planned) if self._batch.begun else ()
             self._fill(NOT_RUN_TEXT, begun)
         self.stopped = event
         if event.error is not None:
@@ -435,13 +383,7 @@ class RunMachine:
         self._end(ev.Status.STOPPED)
 
     def _fill(self, text: str, started: tuple[str, ...]) -> None:
-        """Give every call without a result one that tells the truth, so that none is an orphan."""
-        for index, call in enumerate(self._calls):
-            if index in self._results:
-                continue
-            in_doubt = tool_key(self.turn, self.iteration, index) in started
-            said = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)
-            self._results[index] = ToolResult(call.id, call.name, (Text(said),), is_error=True)
+        self._batch.fill(text, started)
         self._append_results()
 
     def _end(self, status: ev.Status, error: ErrorInfo | None = None) -> None:

@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager
 
 from holdfast.core.effects import digest
 from holdfast.core.errors import ReplayMismatchError
-from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.machine import RunMachine
 from holdfast.core.output import OutputType
+from holdfast.core.run_state import Phase
 from holdfast.journal.port import Journal, Record
 from holdfast.middleware.chain import Chain
 from holdfast.middleware.folds import Folds

@@ -10,7 +10,7 @@ from typing import Literal
 
 from holdfast.core.effects import Effect, RunTool, begun_key, interrupted_key
 from holdfast.core.events import ToolsBegun, TurnInterrupted
-from holdfast.core.machine import Phase
+from holdfast.core.run_state import Phase
 from holdfast.resilience.patience import pausable
 from holdfast.runtime import perform
 from holdfast.runtime.hooked_between import between

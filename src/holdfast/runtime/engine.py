@@ -22,8 +22,9 @@ from holdfast.core.errors import (
 )
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
-from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message
+from holdfast.core.run_state import Phase
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.chain import limits_with
 from holdfast.runtime.clock import new_run_id

@@ -8,7 +8,8 @@ from __future__ import annotations
 from holdfast.core.effects import begun_key
 from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import Event, TurnStopped
-from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.machine import RunMachine
+from holdfast.core.run_state import Phase
 from holdfast.middleware.chain import Hook, call, call_after
 from holdfast.middleware.decisions import Decision, Deny, Stop
 from holdfast.middleware.moments import AfterIteration, BeforeTools

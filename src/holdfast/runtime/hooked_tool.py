@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from holdfast.core.batch import NOT_RUN_TEXT
 from holdfast.core.effects import RunTool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, MiddlewareError
 from holdfast.core.events import ToolFinished
-from holdfast.core.machine import NOT_RUN_TEXT
 from holdfast.core.messages import Text, ToolResult
 from holdfast.middleware.chain import Hook, call, call_after, onion
 from holdfast.middleware.decisions import Decision, Deny, Replace, Stop

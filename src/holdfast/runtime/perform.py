@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 
+from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.effects import CallModel, CloseTurn, Effect, RunTool
 from holdfast.core.errors import (
     ErrorCategory,
@@ -28,7 +29,6 @@ from holdfast.core.events import (
     TurnStopped,
 )
 from holdfast.core.limits import ITERATION_LIMIT_TEXT
-from holdfast.core.machine import IN_DOUBT_TEXT
 from holdfast.core.messages import Reply, Text, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.core.redaction import redact

@@ -28,7 +28,7 @@ from holdfast.core.events import (
     QuestionUnanswered,
 )
 from holdfast.core.limits import check_seconds
-from holdfast.core.machine import Phase, RunMachine
+from holdfast.core.machine import RunMachine
 from holdfast.core.question_log import ask_key, asked_key
 from holdfast.core.requests import (
     NO_DESCRIPTION,
@@ -43,6 +43,7 @@ from holdfast.core.requests import (
     plain_form,
     restored,
 )
+from holdfast.core.run_state import Phase
 from holdfast.resilience import patience
 from holdfast.resilience.clock import Clock
 from holdfast.resilience.patience import Patience

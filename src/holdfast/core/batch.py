@@ -1,0 +1,72 @@
+"""The tool calls of one reply, and what became of each.
+
+Results come in any order and are told in the order of the calls. A batch must never leave a call
+without a result: providers refuse such a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.core.effects import RunTool, tool_key
+from holdfast.core.messages import Message, Text, ToolCall, ToolResult, tool_results
+
+NOT_RUN_TEXT = "Error: Function '{name}' was not run: the turn was stopped before it began."
+IN_DOUBT_TEXT = (
+    "Error: Function '{name}' was stopped before it finished. "
+    "Whether it took effect is unknown: check before calling it again."
+)
+OVER_LIMIT_TEXT = "Error: Function '{name}' was not run: the limit of tool calls is reached."
+
+
+class Batch:
+    """The calls of one reply.
+
+    Args:
+        turn: of the reply.
+        iteration: of the reply.
+        calls: what the model asked for.
+    """
+
+    __slots__ = ("_iteration", "_turn", "begun", "calls", "results")
+
+    def __init__(self, turn: int, iteration: int, calls: tuple[ToolCall, ...]) -> None:
+        self._turn = turn
+        self._iteration = iteration
+        self.calls = calls
+        self.results: dict[int, ToolResult] = {}
+        self.begun = False
+        """Whether the tools may have started, in this process or an earlier one."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every call has its result."""
+        return len(self.results) == len(self.calls)
+
+    def effects(self, *, unfinished: bool) -> Iterator[RunTool]:
+        """One for each call. `unfinished` says that the reply was cut, so that none may be run."""
+        for index, call in enumerate(self.calls):
+            yield RunTool(tool_key(self._turn, self._iteration, index), call, index, unfinished)
+
+    def fill(self, text: str, started: tuple[str, ...]) -> None:
+        """Give every call without a result one that tells the truth, so that none is an orphan.
+
+        Args:
+            text: for a call that was not run, with `{name}`.
+            started: the keys of those that had begun, so that their outcome is unknown.
+        """
+        for index, call in enumerate(self.calls):
+            if index in self.results:
+                continue
+            in_doubt = tool_key(self._turn, self._iteration, index) in started
+            said = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)
+            self.results[index] = ToolResult(call.id, call.name, (Text(said),), is_error=True)
+
+    def message(self) -> Message:
+        """All results, in the order of the calls."""
+        return tool_results(self.results[index] for index in range(len(self.calls)))
+
+
+NO_BATCH: Final = Batch(0, 0, ())
+"""When no tools are under way; it has no calls, so nothing can be put into it."""
