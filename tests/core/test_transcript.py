@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,3 +59,55 @@ def test_the_encoded_form_is_always_that_of_the_messages(actions: list[tuple[str
             assert history.encoded("wire", encode) == ",".join(plain).encode()
     assert [message.text for message in history] == plain
     assert history.encoded("wire", encode) == ",".join(plain).encode()
+
+
+@given(
+    st.lists(st.sampled_from("afp"), max_size=30),
+    st.integers(-12, 12),
+    st.one_of(st.none(), st.integers(-12, 12)),
+    st.sampled_from([None, 1, 2, -1, -3]),
+)
+def test_forks_index_and_slice_like_a_list(
+    actions: list[str], start: int, stop: int | None, stride: int | None
+) -> None:
+    """Whatever part of it is shared with forks, and whatever those did since."""
+    history, plain = Transcript([user("first")]), [user("first")]
+    for action in actions:
+        if action == "f":
+            history = history.fork()
+        else:
+            one = user(action)
+            history.append(one)
+            plain.append(one)
+        history.fork().append(user("of another branch"))
+        history.fork().truncate(0)
+    assert list(history) == plain
+    assert history[start:stop:stride] == plain[start:stop:stride]
+    for at in range(-len(plain), len(plain)):
+        assert history[at] == plain[at]
+    for at in (len(plain), -len(plain) - 1):
+        with pytest.raises(IndexError):
+            history[at]
+
+
+def test_a_fork_copies_only_the_newest_messages() -> None:
+    """So that a turn does not cost more the older its session is."""
+    history = Transcript(user(str(at)) for at in range(10_000))
+    for _ in range(3):
+        history = history.fork()
+        for at in range(300):
+            history.append(user(f"new {at}"))
+    assert len(history) == 10_900
+    held = [len(one) for one in gc.get_referents(history.fork()) if isinstance(one, list)]
+    assert min(held) <= 256
+
+
+def test_a_fork_is_not_changed_by_its_origin() -> None:
+    history = Transcript([user("a")])
+    history.append(user("b"))
+    branch = history.fork()
+    history.append(user("c"))
+    history.truncate(1)
+    history.append(user("d"))
+    assert [message.text for message in branch] == ["a", "b"]
+    assert [message.text for message in history] == ["a", "d"]

@@ -83,10 +83,19 @@ class Body:
         self.problem = NotAReply("event", f"more than {self._limit} bytes")
         return error.events
 
-    def value(self) -> object:
-        """The value of a whole body, at its end; UNREADABLE sets `problem`."""
+    def text(self) -> bytes:
+        """The bytes of a whole body, at its end, without a byte order mark; given once."""
         text = bytes(self._held).removeprefix(_BOM)
         self._held.clear()
+        return text
+
+    def value(self, text: bytes | None = None) -> object:
+        """The value of a whole body, at its end; UNREADABLE sets `problem`.
+
+        Args:
+            text: what `text()` gave, when it was asked before.
+        """
+        text = self.text() if text is None else text
         value = read_json(text)
         if not isinstance(value, dict):
             got = _looks_like(text) if value is UNREADABLE else kind_of(value)

@@ -1,13 +1,15 @@
 """The history of a run: append-only, and it remembers how its messages look on a wire.
 
 A model call sends the whole history each time. Encoding it anew would make a turn cost more with
-each iteration, so the encoded form of a message is made once per wire and kept here. This module
+each iteration, so the encoded form of a message is made once per wire and kept here. Each turn
+begins and ends with a copy of the history, so copies share all but its newest messages. This module
 must never change a message, and must never know what the kept bytes mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import overload
 
 from holdfast.core.messages import Message
@@ -51,19 +53,23 @@ class Transcript(Sequence[Message]):
     (1, 2)
     """
 
-    __slots__ = ("_encoded", "_messages")
+    __slots__ = ("_encoded", "_newest", "_shared")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._messages: list[Message] = list(messages)
+        # Never changed in place: forks have the same list.
+        self._shared: list[Message] = list(messages)
+        self._newest: list[Message] = []
         self._encoded: dict[str, _Encoded] = {}
 
     def append(self, message: Message) -> None:
         """Add one message at the end."""
-        self._messages.append(message)
+        self._newest.append(message)
 
     def truncate(self, length: int) -> None:
         """Forget everything after the first `length` messages."""
-        del self._messages[length:]
+        if length < len(self._shared):
+            self._shared = self._shared[:length]
+        del self._newest[max(length - len(self._shared), 0) :]
         for key, kept in list(self._encoded.items()):
             if length < kept.packed_count:
                 del self._encoded[key]
@@ -72,7 +78,10 @@ class Transcript(Sequence[Message]):
 
     def fork(self) -> Transcript:
         """A copy that can go another way; the encoded prefix is shared."""
-        other = Transcript(self._messages)
+        if len(self._newest) > _MOST_PIECES:
+            self._shared, self._newest = [*self._shared, *self._newest], []
+        other = Transcript()
+        other._shared, other._newest = self._shared, self._newest.copy()
         for key, kept in self._encoded.items():
             if len(kept.pieces) > _MOST_PIECES:
                 kept.pack()
@@ -94,7 +103,7 @@ class Transcript(Sequence[Message]):
         kept = self._encoded.get(key)
         if kept is None:
             kept = self._encoded[key] = _Encoded(b"", 0, [])
-        for message in self._messages[kept.count :]:
+        for message in self[kept.count :]:
             kept.add(encode(message))
         return b"".join((head, kept.packed, *kept.pieces, tail))
 
@@ -108,13 +117,23 @@ class Transcript(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        return self._messages[index]
+        older = len(self._shared)
+        if isinstance(index, slice):
+            start, stop, stride = index.indices(len(self))
+            if start >= older and stride > 0:
+                return self._newest[start - older : max(stop - older, 0) : stride]
+            return list(self)[index]
+        if index < 0:
+            index += len(self)
+        if index < 0:
+            raise IndexError("there is no message before the first")
+        return self._shared[index] if index < older else self._newest[index - older]
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._shared) + len(self._newest)
 
     def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages)
+        return chain(self._shared, self._newest)
 
     def __repr__(self) -> str:
-        return f"Transcript({len(self._messages)} messages)"
+        return f"Transcript({len(self)} messages)"

@@ -7,15 +7,11 @@ This module must never decide whether a reply is acceptable;
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
-
-import msgspec
-from msgspec import Struct
 
 from holdfast.codecs.body import Body
 from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
-from holdfast.codecs.openai_chat.calls import Fragment
 from holdfast.codecs.openai_chat.pieces import Pieces
+from holdfast.codecs.openai_chat.plain import read_chunk, read_whole
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import Delta, NotAReply, ReasoningDelta, TextDelta
@@ -23,46 +19,6 @@ from holdfast.core.errors import ErrorInfo
 
 # An event of another name that is no JSON is a sign of life.
 _NAMES = (b"", b"message", b"error", b"completion", b"chunk")
-
-
-# The commonest chunks, and nothing else: a field that could mean more must be absent or empty here,
-# so that any other chunk does not fit, and is read with care by `Pieces`.
-class _Plain(Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    tool_calls: list[Fragment] | None = None
-    reasoning_text: None = None
-    reasoning_details: tuple[()] | None = None
-    reasoning_opaque: None = None
-    reasoning_signature: None = None
-    reasoning_id: None = None
-    thought_signature: None = None
-    extra_content: None = None
-    function_call: None = None
-    refusal: None = None
-    audio: None = None
-    images: tuple[()] | None = None
-    annotations: tuple[()] | None = None
-
-
-class _OnlyChoice(Struct, gc=False):
-    delta: _Plain
-    index: Literal[0] = 0
-    finish_reason: None = None
-    usage: None = None
-    error: None = None
-
-
-class _PlainChunk(Struct, gc=False):
-    choices: tuple[_OnlyChoice]
-    usage: None = None
-    error: None = None
-    x_groq: None = None
-    object: Literal["chat.completion.chunk", "", "chat.completion"] | None = None
-
-
-_read_plain = msgspec.json.Decoder(_PlainChunk).decode
 
 
 class ChatDecoder:
@@ -129,8 +85,7 @@ class ChatDecoder:
         for name, payload in self._body.close():
             self._event(name, payload, out, cut=True)
         if self._body.sse is None:
-            value = self._body.value()
-            self._whole(value, out)
+            self._whole(out)
         elif self._body.problem is None and self._pieces.untouched and self._body.sse.unknown:
             self._body.problem = NotAReply(RESPONSE_OBJECT, "plain text")
         if self._body.problem is not None:
@@ -142,9 +97,8 @@ class ChatDecoder:
 
     def _read_plain(self, payload: bytes, out: list[Delta]) -> bool:
         """Read a chunk of text, reasoning or arguments; False when it is not just that."""
-        try:
-            plain = _read_plain(payload).choices[0].delta
-        except (ValueError, RecursionError):
+        plain = read_chunk(payload)
+        if plain is None:
             return False
         text, told = plain.content, plain.reasoning_content or plain.reasoning
         if plain.tool_calls is None:
@@ -177,7 +131,13 @@ class ChatDecoder:
         else:
             self._refuse(NotAReply("chunk object", kind_of(value)), out)
 
-    def _whole(self, value: object, out: list[Delta]) -> None:
+    def _whole(self, out: list[Delta]) -> None:
+        text = self._body.text()
+        if (quick := read_whole(text)) is not None:
+            out += quick
+            self._done = True
+            return
+        value = self._body.value(text)
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
             # An error wrapped in an array is all that comes in this form.
             if "error" not in value[0]:

@@ -19,7 +19,7 @@ here:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -100,7 +100,9 @@ class HistoryEncoder:
                 wire = [self._assistant(message)]
             case _:
                 wire = self._results(message)
-        return b",".join(to_json("parts", one) for one in wire)
+        if len(wire) == 1:
+            return to_json("parts", wire[0])
+        return b",".join([to_json("parts", one) for one in wire])
 
     def _assistant(self, message: Message) -> _Object:
         wire: _Object = {"role": "assistant"}
@@ -110,7 +112,7 @@ class HistoryEncoder:
         else:
             self._add_content(message, wire)
         if calls:
-            ids = self._ids(call.id for call in calls)
+            ids = self._ids([call.id for call in calls])
             wire["tool_calls"] = [
                 self._call(call, own) for call, own in zip(calls, ids, strict=True)
             ]
@@ -167,10 +169,13 @@ class HistoryEncoder:
         results = [part for part in message.parts if isinstance(part, ToolResult)]
         if not results:
             raise ConfigurationError("parts", "holds no tool result", fix="use tool_results(...)")
-        ids = self._ids(result.call_id for result in results)
+        ids = self._ids([result.call_id for result in results])
         wire: list[_Object] = []
         attached: list[_Object] = []
         for result, own in zip(results, ids, strict=True):
+            if len(result.content) == 1 and isinstance(only := result.content[0], Text):
+                wire.append({"role": "tool", "tool_call_id": own, "content": only.text})
+                continue
             media = [part for part in result.content if isinstance(part, Media)]
             content: object = result.text
             if media and self._quirks.media_in_results:
@@ -184,7 +189,9 @@ class HistoryEncoder:
             wire.append({"role": "user", "content": attached})
         return wire
 
-    def _ids(self, ids: Iterable[str]) -> list[str]:
+    def _ids(self, ids: Sequence[str]) -> list[str]:
+        if len(ids) == 1:
+            return [self._id(ids[0], 1)]
         seen: dict[str, int] = {}
         own: list[str] = []
         for one in ids:

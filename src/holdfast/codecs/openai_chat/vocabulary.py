@@ -6,6 +6,10 @@ This module must never fail on a strange value: what it does not know is UNKNOWN
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
 
 from holdfast.core.messages import FinishReason, Usage
 
@@ -52,12 +56,61 @@ def finish_reason(raw: str) -> FinishReason:
     return _FINISH.get(raw) or _FINISH.get(raw.lower(), FinishReason.UNKNOWN)
 
 
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+_Sum: TypeAlias = Annotated[int, Meta(ge=1, le=2**53)]
+
+
+class _Sent(Struct, gc=False):
+    cached_tokens: _Count | None = None
+    cache_write_tokens: _Count | None = None
+    cache_creation_tokens: None = None
+
+
+class _Made(Struct, gc=False):
+    reasoning_tokens: _Count | None = None
+
+
+class PlainUsage(Struct, gc=False):
+    """A `usage` object in its documented form; any other does not fit."""
+
+    prompt_tokens: _Sum
+    completion_tokens: _Count
+    prompt_tokens_details: _Sent | None = None
+    completion_tokens_details: _Made | None = None
+    prompt_cache_hit_tokens: _Count | None = None
+    cached_tokens: None = None
+    num_cached_tokens: None = None
+    reasoning_tokens: _Count | None = None
+    output_tokens: None = None
+    input_tokens_details: None = None
+    output_tokens_details: None = None
+
+    @property
+    def tokens(self) -> Usage:
+        """The same in our words."""
+        sent, made = self.prompt_tokens_details, self.completion_tokens_details
+        return Usage(
+            self.prompt_tokens,
+            self.completion_tokens,
+            (sent and sent.cached_tokens) or self.prompt_cache_hit_tokens or 0,
+            (sent and sent.cache_write_tokens) or 0,
+            (made and made.reasoning_tokens) or self.reasoning_tokens or 0,
+        )
+
+
 def usage_of(raw: Mapping[str, object]) -> Usage:
     """Tokens from a `usage` object of any provider; absent or strange numbers count as zero.
 
     >>> usage_of({"prompt_tokens": 9, "completion_tokens": None}).total
     9
     """
+    try:
+        return msgspec.convert(raw, PlainUsage).tokens
+    except msgspec.ValidationError:
+        return _usage_anyhow(raw)
+
+
+def _usage_anyhow(raw: Mapping[str, object]) -> Usage:
     sent = _details(raw, "prompt_tokens_details", "input_tokens_details")
     made = _details(raw, "completion_tokens_details", "output_tokens_details")
     return Usage(
