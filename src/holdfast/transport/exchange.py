@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
 from ssl import SSLContext
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import aiohttp
 from aiohttp import ClientResponse, ClientSession, ClientTimeout
@@ -28,6 +28,9 @@ from holdfast.transport.port import HttpRequest, Timeouts
 from holdfast.transport.proxies import proxy_for
 from holdfast.transport.sessions import Sessions
 from holdfast.transport.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
 
 # Addresses and limits are few; a program that makes them up must not fill the memory.
 _KEPT = 256
@@ -116,6 +119,24 @@ class _WatchedRequest(ClientRequest):
         return await super().send(conn)
 
 
+class _Headers(Mapping[str, str]):
+    """The library's headers, looked at when one is asked for: most answers have many, read by nobody."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, found: CIMultiDictProxy[str]) -> None:
+        self._found = found
+
+    def __getitem__(self, name: str) -> str:
+        return ", ".join(self._found.getall(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name.lower() for name in self._found))
+
+    def __len__(self) -> int:
+        return len(set(self))
+
+
 class Exchange:
     """The context manager of one request, and its `Response`."""
 
@@ -124,12 +145,12 @@ class Exchange:
         "_began",
         "_client",
         "_ended",
-        "_headers",
         "_request",
         "_response",
         "_target",
         "_timeouts",
         "_watch",
+        "headers",
         "status",
     )
 
@@ -143,7 +164,6 @@ class Exchange:
         self._timeouts = timeouts
         self._began = False
         self._ended = False
-        self._headers: dict[str, str] | None = None
 
     async def __aenter__(self) -> Self:
         self._target = self._client.target(self._request.url)
@@ -161,6 +181,7 @@ class Exchange:
         finally:
             _watching.reset(token)
         self.status = self._response.status
+        self.headers: Mapping[str, str] = _Headers(self._response.headers)
         self._all_is_content = self._response.content_type != _KEEP_ALIVE_COMMENTS
         return self
 
@@ -174,17 +195,6 @@ class Exchange:
         if not self._ended:
             self._watch.cut()
             self._response.close()
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers, with names in lower case."""
-        if self._headers is None:
-            found: dict[str, str] = {}
-            for name, value in self._response.headers.items():
-                key = name.lower()
-                found[key] = f"{found[key]}, {value}" if key in found else value
-            self._headers = found
-        return self._headers
 
     async def read(self) -> bytes:
         """The next piece of the body; b"" at its end."""
