@@ -77,6 +77,7 @@ class Assembler:
     Args:
         quirks: which proof of completeness this provider gives.
         wire: the codec's name, put on parts that hold state of that wire.
+        kept: what earlier attempts brought of the same reply; this one goes on from there.
 
     >>> from holdfast.core.deltas import Ended, Finished
     >>> assembler = Assembler(Quirks())
@@ -87,11 +88,11 @@ class Assembler:
     """
 
     __slots__ = (
-        "_calls", "_evidence", "_open", "_open_kind", "_parts", "_quirks", "_start", "_text",
+        "_calls", "_evidence", "_kept", "_open", "_open_kind", "_parts", "_quirks", "_start", "_text",
         "_text_at", "_texts", "_thoughts", "_usage", "_wire",
     )  # fmt: skip
 
-    def __init__(self, quirks: Quirks, wire: str = "") -> None:
+    def __init__(self, quirks: Quirks, wire: str = "", kept: Reply | None = None) -> None:
         self._quirks = quirks
         self._wire = wire or None
         self._parts: list[_Text | _Thought | _Call | _Declined | Part] = []
@@ -106,6 +107,9 @@ class Assembler:
         self._start = ReplyStarted()
         self._usage = Usage()
         self._evidence = Evidence()
+        self._kept = kept
+        if kept is not None:
+            self._take_text(TextDelta(kept.text))
 
     def feed(self, delta: Delta) -> None:
         """Take the next delta."""
@@ -116,10 +120,15 @@ class Assembler:
 
     @property
     def visible(self) -> bool:
-        """Whether anything has come that a user may have been shown."""
+        """Whether anything has come that a user may have been shown, beside what was kept."""
+        first = 0
+        if self._kept is not None:
+            first = 1
+            if len(self._text_of_kept()) > 1:
+                return True
         return any(
             bool(part.pieces) if isinstance(part, _Thought) else not isinstance(part, Opaque)
-            for part in self._parts
+            for part in self._parts[first:]
         )
 
     @property
@@ -142,7 +151,16 @@ class Assembler:
             id=self._start.id,
             raw_finish=self._evidence.raw_finish,
         )
+        if (kept := self._kept) is not None:
+            went_on = self.visible or self.ended
+            usage, continued = kept.usage + reply.usage, kept.continued + went_on
+            reply = replace(reply, usage=usage, continued=continued)
         return Assembled(reply, error_for(reply, self._evidence))
+
+    def _text_of_kept(self) -> list[str]:
+        """The pieces of the text that goes on, the kept one first."""
+        first = self._parts[0]
+        return first.pieces if isinstance(first, _Text) else []
 
     def _built(self) -> tuple[Part, ...]:
         built: list[Part] = []

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
@@ -136,6 +137,8 @@ def path_segment(model: str) -> str:
 
 
 _OLLAMA = Quirks(ends_without_finish=True, reasoning_field="reasoning")
+_DEEPSEEK = Quirks(reasoning_field="reasoning_content", response_format="json_object")
+_CLAUDE = Quirks(prefill="last_message")
 _AZURE_VERSION = "2024-10-21"
 
 _ROWS = (
@@ -214,6 +217,7 @@ _ROWS = (
             reasoning_field="content",
             seed_field="random_seed",
             call_id_length=9,
+            prefill="prefix_echo",
         ),
         models_hint="mistral-large-latest",
     ),
@@ -223,7 +227,16 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.deepseek.com/v1",
         key_env=("DEEPSEEK_API_KEY",),
-        quirks=Quirks(reasoning_field="reasoning_content", response_format="json_object"),
+        quirks=_DEEPSEEK,
+        models_hint="deepseek-chat",
+    ),
+    # The same models at the address that continues a reply.
+    Preset(
+        name="deepseek-beta",
+        wire="openai_chat",
+        base_url="https://api.deepseek.com/beta",
+        key_env=("DEEPSEEK_API_KEY",),
+        quirks=replace(_DEEPSEEK, prefill="prefix"),
         models_hint="deepseek-chat",
     ),
     Preset(
@@ -297,6 +310,7 @@ _ROWS = (
         name="vllm",
         wire="openai_chat",
         base_url="http://localhost:8000/v1",
+        quirks=Quirks(prefill="final_message"),
         models_hint="the name that the server was started with",
     ),
     Preset(
@@ -341,6 +355,7 @@ _ROWS = (
         base_url="https://api.anthropic.com",
         key_env=("ANTHROPIC_API_KEY",),
         auth="x-api-key",
+        quirks=_CLAUDE,
         models_hint="claude-sonnet-4-5",
     ),
     # Amazon's own signatures are not spoken here: these two rows take a Bedrock API key.
@@ -356,6 +371,7 @@ _ROWS = (
         wire="anthropic",
         base_url="https://bedrock-runtime.{region}.amazonaws.com/anthropic",
         key_env=("AWS_BEARER_TOKEN_BEDROCK",),
+        quirks=_CLAUDE,
         models_hint="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     ),
 )

@@ -59,7 +59,7 @@ class Heads:
             if head.fits(request, system):
                 return head.encoded
         # Without its messages: a kept head must not keep a conversation alive.
-        made = Head(replace(request, messages=()), system, encode())
+        made = Head(replace(request, messages=(), prefill=""), system, encode())
         self._kept = (made, *self._kept[: _HEADS_KEPT - 1])
         return made.encoded
 

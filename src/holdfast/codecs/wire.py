@@ -67,6 +67,10 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seed_field: the name of the seed in the request body.
         call_id_length: ids of tool calls have exactly so many letters and digits; 0 for any.
         media_in_results: a tool result may hold pictures; else they follow in a user message.
+        prefill: how a reply that broke off goes on: its beginning is the last message of the
+            assistant ("last_message"), with `prefix: true` on it ("prefix"; "prefix_echo" where the
+            provider says the beginning again), or with `continue_final_message` on the request
+            ("final_message"); "" where it cannot.
     """
 
     ends_without_finish: bool = False
@@ -81,6 +85,7 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed_field: str = "seed"
     call_id_length: int = 0
     media_in_results: bool = False
+    prefill: Literal["", "last_message", "prefix", "prefix_echo", "final_message"] = ""
 
 
 class Decoder(Protocol):
@@ -105,6 +110,10 @@ class Codec(Protocol):
 
     def encode(self, request: ModelRequest) -> Encoded:
         """The request body; raises ConfigurationError for what this wire cannot express."""
+        ...
+
+    def continues(self, request: ModelRequest, /) -> bool:
+        """Whether a reply to this question that broke off can go on, by `request.prefill`."""
         ...
 
     def decoder(self, content_type: str, provider: str = "") -> Decoder:

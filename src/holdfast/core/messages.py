@@ -197,7 +197,10 @@ class ReplyKind(StrEnum):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """One model response, whole or partial; `kind` says which, and only `assemble` sets it."""
+    """One model response, whole or partial; `kind` says which, and only `assemble` sets it.
+
+    `continued` counts how often its text broke off and another attempt went on with it.
+    """
 
     parts: tuple[Part, ...]
     kind: ReplyKind = ReplyKind.COMPLETE
@@ -206,6 +209,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     id: str = ""
     raw_finish: str = ""
+    continued: int = 0
 
     @property
     def text(self) -> str:

@@ -16,15 +16,22 @@ from holdfast.core.events import Event
 
 
 class AttemptStarted(Struct, frozen=True, gc=False):
-    """Attempt `attempt` (from 1) of the effect `key` begins."""
+    """Attempt `attempt` (from 1) of the effect `key` begins.
+
+    `continues` says that it goes on with the text of the attempt before, which stays.
+    """
 
     key: str
     attempt: int
     target: str = ""
+    continues: bool = False
 
 
 class AttemptAbandoned(Struct, frozen=True):
-    """Forget everything shown of this attempt: it failed, and another may follow."""
+    """Forget everything shown of this attempt: it failed, and another may follow.
+
+    An attempt that continues others has their text too: forget all that was shown of this `key`.
+    """
 
     key: str
     attempt: int

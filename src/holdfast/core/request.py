@@ -85,7 +85,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """One question to a model: instructions, history, tools and settings.
 
     `messages` is a `core.transcript.Transcript` when the history is a run's own, so that a codec
-    can keep its encoded prefix; any other sequence is encoded as it is.
+    can keep its encoded prefix; any other sequence is encoded as it is. `prefill` is the beginning
+    of the reply, for a wire that can go on from it; empty almost always.
     """
 
     model: str
@@ -95,3 +96,4 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     output: OutputSchema | None = None
     settings: ModelSettings = ModelSettings()
     stream: bool = True
+    prefill: str = ""

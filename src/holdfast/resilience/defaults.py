@@ -13,6 +13,7 @@ pipeline and costs nothing.
 | deadline | none | the limits of the turn have one |
 | fallback | none | another model is another answer: only when named |
 | cache | none | the same question may deserve another answer: only when wanted |
+| continuation of a broken reply | no | it is text of two attempts, and few providers can: only when wanted |
 | hedge | none | it pays twice: only when wanted |
 
 Tools have retry alone: a tool's failures are its own, and the budget, breaker and limiter of a
@@ -59,6 +60,8 @@ class Resilience(Struct, frozen=True, kw_only=True):
         hedge: a second attempt beside a slow one.
         cache: keep answers; give a `Store` to share them between agents.
         metrics: count calls here.
+        continue_streams: when a reply breaks off after some text, let the next attempt write the
+            rest, where the provider can do that, in place of all of it again.
 
     >>> Resilience(breaker=True)
     Traceback (most recent call last):
@@ -74,10 +77,13 @@ class Resilience(Struct, frozen=True, kw_only=True):
     hedge: HedgeOptions | None = None
     cache: CacheOptions | Store | None = None
     metrics: CallMetrics | None = None
+    continue_streams: bool = False
 
     def __post_init__(self) -> None:
         check_seconds("resilience.attempt_timeout", self.attempt_timeout)
         check_seconds("resilience.deadline", self.deadline)
+        if not isinstance(self.continue_streams, bool):
+            raise ConfigurationError("resilience.continue_streams", "must be True or False")
         for name, kinds in _KINDS.items():
             value = getattr(self, name)
             if value is not None and not isinstance(value, kinds):
@@ -123,7 +129,7 @@ def target_pipeline(
     chosen = resilience
     budget = shared.budget(endpoint, chosen.budget, account) if chosen.budget else None
     return Pipeline.of(
-        Retry(handling, budget),
+        Retry(handling, budget, chosen.continue_streams),
         Hedge(shared.latencies(endpoint, chosen.hedge, account)) if chosen.hedge else None,
         Breaker(shared.circuit(endpoint, chosen.breaker, account)) if chosen.breaker else None,
         Limiter(shared.throttle(endpoint, chosen.limiter, account)) if chosen.limiter else None,

@@ -64,6 +64,7 @@ class Failed(Struct, frozen=True):
             attempt, and says nothing about the endpoint.
         tried: the targets that were left before this one.
         out_of_time: True when it was given up for want of time; a caller with more may fare better.
+        kept: what there is of a reply that another attempt can continue.
     """
 
     error: BaseException
@@ -73,6 +74,7 @@ class Failed(Struct, frozen=True):
     sent: bool = True
     tried: tuple[Attempted, ...] = ()
     out_of_time: bool = False
+    kept: Reply | None = None
 
 
 def failed(error: HoldfastError) -> Failed:
@@ -117,6 +119,8 @@ class Call(Struct, Generic[P], frozen=True):
         env: time, chance and notices.
         deadline: on the monotonic clock; None when the run has no time limit.
         attempt: counted from 1 by the retry strategy, and on across the targets of a fallback.
+        continues: a reply that breaks off may be kept, for the next attempt to continue.
+        kept: what earlier attempts brought of the reply; this one goes on from there.
     """
 
     key: str
@@ -124,6 +128,8 @@ class Call(Struct, Generic[P], frozen=True):
     env: Env
     deadline: float | None = None
     attempt: int = 1
+    continues: bool = False
+    kept: Reply | None = None
 
     def remaining(self) -> float | None:
         """Seconds until the deadline, never below 0; None without one."""

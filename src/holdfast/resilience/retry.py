@@ -6,6 +6,9 @@ nothing below this layer may retry by itself.
 
 An act that was held back (`Failed.sent` is False: an open breaker) is no attempt: the call waits
 until it may go, if its deadline and `max_breaker_wait` allow that.
+
+A reply that broke off may be kept (`Failed.kept`) and continued by the next attempt. When it is
+not, because the retries are over or the provider refuses to go on, it is declared abandoned here.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.notices import RetryScheduled
-from holdfast.resilience import ask, backoff
+from holdfast.resilience import ask, backoff, broken_off
 from holdfast.resilience.budget import RetryBudget
 from holdfast.resilience.clock import Dice
 from holdfast.resilience.handling import DEFER, CustomRetry, ErrorHandling, ProviderHandler
@@ -151,10 +154,17 @@ _WHY: dict[Reason, str] = {
 
 
 class Retry(Struct, frozen=True):
-    """The strategy: repeats a failed act as `decide` says, out of a budget when there is one."""
+    """The strategy: repeats a failed act as `decide` says, out of a budget when there is one.
+
+    Args:
+        handling: the settings.
+        budget: how many acts may be repeated.
+        continue_streams: let the next attempt go on with a reply that broke off.
+    """
 
     handling: ErrorHandling = ErrorHandling()
     budget: RetryBudget | None = None
+    continue_streams: bool = False
 
     @property
     def name(self) -> str:
@@ -166,15 +176,19 @@ class Retry(Struct, frozen=True):
         settings = dict(settings_of(self.handling))
         if self.budget is not None:
             settings["budget"] = self.budget.describe()
+        if self.continue_streams:
+            settings["continue_streams"] = True
         return settings
 
     def wrap(self, act: Act[P, T]) -> Act[P, T]:
         """The act, repeated while the decision says so."""
-        handling, budget = self.handling, self.budget
+        handling, budget, continues = self.handling, self.budget, self.continue_streams
 
         async def with_retry(call: Call[P]) -> Outcome[T]:
             if budget is not None:
                 budget.deposit()
+            if continues:
+                call = msgspec.structs.replace(call, continues=True)
             outcome = await act(call)
             if type(outcome) is Done:
                 return outcome
@@ -188,6 +202,7 @@ class _Progress:
 
     __slots__ = (
         "budget",
+        "continues",
         "first",
         "handling",
         "held",
@@ -196,6 +211,7 @@ class _Progress:
         "previous",
         "read",
         "refreshed",
+        "uncounted",
     )
 
     def __init__(self, handling: ErrorHandling, budget: RetryBudget | None, first: int) -> None:
@@ -203,11 +219,18 @@ class _Progress:
         self.budget = budget
         self.first = first
         self.made = 0
+        self.uncounted = 0
+        self.continues = True
         self.held = 0.0
         self.previous = 0.0
         self.refreshed = False
         self.last: Failed | None = None
         self.read: ErrorInfo | None = None
+
+    @property
+    def failures(self) -> int:
+        """Attempts that count: without those that were refused only for what they continued."""
+        return self.made - self.uncounted
 
 
 async def _repeat(
@@ -216,12 +239,25 @@ async def _repeat(
     while isinstance(outcome, Failed):
         decision = await _decision(progress, call, outcome)
         if isinstance(decision, Stop):
+            broken_off.abandon(call, outcome)
             return _stopped(progress, outcome, decision)
-        if decision.delay > 0:
-            await call.env.clock.sleep(decision.delay)
-        call = msgspec.structs.replace(call, attempt=progress.first + progress.made)
+        call = _next(progress, call, outcome)
+        await broken_off.wait_before(call, decision.delay)
         outcome = await act(call)
     return Done(outcome.value, progress.made + 1, outcome.tried)
+
+
+def _next(progress: _Progress, call: Call[P], outcome: Failed) -> Call[P]:
+    """The call for the next attempt, with what it can continue."""
+    kept = broken_off.kept_after(call, outcome)
+    if kept is None:
+        broken_off.abandon(call, outcome)
+    return msgspec.structs.replace(
+        call,
+        attempt=progress.first + progress.made,
+        continues=call.continues and progress.continues,
+        kept=kept,
+    )
 
 
 async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Decision:
@@ -230,7 +266,12 @@ async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Deci
     if outcome.sent:
         progress.made += 1
         progress.read = None
-        decision = await _after_attempt(progress, call, outcome)
+        if broken_off.refuses_to_continue(call, outcome):
+            progress.continues = False
+            progress.uncounted += 1
+            decision: Decision = Wait(0.0)
+        else:
+            decision = await _after_attempt(progress, call, outcome)
         if isinstance(decision, Stop):
             return decision
         if progress.budget and not progress.budget.withdraw(call.env.clock.monotonic()):
@@ -252,7 +293,7 @@ async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Deci
 
 async def _after_attempt(progress: _Progress, call: Call[P], outcome: Failed) -> Decision:
     """The three tiers, after the rule that an act in doubt is not repeated."""
-    handling, attempt = progress.handling, progress.made - 1
+    handling, attempt = progress.handling, progress.failures - 1
     if not outcome.may_repeat:
         return Stop("in_doubt")
     if handling.custom_retry is not None:
@@ -286,7 +327,7 @@ def _by_handler(
     handler: ProviderHandler, progress: _Progress, call: Call[P], outcome: Failed
 ) -> Decision:
     """Tier two by the user's own handler; tier three, with full jitter, when it knows nothing."""
-    handling, attempt = progress.handling, progress.made - 1
+    handling, attempt = progress.handling, progress.failures - 1
     if outcome.info.category in _OURS:
         return Stop("not_retryable")
     answer = ask.handler(handler, handling, outcome.error, attempt)

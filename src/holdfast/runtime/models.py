@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from holdfast.codecs.assemble import Assembled, Assembler
+from holdfast.codecs.continuation import Seam, can_go_on, continuing
 from holdfast.codecs.presets import Preset
-from holdfast.codecs.wire import Codec, Encoded, Failure
+from holdfast.codecs.wire import Codec, Decoder, Encoded, Failure
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.errors import HoldfastError, exception_for
 from holdfast.core.messages import Reply
@@ -124,10 +127,13 @@ class HttpModel:
 
     async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
         """Encode, send, decode, assemble: one validated reply, or what went wrong."""
-        request = call.payload
-        assembler = Assembler(self._endpoint.preset.quirks, self._codec.name)
+        request, kept = call.payload, call.kept
+        if kept is not None:
+            request = continuing(request, kept)
+        assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, kept)
         if call.env.publish is not None:
-            call.env.publish(AttemptStarted(call.key, call.attempt, self.name))
+            began = AttemptStarted(call.key, call.attempt, self.name, kept is not None)
+            call.env.publish(began)
         try:
             encoded = self._codec.encode(request)
             http = self._endpoint.request(self.model, encoded)
@@ -141,18 +147,30 @@ class HttpModel:
         except HoldfastError as error:
             outcome = _cut(assembler, error)
         except CancelledError:
-            if assembler.visible and call.env.keep_partial is not None:
+            if (kept or assembler.visible) and call.env.keep_partial is not None:
                 call.env.keep_partial(assembler.finish().reply)
             raise
-        if isinstance(outcome, Failed) and assembler.visible:
+        if isinstance(outcome, Failed):
+            return self._failed(outcome, assembler, call)
+        return outcome
+
+    def _failed(self, outcome: Failed, assembler: Assembler, call: Call[ModelRequest]) -> Failed:
+        """With what another attempt can continue; otherwise what was shown must be forgotten."""
+        if call.continues and (call.kept or assembler.visible):
+            partial = assembler.finish().reply
+            if isinstance(outcome.error, HoldfastError) and outcome.error.partial is None:
+                outcome.error.partial = partial
+            goes_on = can_go_on(partial, outcome.info.category)
+            if goes_on and self._codec.continues(call.payload):
+                return replace(outcome, kept=partial)
+        if assembler.visible and call.kept is None:  # else whoever kept it says so
             call.env.tell(AttemptAbandoned(call.key, call.attempt, outcome.info.public()))
         return outcome
 
     async def _read(
         self, response: Response, assembler: Assembler, call: Call[ModelRequest]
     ) -> None:
-        provider = self._endpoint.preset.name
-        decoder = self._codec.decoder(response.headers.get("content-type", ""), provider)
+        decoder = self._decoder(response, call)
         feed, publish, ready = assembler.feed, call.env.publish, call.env.ready
         while data := await response.read():
             if not (deltas := decoder.feed(data)):
@@ -171,6 +189,13 @@ class HttpModel:
             feed(delta)
             if publish is not None and type(delta) in _SHOWN:
                 publish(delta)  # type: ignore[arg-type]  # as above
+
+    def _decoder(self, response: Response, call: Call[ModelRequest]) -> Decoder:
+        preset = self._endpoint.preset
+        decoder = self._codec.decoder(response.headers.get("content-type", ""), preset.name)
+        if call.kept is None:
+            return decoder
+        return Seam(decoder, call.kept.text, echoes=preset.quirks.prefill == "prefix_echo")
 
     async def _refused(self, response: Response, call: Call[ModelRequest]) -> Failed:
         body = bytearray()
@@ -203,7 +228,7 @@ def _cut(assembler: Assembler, error: HoldfastError) -> Outcome[Reply]:
     """What a broken exchange left: a whole reply if its end marker had come, else a failure."""
     if assembler.ended and (assembled := assembler.finish()).error is None:
         return Done(assembled.reply)
-    if assembler.visible:
+    if assembler.visible and error.partial is None:
         error.partial = assembler.finish().reply
     return failed(error)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from holdfast.codecs.anthropic.decode import AnthropicDecoder
-from holdfast.codecs.anthropic.encode import encode_request
+from holdfast.codecs.anthropic.encode import encode_request, takes_prefill
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
+from holdfast.codecs.continuation import may_be_continued, refuse_prefill
 from holdfast.codecs.request_body import Heads
 from holdfast.codecs.wire import Encoded, Failure, Quirks
 from holdfast.core.errors import ErrorInfo
@@ -16,7 +17,7 @@ class AnthropicCodec:
     """Anthropic's Messages, version 2023-06-01.
 
     Args:
-        quirks: taken for the sake of the common shape; no field changes this wire's requests.
+        quirks: `prefill` says whether a reply can be continued; no other field changes requests.
 
     >>> from holdfast.core.messages import user
     >>> request = ModelRequest(model="claude-sonnet-4-5", messages=[user("Hi")])
@@ -39,7 +40,13 @@ class AnthropicCodec:
         Raises:
             ConfigurationError: this wire cannot express a field, or the history is not whole.
         """
+        if not self.quirks.prefill:
+            refuse_prefill(request, "this provider")
         return encode_request(request, self._heads)
+
+    def continues(self, request: ModelRequest, /) -> bool:
+        """Where the provider takes the beginning of a reply, and the model does."""
+        return bool(self.quirks.prefill) and may_be_continued(request) and takes_prefill(request)
 
     def decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:
         """A decoder for one response body."""

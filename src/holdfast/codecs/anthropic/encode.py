@@ -47,6 +47,7 @@ _BUDGETS = {"minimal": LEAST_BUDGET, "low": 2048, "medium": 8192, "high": 16384}
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
 _ADAPTIVE_SINCE = (4, 6)
 _SCHEMAS_SINCE = (4, 1)
+_PREFILL_BEFORE = (4, 6)
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
@@ -84,6 +85,19 @@ def version_of(model: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2] or 0)) if match else None
 
 
+def takes_prefill(request: ModelRequest) -> bool:
+    """Whether the model goes on from the beginning of a reply: no model since 4.6, none that thinks.
+
+    >>> takes_prefill(ModelRequest(model="claude-sonnet-4-5", messages=[]))
+    True
+    >>> takes_prefill(ModelRequest(model="claude-opus-4-6", messages=[]))
+    False
+    """
+    version = version_of(request.model)
+    thinks = "thinking" in (request.settings.extra or {})
+    return version is not None and version < _PREFILL_BEFORE and not thinks
+
+
 def _with_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
     messages: Sequence[Message] = request.messages
     known = already_encoded(messages, WIRE)
@@ -93,11 +107,15 @@ def _with_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
         messages = [message for message in named if not leaves_nothing(message)]
     if not messages:
         raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
+    tail = b"]}"
+    if request.prefill:
+        beginning = {"role": "assistant", "content": request.prefill}
+        tail = b"," + to_json("prefill", beginning) + tail
     if not request.settings.cache:
-        return encode_history(messages, WIRE, encode_message, head, b"]}")
+        return encode_history(messages, WIRE, encode_message, head, tail)
     encoded = encode_history(messages, WIRE, encode_message, head)
     last = messages[-1]
-    return encoded[: len(encoded) - len(encode_message(last))] + encode_marked(last) + b"]}"
+    return encoded[: len(encoded) - len(encode_message(last))] + encode_marked(last) + tail
 
 
 def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:

@@ -6,6 +6,7 @@ number of runs at once.
 
 from __future__ import annotations
 
+from holdfast.codecs.continuation import refuse_prefill
 from holdfast.codecs.gemini.decode import GeminiDecoder
 from holdfast.codecs.gemini.encode import encode_request
 from holdfast.codecs.gemini.errors import classify
@@ -43,7 +44,12 @@ class Gemini:
         Raises:
             ConfigurationError: this wire cannot express a field, or there is nothing to answer.
         """
+        refuse_prefill(request, "Gemini")
         return encode_request(request, self._heads)
+
+    def continues(self, _request: ModelRequest, /) -> bool:
+        """Never: this wire writes each reply from its beginning."""
+        return False
 
     def decoder(self, content_type: str, provider: str = "") -> GeminiDecoder:
         """A decoder for one response body."""

@@ -6,6 +6,7 @@ any one run: one object serves any number of runs at once.
 
 from __future__ import annotations
 
+from holdfast.codecs.continuation import may_be_continued
 from holdfast.codecs.openai_chat.decode import ChatDecoder
 from holdfast.codecs.openai_chat.encode import ChatEncoder
 from holdfast.codecs.openai_chat.errors import classify
@@ -41,6 +42,10 @@ class OpenAIChat:
             ConfigurationError: this wire cannot express the request; nothing was sent.
         """
         return self._encoder.encode(request)
+
+    def continues(self, request: ModelRequest, /) -> bool:
+        """Where the provider takes the beginning of a reply."""
+        return bool(self.quirks.prefill) and may_be_continued(request)
 
     def decoder(self, content_type: str, provider: str = "") -> ChatDecoder:
         """A decoder for one response body of this content type."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
+from holdfast.codecs.continuation import refuse_prefill
 from holdfast.codecs.openai_chat.history import HistoryEncoder
 from holdfast.codecs.pairing import check_tail
 from holdfast.codecs.request_body import Head, check_tools, encode_history, merge_extra, to_json
@@ -27,6 +28,7 @@ _WORDS = frozenset({"auto", "none", "required"})
 _RESERVED = ("messages", "stream")
 _HEADERS = (("content-type", "application/json"),)
 _HEADS_KEPT = 8
+_GO_ON = b'],"continue_final_message":true,"add_generation_prompt":false}'
 
 
 class ChatEncoder:
@@ -55,8 +57,20 @@ class ChatEncoder:
         key = self._history.key
         known = messages.known(key) if isinstance(messages, Transcript) else 0
         check_tail(messages, known)
-        body = encode_history(messages, key, self._history.encode, head, b"]}")
+        tail = self._tail(request) if request.prefill else b"]}"
+        body = encode_history(messages, key, self._history.encode, head, tail)
         return Encoded("chat/completions", body, _HEADERS)
+
+    def _tail(self, request: ModelRequest) -> bytes:
+        """What follows the history when a reply goes on: its beginning, as the provider takes it."""
+        how = self._quirks.prefill
+        if not how:
+            refuse_prefill(request, "this provider")
+        beginning: _Object = {"role": "assistant", "content": request.prefill}
+        if how in ("prefix", "prefix_echo"):
+            beginning["prefix"] = True
+        end = _GO_ON if how == "final_message" else b"]}"
+        return b"," + to_json("prefill", beginning) + end
 
     def _head(self, request: ModelRequest) -> bytes:
         for head in self._heads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.codecs.continuation import refuse_prefill
 from holdfast.codecs.openai_responses.decode import ResponsesDecoder
 from holdfast.codecs.openai_responses.encode import encode_request
 from holdfast.codecs.openai_responses.errors import classify
@@ -39,7 +40,12 @@ class ResponsesCodec:
         Raises:
             ConfigurationError: this wire cannot express a field, or the history is not whole.
         """
+        refuse_prefill(request, "Responses")
         return encode_request(request, self._heads, self.quirks)
+
+    def continues(self, _request: ModelRequest, /) -> bool:
+        """Never: this wire writes each reply from its beginning."""
+        return False
 
     def decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:
         """A decoder for one response body."""

@@ -1,0 +1,44 @@
+"""A reply that broke off, between two attempts: what is kept of it, and who hears that it is not.
+
+The attempt says what can be kept (`Failed.kept`), and the retry strategy hands it to the next one.
+Text that was kept and is not continued must be declared abandoned, exactly once, by whoever gives
+it up: this module. It must never look into the text.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+
+from holdfast.core.errors import ErrorCategory
+from holdfast.core.messages import Reply
+from holdfast.core.notices import AttemptAbandoned
+from holdfast.resilience.pipeline import Call, Failed, P
+
+
+def kept_after(call: Call[P], outcome: Failed) -> Reply | None:
+    """What there is of the reply after this outcome; who was held back lost nothing."""
+    return outcome.kept if outcome.sent else call.kept
+
+
+def abandon(call: Call[P], outcome: Failed) -> None:
+    """Tell those who listen to forget the text, if any was kept."""
+    if outcome.kept is not None or call.kept is not None:
+        call.env.tell(AttemptAbandoned(call.key, call.attempt, outcome.info.public()))
+
+
+def refuses_to_continue(call: Call[P], outcome: Failed) -> bool:
+    """Whether the provider refuses the beginning that was sent along, and not the question."""
+    refused = outcome.info.category is ErrorCategory.CLIENT_ERROR
+    return refused and call.kept is not None and outcome.kept is None and outcome.may_repeat
+
+
+async def wait_before(call: Call[P], seconds: float) -> None:
+    """Wait before the next attempt; cancelled meanwhile, what is kept is the partial reply."""
+    if seconds <= 0:
+        return
+    try:
+        await call.env.clock.sleep(seconds)
+    except CancelledError:
+        if call.kept is not None and call.env.keep_partial is not None:
+            call.env.keep_partial(call.kept)
+        raise
