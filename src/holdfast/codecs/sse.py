@@ -80,14 +80,9 @@ class SseDecoder:
             EventTooLargeError: an event passed the limit; the decoder is then of no more use.
         """
         # Nearly every read is whole events of one `data:` line each, ended by two LF.
-        if (
-            data[-2:] == b"\n\n"
-            and not self._held
-            and self._opened
-            and not self._after_cr
-            and _CR not in data
-            and len(data) <= self._limit
-        ):
+        if self._held or not self._opened or self._after_cr or len(data) > self._limit:
+            return self._feed_any(data)
+        if data[-2:] == b"\n\n" and _CR not in data:
             line, end = data.find(_LF), len(data) - 2
             if line == end and data[:6] == b"data: ":
                 return [(b"", data[6:-2])]
@@ -99,6 +94,14 @@ class SseDecoder:
             ):
                 return [(data[7:line], data[line + 7 : -2])]
             return self._events(data[:-2].split(b"\n\n"))
+        if data[-4:] == b"\r\n\r\n":
+            end = len(data) - 4
+            if data.find(_CR) == end and data.find(_LF) == end + 1 and data[:6] == b"data: ":
+                return [(b"", data[6:-4])]
+            # A search for one byte is many times faster than one for two.
+            pieces = data.split(b"\r")
+            if {piece[:1] for piece in pieces[1:]} == {b"\n"}:
+                return self._events(b"".join(pieces)[:-2].split(b"\n\n"))
         return self._feed_any(data)
 
     def close(self) -> list[SseEvent]:

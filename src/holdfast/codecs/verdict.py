@@ -101,7 +101,7 @@ def judge(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> ReplyK
         return ReplyKind.EMPTY
     if finish is FinishReason.CONTENT_FILTER:
         return ReplyKind.FILTERED
-    if finish is FinishReason.REFUSAL or any(isinstance(part, Refusal) for part in parts):
+    if finish is FinishReason.REFUSAL or Refusal in map(type, parts):
         return ReplyKind.REFUSED
     if not _whole(parts, evidence, quirks):
         return ReplyKind.UNTERMINATED
@@ -119,8 +119,7 @@ def _by_content(parts: tuple[Part, ...]) -> ReplyKind:
         return ReplyKind.COMPLETE if runnable else ReplyKind.MALFORMED_CALL
     if any(map(_shows, parts)):
         return ReplyKind.COMPLETE
-    thoughts = any(isinstance(part, Reasoning) for part in parts)
-    return ReplyKind.ONLY_REASONING if thoughts else ReplyKind.EMPTY
+    return ReplyKind.ONLY_REASONING if Reasoning in map(type, parts) else ReplyKind.EMPTY
 
 
 def _whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bool:

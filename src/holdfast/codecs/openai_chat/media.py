@@ -57,6 +57,8 @@ class AudioPieces:
     def take(self) -> Media | None:
         """The whole sound, or None when there is none."""
         pieces = self._data
+        if not pieces:
+            return None
         if all(len(piece) % 4 == 0 for piece in pieces):
             # Each may end in padding of its own.
             data = b"".join(_from_base64(piece) or b"" for piece in pieces) or None

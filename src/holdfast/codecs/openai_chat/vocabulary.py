@@ -70,17 +70,29 @@ class _Made(Struct, gc=False):
     reasoning_tokens: _Count | None = None
 
 
-class PlainUsage(Struct, gc=False):
+class _Beside(Struct, gc=False):
+    prompt_cache_hit_tokens: _Count | None = None
+    reasoning_tokens: _Count | None = None
+    cached_tokens: None = None
+    num_cached_tokens: None = None
+
+    def _counted(self, sent: int, made: int, of_sent: _Sent | None, of_made: _Made | None) -> Usage:
+        return Usage(
+            sent,
+            made,
+            (of_sent and of_sent.cached_tokens) or self.prompt_cache_hit_tokens or 0,
+            (of_sent and of_sent.cache_write_tokens) or 0,
+            (of_made and of_made.reasoning_tokens) or self.reasoning_tokens or 0,
+        )
+
+
+class PlainUsage(_Beside, gc=False, kw_only=True):
     """A `usage` object in its documented form; any other does not fit."""
 
     prompt_tokens: _Sum
     completion_tokens: _Count
     prompt_tokens_details: _Sent | None = None
     completion_tokens_details: _Made | None = None
-    prompt_cache_hit_tokens: _Count | None = None
-    cached_tokens: None = None
-    num_cached_tokens: None = None
-    reasoning_tokens: _Count | None = None
     output_tokens: None = None
     input_tokens_details: None = None
     output_tokens_details: None = None
@@ -89,13 +101,25 @@ class PlainUsage(Struct, gc=False):
     def tokens(self) -> Usage:
         """The same in our words."""
         sent, made = self.prompt_tokens_details, self.completion_tokens_details
-        return Usage(
-            self.prompt_tokens,
-            self.completion_tokens,
-            (sent and sent.cached_tokens) or self.prompt_cache_hit_tokens or 0,
-            (sent and sent.cache_write_tokens) or 0,
-            (made and made.reasoning_tokens) or self.reasoning_tokens or 0,
-        )
+        return self._counted(self.prompt_tokens, self.completion_tokens, sent, made)
+
+
+class ResponsesUsage(_Beside, gc=False, kw_only=True):
+    """The same with the names of the Responses wire."""
+
+    input_tokens: _Sum
+    output_tokens: _Count
+    input_tokens_details: _Sent | None = None
+    output_tokens_details: _Made | None = None
+    completion_tokens: None = None
+    prompt_tokens_details: None = None
+    completion_tokens_details: None = None
+
+    @property
+    def tokens(self) -> Usage:
+        """The same in our words."""
+        sent, made = self.input_tokens_details, self.output_tokens_details
+        return self._counted(self.input_tokens, self.output_tokens, sent, made)
 
 
 def usage_of(raw: Mapping[str, object]) -> Usage:
@@ -104,8 +128,10 @@ def usage_of(raw: Mapping[str, object]) -> Usage:
     >>> usage_of({"prompt_tokens": 9, "completion_tokens": None}).total
     9
     """
+    form: type[PlainUsage | ResponsesUsage]
+    form = PlainUsage if "prompt_tokens" in raw else ResponsesUsage
     try:
-        return msgspec.convert(raw, PlainUsage).tokens
+        return msgspec.convert(raw, form).tokens
     except msgspec.ValidationError:
         return _usage_anyhow(raw)
 

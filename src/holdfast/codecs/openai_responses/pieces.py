@@ -212,7 +212,7 @@ class Pieces:
         if response.get("error") or status == "failed":
             self._fail(response, out)
         elif status in COMPLETED or not status:
-            calls = any(item.kind in _CALLS for item in self._seen.values())
+            calls = not _CALLS.isdisjoint([item.kind for item in self._seen.values()])
             reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
             out += (Finished(reason, status), Ended())
         elif status == "incomplete":
@@ -230,7 +230,8 @@ class Pieces:
         items = [fields for fields in output if isinstance(fields, dict)]
         if len(items) < len(output):
             out.append(NotAReply("output item object", "another kind"))
-        for at, (key, fields) in enumerate(zip(_same(self._seen, items), items, strict=True)):
+        known = _same(self._seen, items) if self._seen else [None] * len(items)
+        for at, (key, fields) in enumerate(zip(known, items, strict=True)):
             place = f"final {at}" if key is None else key
             if key is None:
                 self._added(place, fields, out)
