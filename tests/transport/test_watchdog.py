@@ -13,7 +13,7 @@ from holdfast.core.errors import ErrorCategory, Landed, TransportError
 from holdfast.testing.emulator import Emulator, Pace
 from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import HttpRequest, Timeouts
-from holdfast.transport.watchdog import Watchdog
+from holdfast.transport.watchdog import Patrol, Watchdog
 
 Start = Callable[[Serve], Awaitable[RawServer]]
 SHORT = Timeouts(connect=2, first_byte=0.3, between_chunks=0.3, total=5)
@@ -211,27 +211,31 @@ class CountingLoop:
     """Counts timers, and lets the test say what time it is."""
 
     def __init__(self) -> None:
-        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.timers: list[asyncio.TimerHandle] = []
+        self.made = 0
         self.now = 100.0
 
     def time(self) -> float:
         return self.now
 
     def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        self.timers.append((when, callback))
-        return asyncio.TimerHandle(when, callback, (), asyncio.get_running_loop())
+        handle = asyncio.TimerHandle(when, callback, (), asyncio.get_running_loop())
+        self.timers.append(handle)
+        self.made += 1
+        return handle
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
-        due = [timer for timer in self.timers if timer[0] <= self.now]
-        self.timers = [timer for timer in self.timers if timer[0] > self.now]
-        for _, callback in due:
-            callback()
+        due = [timer for timer in self.timers if timer.when() <= self.now]
+        self.timers = [timer for timer in self.timers if timer.when() > self.now]
+        for timer in due:
+            if not timer.cancelled():
+                timer._callback()  # type: ignore[attr-defined]  # as the loop does
 
 
 async def test_a_thousand_pieces_need_one_timer() -> None:
     loop = CountingLoop()
-    watch = Watchdog(loop, Timeouts())  # type: ignore[arg-type]
+    watch = Watchdog(Patrol(loop), Timeouts())  # type: ignore[arg-type]
     watch.start(lambda: True)
     watch.body_began()
     for _ in range(1000):
@@ -247,7 +251,7 @@ async def test_a_thousand_pieces_need_one_timer() -> None:
 
 async def test_a_response_that_is_whole_cannot_expire() -> None:
     loop = CountingLoop()
-    watch = Watchdog(loop, Timeouts())  # type: ignore[arg-type]
+    watch = Watchdog(Patrol(loop), Timeouts())  # type: ignore[arg-type]
     watch.start(lambda: False)  # The connection went back to the pool.
     loop.pass_time(1000)
     assert not watch.expired
@@ -255,9 +259,60 @@ async def test_a_response_that_is_whole_cannot_expire() -> None:
 
 async def test_after_a_blocked_loop_real_silence_still_expires() -> None:
     loop = CountingLoop()
-    watch = Watchdog(loop, Timeouts())  # type: ignore[arg-type]
+    watch = Watchdog(Patrol(loop), Timeouts())  # type: ignore[arg-type]
     watch.start(lambda: True)
     loop.pass_time(200)
     assert not watch.expired
     loop.pass_time(0.2)
     assert watch.expired == "first_byte_timeout"
+
+
+async def test_requests_one_after_another_need_one_timer() -> None:
+    loop = CountingLoop()
+    patrol = Patrol(loop)  # type: ignore[arg-type]
+    for _ in range(100):
+        watch = Watchdog(patrol, Timeouts())
+        watch.start(lambda: True)
+        loop.now += 0.1
+        watch.body_began()
+        watch.stop()
+    assert loop.made == 1
+    loop.pass_time(1000)  # Nobody is watched, so it rests until somebody is.
+    assert loop.made == 1
+    assert not loop.timers
+
+
+async def test_each_of_many_requests_has_its_own_limit() -> None:
+    loop = CountingLoop()
+    patrol = Patrol(loop)  # type: ignore[arg-type]
+    limits = (50.0, 5.0, 500.0)
+    watches = [Watchdog(patrol, Timeouts(first_byte=limit, total=None)) for limit in limits]
+    for watch in watches:
+        watch.start(lambda: True)
+    expired = []
+    for seconds in (4.99, 0.02, 44.98, 0.02, 449.98, 0.02):
+        loop.pass_time(seconds)
+        expired.append([bool(watch.expired) for watch in watches])
+    assert expired == [
+        [False, False, False],
+        [False, True, False],
+        [False, True, False],
+        [True, True, False],
+        [True, True, False],
+        [True, True, True],
+    ]
+
+
+async def test_a_connection_that_cannot_be_cut_leaves_the_others_watched() -> None:
+    def broken() -> bool:
+        raise OSError("made up")
+
+    loop = CountingLoop()
+    patrol = Patrol(loop)  # type: ignore[arg-type]
+    bad, good = Watchdog(patrol, Timeouts()), Watchdog(patrol, Timeouts())
+    bad.start(broken)
+    good.start(lambda: True)
+    with pytest.raises(OSError, match="made up"):
+        loop.pass_time(60.01)
+    loop.pass_time(0.01)
+    assert good.expired == "first_byte_timeout"

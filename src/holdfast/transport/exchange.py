@@ -6,7 +6,6 @@ TransportError. Per piece of a body it does two reads of the clock and nothing e
 
 from __future__ import annotations
 
-import asyncio
 import io
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
@@ -19,6 +18,7 @@ import aiohttp
 from aiohttp import ClientResponse, ClientSession, ClientTimeout
 from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
+from aiohttp.hdrs import CONTENT_TYPE
 from msgspec import Struct
 from yarl import URL
 
@@ -167,11 +167,11 @@ class Exchange:
 
     async def __aenter__(self) -> Self:
         self._target = self._client.target(self._request.url)
-        session = await self._client.sessions.get()
-        watch = self._watch = Watchdog(asyncio.get_running_loop(), self._timeouts)
+        opened = await self._client.sessions.get()
+        watch = self._watch = Watchdog(opened.patrol, self._timeouts)
         token = _watching.set(watch)
         try:
-            self._response = await self._send(session)
+            self._response = await self._send(opened.session)
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
             raise self._failed(error) from error
         except BaseException:
@@ -182,7 +182,8 @@ class Exchange:
             _watching.reset(token)
         self.status = self._response.status
         self.headers: Mapping[str, str] = _Headers(self._response.headers)
-        self._all_is_content = self._response.content_type != _KEEP_ALIVE_COMMENTS
+        kind = self._response.headers.get(CONTENT_TYPE, "")
+        self._all_is_content = not kind.lower().startswith(_KEEP_ALIVE_COMMENTS)
         return self
 
     async def __aexit__(

@@ -11,11 +11,22 @@ import atexit
 from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from typing import NamedTuple
 from weakref import WeakSet
 
 from aiohttp import ClientSession
 
+from holdfast.transport.watchdog import Patrol
+
 Keeper = AsyncGenerator[ClientSession, None]
+
+
+class Opened(NamedTuple):
+    """What the requests of one loop share."""
+
+    session: ClientSession
+    patrol: Patrol
+    keeper: Keeper
 
 
 class Sessions:
@@ -27,26 +38,26 @@ class Sessions:
 
     def __init__(self, opener: Callable[[], ClientSession]) -> None:
         self._opener = opener
-        self._open: dict[AbstractEventLoop, tuple[ClientSession, Keeper]] = {}
+        self._open: dict[AbstractEventLoop, Opened] = {}
         _ALL.add(self)
 
-    async def get(self) -> ClientSession:
-        """The session of the running loop."""
+    async def get(self) -> Opened:
+        """The session of the running loop, and its timer."""
         loop = asyncio.get_running_loop()
         held = self._open.get(loop)
-        if held is not None and not held[0].closed:
-            return held[0]
+        if held is not None and not held.session.closed:
+            return held
         self._forget_closed_loops()
         keeper = self._keep(loop)
         # Runs to its yield without suspending: no other task of this loop comes between.
         session = await anext(keeper)
-        self._open[loop] = session, keeper
-        return session
+        opened = self._open[loop] = Opened(session, Patrol(loop), keeper)
+        return opened
 
     async def aclose(self) -> None:
         """Close the session of this loop, and ask the loops of other threads to close theirs."""
         here = asyncio.get_running_loop()
-        for loop, (_, keeper) in list(self._open.items()):
+        for loop, (_, _, keeper) in list(self._open.items()):
             if loop is here:
                 await keeper.aclose()
             elif loop.is_running():
@@ -58,19 +69,19 @@ class Sessions:
             yield session
         finally:
             held = self._open.get(loop)
-            if held is not None and held[0] is session:
+            if held is not None and held.session is session:
                 del self._open[loop]
             await session.close()
 
     def _forget_closed_loops(self) -> None:
-        for loop, (session, _) in list(self._open.items()):
+        for loop, (session, _, _) in list(self._open.items()):
             if loop.is_closed():
                 self._open.pop(loop, None)
                 _abandon(session)
 
     def close_idle_loops(self) -> None:
         """The program ends and left loops open (a notebook): run each once more, to close."""
-        for loop, (session, keeper) in list(self._open.items()):
+        for loop, (session, _, keeper) in list(self._open.items()):
             if loop.is_closed():
                 _abandon(session)
             elif not loop.is_running():

@@ -1,9 +1,10 @@
-"""The clock of one request: one timer that looks at a timestamp, whatever the number of pieces.
+"""The clocks of all requests: one timer of the loop, which looks at timestamps.
 
-A timer for each piece would cost more than reading the piece. This one sleeps until the earliest
-moment at which a limit can have passed, looks, and sleeps again. When a limit has passed it cuts
-the connection, and whoever waits for it wakes with an error. It must never cancel a task: only the
-user may do that.
+A timer for each piece would cost more than reading the piece, and one for each request more than
+all else that the transport does about time. So one patrol sleeps until the earliest moment at which
+a limit of any request can have passed, looks at those that are due, and sleeps again. When a limit
+has passed, the request's watchdog cuts the connection, and whoever waits for it wakes with an error.
+It must never cancel a task: only the user may do that.
 """
 
 from __future__ import annotations
@@ -19,11 +20,59 @@ _LATE = 0.05
 _GRACE = 0.1
 
 
+class Patrol:
+    """The timer that the watchdogs of one loop share.
+
+    Args:
+        loop: whose time it is.
+    """
+
+    __slots__ = ("_due", "_handle", "_loop", "time")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._due: dict[Watchdog, float] = {}
+        self._handle: TimerHandle | None = None
+        self.time = loop.time
+
+    def call(self, watchdog: Watchdog, when: float) -> None:
+        """Let it look at that time, in seconds of the loop, and not at the one it had named before."""
+        self._due[watchdog] = when
+        self._wake_at(when)
+
+    def dismiss(self, watchdog: Watchdog) -> None:
+        """It need not look any more.
+
+        The timer stays: the next request is likely to need one as early, and a round for nothing
+        costs less than a timer for each.
+        """
+        self._due.pop(watchdog, None)
+
+    def _wake_at(self, when: float) -> None:
+        handle = self._handle
+        if handle is not None:
+            if handle.when() <= when:
+                return
+            handle.cancel()
+        self._handle = self._loop.call_at(when, self._round)
+
+    def _round(self) -> None:
+        self._handle = None
+        now = self.time()
+        try:
+            for watchdog in [one for one, when in self._due.items() if when <= now]:
+                del self._due[watchdog]
+                watchdog.look()
+        finally:  # one connection that cannot be cut must not keep the others from being watched
+            if self._due:
+                self._wake_at(min(self._due.values()))
+
+
 class Watchdog:
     """Watches one request; `expired` is the code of the limit that passed, or "".
 
     Args:
-        loop: the loop of the request.
+        patrol: the timer of the request's loop.
         timeouts: the limits.
     """
 
@@ -31,25 +80,25 @@ class Watchdog:
         "_away",
         "_cut",
         "_deadline",
+        "_due",
         "_graced",
-        "_handle",
         "_limit",
-        "_loop",
+        "_patrol",
         "_since",
         "_waits_for",
         "expired",
         "timeouts",
     )
 
-    def __init__(self, loop: AbstractEventLoop, timeouts: Timeouts) -> None:
-        self._loop = loop
-        self._since = loop.time()
+    def __init__(self, patrol: Patrol, timeouts: Timeouts) -> None:
+        self._patrol = patrol
+        self._since = patrol.time()
         self._deadline = self._since + (timeouts.total or inf)
         self._limit = timeouts.first_byte or inf
         self._waits_for = "first_byte_timeout"
         self._away = 0.0
         self._graced = 0.0
-        self._handle: TimerHandle | None = None
+        self._due = inf
         self._cut: Callable[[], bool] | None = None
         self.timeouts = timeouts
         self.expired = ""
@@ -62,16 +111,14 @@ class Watchdog:
     def start(self, cut: Callable[[], bool]) -> None:
         """The request has its connection. `cut` drops it, and says whether there was one left."""
         self._cut = cut
-        self._since = self._loop.time()
+        self._since = self._patrol.time()
         # By the shorter of both limits, so that the first piece need not set another timer.
         limit = min(self._limit, self.timeouts.between_chunks or inf)
         self._arm(min(self._deadline, self._since + limit))
 
     def stop(self) -> None:
         """The request is over."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        self._arm(inf)
 
     def cut(self) -> None:
         """Drop the connection now, if the request still has one."""
@@ -81,12 +128,12 @@ class Watchdog:
     def enter(self) -> None:
         """Somebody waits for the next piece; the time since `leave` was not the server's."""
         if self._away:
-            self._since += self._loop.time() - self._away
+            self._since += self._patrol.time() - self._away
             self._away = 0.0
 
     def leave(self) -> None:
         """A piece came, and its reader is busy with it."""
-        self._away = self._loop.time()
+        self._away = self._patrol.time()
 
     def body_began(self) -> None:
         """The first piece came: from now on the silence between pieces is what counts."""
@@ -94,19 +141,24 @@ class Watchdog:
         self._waits_for = "stalled"
         self.content_seen()
         due = min(self._deadline, self._since + self._limit)
-        if self._handle is not None and due < self._handle.when():
-            self._handle.cancel()
+        if due < self._due < inf:
             self._arm(due)
 
     def content_seen(self) -> None:
         """The last piece was content."""
-        self._since = self._away or self._loop.time()
+        self._since = self._away or self._patrol.time()
 
     def _arm(self, when: float) -> None:
-        self._handle = self._loop.call_at(when, self._look) if when < inf else None
+        if when < inf:
+            self._patrol.call(self, when)
+        elif self._due < inf:
+            self._patrol.dismiss(self)
+        self._due = when
 
-    def _look(self) -> None:
-        now = self._loop.time()
+    def look(self) -> None:
+        """Cut the connection if a limit has passed; else name the time of the next look."""
+        self._due = inf
+        now = self._patrol.time()
         due = min(self._deadline, (now if self._away else self._since) + self._limit)
         if now < due:
             self._arm(due)
@@ -116,7 +168,6 @@ class Watchdog:
             self._graced = due
             self._arm(now + _GRACE)
             return
-        self._handle = None
         # Without a connection to cut, the whole response is here already.
         if self._cut is not None and self._cut():
             self.expired = "total_timeout" if now >= self._deadline else self._waits_for
