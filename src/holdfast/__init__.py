@@ -156,6 +156,7 @@ if TYPE_CHECKING:
     from holdfast.skills.middleware import SkillInstructions as SkillInstructions
     from holdfast.skills.skill import Skill as Skill
     from holdfast.tools.context import ToolContext as ToolContext
+    from holdfast.tools.current import current_tool_call as current_tool_call
     from holdfast.tools.failures import ToolError as ToolError
     from holdfast.tools.tool import Tool as Tool
     from holdfast.tools.tool import tool as tool
@@ -291,6 +292,7 @@ _HOME: dict[str, str] = {
     "async_retry_ai_call_with_parsing": "holdfast.sdk.ai_call",
     "async_retry_rereg_ai_call_with_parsing": "holdfast.sdk.ai_call",
     "classify": "holdfast.codecs.foreign",
+    "current_tool_call": "holdfast.tools.current",
     "error_handling_middlewares": "holdfast.middleware.error_handling",
     "execute": "holdfast.runtime.plain",
     "explain": "holdfast.core.errors",

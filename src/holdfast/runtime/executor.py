@@ -18,6 +18,8 @@ from holdfast.core.redaction import redact
 from holdfast.resilience.pipeline import Call, Done, Env, Failed, Outcome
 from holdfast.resilience.retry import ErrorHandling, Retry
 from holdfast.runtime.plain import Classify, check_callable, classified, environment, run_any
+from holdfast.tools.context import ToolContext
+from holdfast.tools.current import answering
 
 
 class FunctionTimeoutError(HoldfastError, TimeoutError):
@@ -58,6 +60,8 @@ class FunctionRetryExecutor:
         handling: the settings; `function_timeout` is for each attempt.
         classify: what an exception means.
         env: time, chance and notices; the real ones when absent.
+
+    While it runs, `current_tool_call()` tells the function its name and its attempt.
 
     >>> executor = FunctionRetryExecutor(ErrorHandling(max_retries=0))
     >>> asyncio.run(executor.execute_with_retry(pow, {"base": 2, "exp": 10}, "power"))
@@ -120,7 +124,10 @@ class FunctionRetryExecutor:
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                return Done(await run_any(bound, work.name))
+                with answering(
+                    ToolContext(run_id="", key=call.key, tool=work.name, attempt=call.attempt)
+                ):
+                    return Done(await run_any(bound, work.name))
         except Exception as error:  # noqa: BLE001  # REASON: here an exception becomes a value
             if limit.expired() and seconds is not None:
                 late = FunctionTimeoutError(work.name, seconds)

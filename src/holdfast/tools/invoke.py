@@ -27,6 +27,7 @@ from holdfast.core.limits import check_count
 from holdfast.core.messages import Text, ToolCall, ToolResult
 from holdfast.resilience.patience import pausable
 from holdfast.tools.context import ToolContext
+from holdfast.tools.current import answering
 from holdfast.tools.failures import ToolError, failure_info, text_of
 from holdfast.tools.registry import Registry
 from holdfast.tools.results import (
@@ -100,6 +101,21 @@ async def invoke(
     tool = registry.get(call.name)
     if tool is None:
         return _not_run(call, "unknown_tool", _unknown(registry, call.name))
+    with answering(context):
+        return await _answer(
+            tool, call, context, unfinished=unfinished, timeout=timeout, options=options
+        )
+
+
+async def _answer(
+    tool: Tool,
+    call: ToolCall,
+    context: ToolContext,
+    *,
+    unfinished: bool,
+    timeout: float | None,
+    options: Options,
+) -> Invocation:
     try:
         arguments = _arguments(tool, call, context, unfinished=unfinished)
     except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code
