@@ -26,8 +26,10 @@
     ├── LimitError                    the run reached a limit of its own; `.limit`
     ├── UnansweredError               a question got no answer; `.why`
     ├── AnswerTypeError               an answer of the wrong type; `.expected`, `.got`; a TypeError too
+    ├── WaitingError                  the session's turn waits for an answer; `.run_id`, `.keys`
     ├── JournalError                  a journal cannot keep or give back; see journal.failures
     ├── ConflictError                 another driver of the same run was faster; this one stops
+    ├── SessionBusyError              a turn of the same session is under way; `.session`
     └── HoldfastBug                   us, or a journal that is not this run's
         ├── IllegalEventError         an event that the state does not allow
         └── ReplayMismatchError       the same key was planned with another content
@@ -314,6 +316,22 @@ class AnswerTypeError(HoldfastError, TypeError):
 
 class ConflictError(HoldfastError):
     """The journal holds an outcome for this key already: somebody else drives the same run."""
+
+
+class SessionBusyError(HoldfastError):
+    """Another turn of the session is under way, here or in another process; nothing was begun.
+
+    >>> str(SessionBusyError("ada"))
+    "the session 'ada' is busy: another turn of it is under way"
+    """
+
+    def __init__(self, session: str, why: str = "another turn of it is under way") -> None:
+        message = f"the session {session!r} is busy: {why}"
+        info = ErrorInfo(
+            category=ErrorCategory.CLIENT_ERROR, safe=message, landed=Landed.NO, code="busy"
+        )
+        super().__init__(message, info=info)
+        self.session = session
 
 
 class HoldfastBug(HoldfastError):

@@ -5,6 +5,8 @@
     ├── JournalStorageError       the disk is full, the folder is missing, the file cannot be written
     ├── JournalCorruptError       the file, or a record of it, is damaged
     ├── JournalVersionError       a newer Holdfast wrote it, or another program did
+    ├── JournalUnreachableError   the server does not answer, or the connection was lost
+    ├── LeaseLostError            another driver has taken over the run
     └── JournalClosedError        the journal was closed, or belongs to the process before a fork
 
 A text here must never hold the content of a record: it may stand in a log.
@@ -19,7 +21,7 @@ class JournalError(HoldfastError):
     """A journal cannot keep a record, or cannot give one back.
 
     Args:
-        path: the file, or another name of the place.
+        path: the file or the server, without a password.
         problem: what is wrong with it.
         fix: what to do.
 
@@ -58,6 +60,20 @@ class JournalCorruptError(JournalError):
 
 class JournalVersionError(JournalError):
     """What is there was written by a newer Holdfast, or is no journal of Holdfast."""
+
+    landed = Landed.NO
+
+
+class JournalUnreachableError(JournalError):
+    """The server of the journal does not answer.
+
+    An append that raises this was kept or was not: `read` says which as soon as there is a server
+    again. While it is not known, nobody may go on.
+    """
+
+
+class LeaseLostError(JournalError):
+    """Another driver has taken over the run, or it was deleted; what this one had to say is not kept."""
 
     landed = Landed.NO
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 from holdfast.core.effects import Effect, digest
 from holdfast.core.errors import ConflictError
-from holdfast.core.events import Event
+from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.port import Record, RunEntry
 
 
@@ -41,15 +41,26 @@ class MemoryJournal:
         kept = islice(self._runs.get(run, {}).values(), after, None)
         return [Record(event, digest(effect) if effect else "") for event, effect in kept]
 
-    async def runs(self) -> Sequence[RunEntry]:
-        """All runs, by name."""
-        return [_entry(run, list(kept.values())) for run, kept in sorted(self._runs.items())]
+    async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
+        """All runs, by name; or those whose last turn has no end."""
+        entries = (_entry(run, kept) for run, kept in sorted(self._runs.items()))
+        return [entry for entry in entries if entry.turn_open or not turn_open]
 
     async def delete(self, run: str) -> int:
         """Forget a run for good; returns how many records it had."""
         return len(self._runs.pop(run, {}))
 
 
-def _entry(run: str, kept: Sequence[tuple[Event, Effect | None]]) -> RunEntry:
-    times = [event.at for event, _ in kept]
-    return RunEntry(run, len(kept), min(times), max(times))
+def _entry(run: str, kept: dict[str, tuple[Event, Effect | None]]) -> RunEntry:
+    times = [event.at for event, _ in kept.values()]
+    ends = (e for e, _ in reversed(kept.values()) if isinstance(e, TurnOpened | TurnClosed))
+    last = next(ends, None)
+    opened = last if isinstance(last, TurnOpened) else next(ends, None)
+    return RunEntry(
+        run,
+        len(kept),
+        min(times),
+        max(times),
+        turn_open=last is opened is not None,
+        agent=opened.agent if isinstance(opened, TurnOpened) else "",
+    )

@@ -27,4 +27,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX records_by_key ON records (run, key)",
         f"PRAGMA application_id = {APPLICATION_ID}",
     ),
+    # Which runs have an open turn, without reading the records.
+    (
+        (
+            "CREATE INDEX records_of_turns ON records (run, type, seq)"
+            " WHERE type IN ('turn_opened', 'turn_closed')"
+        ),
+    ),
 )

@@ -2,13 +2,15 @@
 
 A journal must never change, reorder or drop a record, and must never accept a second record with
 the same run and key: that is what keeps two drivers of one run from both going on. A whole run may
-be deleted, since people may ask for that. `holdfast.testing.journal_conformance` tests all of it.
+be deleted, since people may ask for that. A journal that several processes share gives out leases;
+one that belongs to a single process needs none. `holdfast.testing.journal_conformance` tests all of
+it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -24,19 +26,24 @@ class Record(Struct, frozen=True):
 
 
 class RunEntry(Struct, frozen=True):
-    """One run of a journal: how many records it has, and the times of its first and last one.
+    """One run of a journal: how many records it has, and the earliest and the latest time in them.
 
-    Times are in seconds since the epoch.
+    Times are in seconds since the epoch. `turn_open` says that its last turn has no end: somebody
+    works on it, or its process died. `agent` is the one that opened the last turn. `leased` says
+    that a living process works on it, as far as this journal can know.
     """
 
     run: str
     records: int
     opened_at: float
     changed_at: float
+    turn_open: bool = False
+    agent: str = ""
+    leased: bool = False
 
 
-class Journal(Protocol):
-    """Where the facts of runs are kept."""
+class RunLog(Protocol):
+    """What the driver of a run needs of a journal."""
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
         """Keep one event; returns when it is safe.
@@ -51,6 +58,9 @@ class Journal(Protocol):
 
         Raises:
             ConflictError: the run has an outcome for this key already.
+            SessionBusyError: another driver has a lease of the run.
+            LeaseLostError: this is a lease, and another driver has taken over.
+            JournalError: it could not be kept.
         """
         ...
 
@@ -58,10 +68,59 @@ class Journal(Protocol):
         """The records of one run in order, without the first `after`; empty for an unknown run."""
         ...
 
-    async def runs(self) -> Sequence[RunEntry]:
-        """All runs, by name."""
+
+class Journal(RunLog, Protocol):
+    """Where the facts of runs are kept."""
+
+    async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
+        """All runs, by name.
+
+        Args:
+            turn_open: only those whose last turn has no end.
+        """
         ...
 
     async def delete(self, run: str) -> int:
         """Forget a run for good; returns how many records it had."""
+        ...
+
+
+class Lease(RunLog, Protocol):
+    """One run, for one driver at a time, until `release` or until its process is gone.
+
+    It is renewed by itself. What was read under it stays true: nobody else can append to the run
+    until the lease has run out and somebody else has taken over. From then on each append through
+    it raises LeaseLostError, also when its process was only asleep and comes back: `token`, the
+    fencing token, is looked at in the same transaction as the append, and a later lease of a run
+    has a greater one.
+    """
+
+    @property
+    def run(self) -> str:
+        """The run that was claimed."""
+        ...
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        ...
+
+    async def release(self) -> None:
+        """Let others have the run. May be repeated, and never raises because of the journal."""
+        ...
+
+
+@runtime_checkable
+class SharedJournal(Journal, Protocol):
+    """A journal that several processes may use at the same time."""
+
+    async def claim(self, run: str) -> Lease:
+        """Take the run for one driver.
+
+        Cancelled, it leaves nothing claimed.
+
+        Raises:
+            SessionBusyError: a living driver has it.
+            JournalError: the journal cannot be reached.
+        """
         ...

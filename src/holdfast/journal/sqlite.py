@@ -6,37 +6,25 @@ must never lose an acknowledged record, and never touch a file that it does not 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
 
-from holdfast.core.effects import Effect, digest
+from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import Event
-from holdfast.journal.encoding import (
-    Line,
-    check_schema,
-    damaged,
-    from_json,
-    line_of,
-    record_of,
-    to_json,
-)
+from holdfast.journal.encoding import Line
 from holdfast.journal.port import Record, RunEntry
+from holdfast.journal.rows import checked, line_from, records_of, written
+from holdfast.journal.settled import settled
 from holdfast.journal.writer import Act, Writer
-
-T = TypeVar("T")
-
-_MANY = 500  # records that take longer to decode than an event loop should wait
 
 _INSERT = (
     "INSERT INTO records (run, seq, key, digest, type, at, schema, event) VALUES"
@@ -46,7 +34,21 @@ _SELECT = (
     "SELECT schema, run, seq, key, digest, type, at, event FROM records"
     " WHERE run = ? AND seq > ? ORDER BY seq"
 )
-_RUNS = "SELECT run, COUNT(*), MIN(at), MAX(at) FROM records GROUP BY run ORDER BY run"
+_RUNS = (
+    "WITH turns AS ("
+    "SELECT run, MAX(CASE type WHEN 'turn_opened' THEN seq END) AS opened,"
+    " MAX(CASE type WHEN 'turn_closed' THEN seq END) AS closed"
+    " FROM records WHERE type IN ('turn_opened', 'turn_closed') GROUP BY run)"
+    " SELECT run, COUNT(*) AS records, MIN(at) AS opened_at, MAX(at) AS changed_at,"
+    " COALESCE(opened > COALESCE(closed, 0), 0) AS turn_open,"
+    " COALESCE((SELECT CASE WHEN json_valid(event) THEN json_extract(event, '$.agent') END"
+    " FROM records AS r WHERE r.run = records.run AND r.seq = opened), '') AS agent"
+    " FROM records LEFT JOIN turns USING (run){where} GROUP BY run ORDER BY run"
+)
+_EVERY = _RUNS.format(where="")
+_OPEN = _RUNS.format(
+    where=" WHERE run IN (SELECT run FROM turns WHERE opened > COALESCE(closed, 0))"
+)
 
 
 class SqliteJournal:
@@ -94,38 +96,29 @@ class SqliteJournal:
             ConflictError: the run has an outcome for this key already.
             JournalError: it could not be kept, for instance because the disk is full.
         """
-        _checked(event.key, "event.key")
-        record = Record(event, digest(effect) if effect else "")
-        line, body = _written(_checked(run), record)
-        await _settled(self._writer.submit(Act(partial(_insert, line, body), writes=True)))
+        line, body = written(checked(run), event, effect)
+        await settled(self._writer.submit(Act(partial(_insert, line, body), writes=True)))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
-        lines = await self.lines(run, after)
-        if len(lines) < _MANY:
-            return self._records(lines)
-        return await asyncio.to_thread(self._records, lines)
-
-    def _records(self, lines: Sequence[Line]) -> list[Record]:
-        return [record_of(line, self._place(line.run, line.seq)) for line in lines]
+        return await records_of(await self.lines(run, after), self.path)
 
     async def lines(self, run: str, after: int = 0) -> Sequence[Line]:
         """The same as lines, for export; an unknown type of event is no error here."""
-        select = partial(_rows, _SELECT, (_checked(run), after))
-        rows = await _settled(self._writer.submit(Act(select, writes=False)))
-        return [self._line(row) for row in rows]
+        select = partial(_rows, _SELECT, (checked(run), after))
+        rows = await settled(self._writer.submit(Act(select, writes=False)))
+        return [line_from(row, self.path) for row in rows]
 
-    async def runs(self) -> Sequence[RunEntry]:
-        """All runs, by name."""
-        rows = await _settled(self._writer.submit(Act(partial(_rows, _RUNS, ()), writes=False)))
-        return [msgspec.convert(row, RunEntry) for row in map(_named, rows)]
+    async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
+        """All runs, by name; or those whose last turn has no end."""
+        select = partial(_rows, _OPEN if turn_open else _EVERY, ())
+        rows = await settled(self._writer.submit(Act(select, writes=False)))
+        return [_entry(row) for row in rows]
 
     async def delete(self, run: str) -> int:
         """Forget a run for good, in the file and in its log; returns how many records it had."""
-        gone = await _settled(
-            self._writer.submit(Act(partial(_delete, _checked(run)), writes=True))
-        )
-        await _settled(self._writer.submit(Act(_truncate_log, writes=False)))
+        gone = await settled(self._writer.submit(Act(partial(_delete, checked(run)), writes=True)))
+        await settled(self._writer.submit(Act(_truncate_log, writes=False)))
         return gone
 
     def close(self) -> None:
@@ -146,40 +139,10 @@ class SqliteJournal:
     def __repr__(self) -> str:
         return f"SqliteJournal({self.path!r})"
 
-    def _place(self, run: object, seq: object) -> str:
-        return f"{self.path}, run {run!r}, record {seq}"
 
-    def _line(self, row: tuple[object, ...]) -> Line:
-        columns = dict(zip(Line.__struct_fields__, row, strict=True))
-        place = self._place(columns["run"], columns["seq"])
-        check_schema(columns["schema"], place)
-        columns["event"] = from_json(str(columns["event"]), place)
-        try:
-            return msgspec.convert(columns, Line)
-        except msgspec.ValidationError as error:
-            raise damaged(place, str(error)) from error
-
-
-def _checked(name: str, argument: str = "session") -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ConfigurationError(argument, "is no valid Unicode text") from None
-    return name
-
-
-def _written(run: str, record: Record) -> tuple[Line, str]:
-    """The row of a record: its columns, and its event as text. The number is given at the insert."""
-    try:
-        line = line_of(run, 0, record)
-        return line, to_json(line.event).decode()
-    except (TypeError, ValueError) as error:
-        problem = f"{record.event.key} cannot be written as JSON: {error}"
-        raise ConfigurationError("event", problem) from error
-
-
-def _named(row: tuple[object, ...]) -> dict[str, object]:
-    return dict(zip(RunEntry.__struct_fields__, row, strict=True))
+def _entry(row: tuple[object, ...]) -> RunEntry:
+    named = dict(zip(RunEntry.__struct_fields__, row, strict=False))  # a file has no leases
+    return msgspec.convert(named, RunEntry, strict=False)
 
 
 def _insert(line: Line, body: str, connection: sqlite3.Connection) -> None:
@@ -207,25 +170,3 @@ def _delete(run: str, connection: sqlite3.Connection) -> int:
 def _truncate_log(connection: sqlite3.Connection) -> None:
     # The log still holds the pages as they were before the deletion.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-async def _settled(future: Future[T]) -> T:
-    """The outcome. A caller that is cancelled leaves only when it is certain what happened."""
-    waiting = asyncio.wrap_future(future)
-    try:
-        return await waiting
-    except asyncio.CancelledError:
-        if not future.cancel():
-            await _ended(future)
-        raise
-
-
-async def _ended(future: Future[T]) -> None:
-    """Wait for an act that has begun, whoever else cancels meanwhile: it takes milliseconds."""
-    waiting = asyncio.wrap_future(future)
-    while not waiting.done():
-        try:
-            await asyncio.wait([waiting])
-        except asyncio.CancelledError:
-            continue
-    waiting.exception()  # was looked at

@@ -126,7 +126,8 @@ class Run:
         if self.limits.seconds is not None:
             self.deadline = self.plan.clock.monotonic() + self.limits.seconds
         key = turn_key(self.machine.turn + 1)
-        await self.commit(TurnOpened(key, self.plan.clock.now(), message, self.limits))
+        at, agent = self.plan.clock.now(), self.plan.name
+        await self.commit(TurnOpened(key, at, message, self.limits, agent=agent))
 
     def result(self) -> Result[object]:
         """The turn as it ended."""
