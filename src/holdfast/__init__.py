@@ -51,11 +51,13 @@ if TYPE_CHECKING:
     from holdfast.core.errors import explain as explain
     from holdfast.core.events import Attempted as Attempted
     from holdfast.core.events import Event as Event
+    from holdfast.core.events import HistoryCompacted as HistoryCompacted
     from holdfast.core.events import LimitExtended as LimitExtended
     from holdfast.core.events import ModelReplied as ModelReplied
     from holdfast.core.events import QuestionAnswered as QuestionAnswered
     from holdfast.core.events import QuestionAsked as QuestionAsked
     from holdfast.core.events import QuestionUnanswered as QuestionUnanswered
+    from holdfast.core.events import SessionRewound as SessionRewound
     from holdfast.core.events import Status as Status
     from holdfast.core.events import ToolFinished as ToolFinished
     from holdfast.core.events import TurnClosed as TurnClosed
@@ -205,6 +207,7 @@ _HOME: dict[str, str] = {
     "Guard": "holdfast.runtime.plain",
     "Guidance": "holdfast.middleware.guidance",
     "HedgeOptions": "holdfast.resilience.hedge",
+    "HistoryCompacted": "holdfast.core.events",
     "HistoryReduction": "holdfast.middleware.history_reduction",
     "HoldfastBug": "holdfast.core.errors",
     "HoldfastError": "holdfast.core.errors",
@@ -253,6 +256,7 @@ _HOME: dict[str, str] = {
     "RetryScheduled": "holdfast.core.notices",
     "Rule": "holdfast.middleware.tool_permission",
     "RunStream": "holdfast.runtime.stream",
+    "SessionRewound": "holdfast.core.events",
     "Skill": "holdfast.skills.skill",
     "SkillInstructions": "holdfast.skills.middleware",
     "SkillLimits": "holdfast.skills.limits",

@@ -16,6 +16,7 @@ from holdfast.core.effects import (
     RunTool,
     extended_key,
     interrupted_key,
+    turn_key,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, tool_failure_text
 from holdfast.core.limits import Limits
@@ -53,12 +54,34 @@ FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
 def runs(draw: st.DrawFn) -> list[ev.Event]:
     """The events of one to three turns, drawn so that each is legal when it comes."""
     machine, log, at = RunMachine(), [], 0.0
-    for turn in range(1, draw(st.integers(1, 3)) + 1):
-        _record(machine, log, ev.TurnOpened(f"t{turn}", at, user("go"), draw(LIMITS)))
+    for _ in range(draw(st.integers(1, 3))):
+        for change in draw(_changes(machine, at)):
+            _record(machine, log, change)
+        key = turn_key(machine.turn + 1)
+        _record(machine, log, ev.TurnOpened(key, at, user("go"), draw(LIMITS)))
         while machine.pending():
             at += draw(st.integers(0, 5))
             _record(machine, log, draw(_next_event(machine, at)))
     return log
+
+
+def _changes(machine: RunMachine, at: float) -> st.SearchStrategy[list[ev.Event]]:
+    """Nothing, mostly; or a change of the history between two turns."""
+    key, length = turn_key(machine.turn + 1), len(machine.transcript)
+    kept = ((0, length),) if length else ()
+    back = st.builds(ev.SessionRewound, st.just(key), st.just(at), st.integers(0, machine.turn))
+    less = st.builds(
+        ev.HistoryCompacted,
+        st.just(key),
+        st.just(at),
+        st.sampled_from([(), kept]),
+        st.sampled_from(["", "so far"]),
+    )
+    return st.one_of(st.just(()), st.just(()), back.map(_one), less.map(_one)).map(list)
+
+
+def _one(event: ev.Event) -> tuple[ev.Event]:
+    return (event,)
 
 
 def _record(machine: RunMachine, log: list[ev.Event], event: ev.Event) -> None:

@@ -45,17 +45,13 @@ class Attempted(Struct, frozen=True):
 
 
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
-    """Somebody asked something. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
-
-    `agent` is the name of the agent that was asked; "" in journals from before it was kept.
-    """
+    """Somebody asked something. Key: `t{turn}`. `flags` numbers the behaviour to replay with."""
 
     key: str
     at: float
     message: Message
     limits: Limits = Limits()
     flags: int = 0
-    agent: str = ""
 
 
 class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True):
@@ -190,6 +186,47 @@ class TurnClosed(Struct, frozen=True, tag="turn_closed", omit_defaults=True):
         _refuse_private(self.error)
 
 
+class SessionRewound(Struct, frozen=True, tag="session_rewound"):
+    """The history is again what it was when number `to` was over. Key: `t{turn}`.
+
+    A change of the history takes a number as a turn does, so that of a change and a turn that begin
+    at the same time one is refused. `to` is 0 for the empty history before the first turn.
+    """
+
+    key: str
+    at: float
+    to: int
+
+    def __post_init__(self) -> None:
+        if self.to < 0:
+            raise ValueError("a session is rewound to a number from 0")
+
+
+class HistoryCompacted(Struct, frozen=True, tag="history_compacted", omit_defaults=True):
+    """A summary stands for a part of the history from now on. Key: `t{turn}`.
+
+    `kept` are the ranges of messages that stay, each from its first message up to the one after
+    its last. `summary` is the model's own words; without one, the rest is left out.
+    """
+
+    key: str
+    at: float
+    kept: tuple[tuple[int, int], ...] = ()
+    summary: str = ""
+
+
+class SessionTitled(Struct, frozen=True, tag="session_titled"):
+    """The session has this title for people from now on. Key: `t{turn}`.
+
+    Titles are kept in a run of their own beside the session's, since a session may get another one
+    at any time, also while a turn is under way.
+    """
+
+    key: str
+    at: float
+    title: str
+
+
 Event: TypeAlias = (
     TurnOpened
     | ModelReplied
@@ -203,4 +240,7 @@ Event: TypeAlias = (
     | TurnInterrupted
     | TurnStopped
     | TurnClosed
+    | SessionRewound
+    | HistoryCompacted
+    | SessionTitled
 )

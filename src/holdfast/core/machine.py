@@ -38,12 +38,16 @@ from holdfast.core.messages import (
     user,
 )
 from holdfast.core.output import Invalid, OutputType, Valid, parse, repair_message
+from holdfast.core.points import Points, compacted, split_by
 from holdfast.core.question_log import ASK, QuestionLog
 from holdfast.core.run_state import Phase, RunState
 from holdfast.core.transcript import Transcript
 
 TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.IDLE, ev.TurnOpened): (Phase.MODEL,),
+    (Phase.IDLE, ev.SessionRewound): (Phase.IDLE,),
+    (Phase.IDLE, ev.HistoryCompacted): (Phase.IDLE,),
+    (Phase.IDLE, ev.SessionTitled): (Phase.IDLE,),
     (Phase.MODEL, ev.ModelReplied): (Phase.TOOLS, Phase.MODEL, Phase.CLOSING),
     (Phase.MODEL, ev.ModelFailed): (Phase.CLOSING,),
     (Phase.MODEL, ev.QuestionAsked): (Phase.MODEL,),
@@ -70,6 +74,8 @@ _PHASES: dict[type[ev.Event], tuple[Phase, ...]] = {
     kind: tuple(phase for phase, other in TRANSITIONS if other is kind) for _, kind in TRANSITIONS
 }
 
+_CHANGES = (ev.SessionRewound, ev.HistoryCompacted, ev.SessionTitled)
+
 _DEFAULT_LIMITS = Limits()
 _NO_USAGE = Usage()
 
@@ -87,6 +93,7 @@ class RunMachine:
         "_extended",
         "_opened_at",
         "_planned",
+        "_points",
         "_repairs",
         "_start",
         "_wanted",
@@ -113,6 +120,7 @@ class RunMachine:
 
     def __init__(self, history: Iterable[Message] = (), output: OutputType | None = None) -> None:
         self.transcript = history.fork() if isinstance(history, Transcript) else Transcript(history)
+        self._points = Points(len(self.transcript))
         self._wanted = output
         self.phase = Phase.IDLE
         self.turn = 0
@@ -182,6 +190,8 @@ class RunMachine:
         if isinstance(event, _QUESTIONS):
             self._check_question(event)
             return
+        if kind in _CHANGES:
+            self._check_change(event)
         if kind is ev.ModelReplied and self.over_limit:
             raise IllegalEventError(f"{event.key} is over the limit, which nobody extended")
         if event.key not in self._planned and event.key != self._unplanned(event):
@@ -202,9 +212,15 @@ class RunMachine:
                 + ("new" if isinstance(event, ev.QuestionAsked) else "open")
             )
 
+    def _check_change(self, event: ev.Event) -> None:
+        if isinstance(event, ev.SessionRewound) and event.to > self.turn:
+            raise IllegalEventError(f"{event.key} goes back to {event.to}, which was not yet")
+        if isinstance(event, ev.HistoryCompacted) and (why := split_by(self.transcript, event)):
+            raise IllegalEventError(f"{event.key} cannot compact the history: {why}")
+
     def _unplanned(self, event: ev.Event) -> str:
         """The key of an event that ends no effect; "" for one that must end one."""
-        if isinstance(event, ev.TurnOpened):
+        if isinstance(event, (ev.TurnOpened, *_CHANGES)):
             return turn_key(self.turn + 1)
         if isinstance(event, ev.TurnInterrupted):
             return interrupted_key(self.turn)
@@ -399,7 +415,26 @@ class RunMachine:
         if event.status is not ev.Status.COMPLETED:
             self._leave_valid_history()
         self.phase = Phase.IDLE
+        self._points.mark(len(self.transcript))
         self._plan()
+
+    def _rewound(self, event: ev.SessionRewound) -> None:
+        self._change(self.history_at(event.to))
+
+    def _compacted(self, event: ev.HistoryCompacted) -> None:
+        self._change(compacted(self.transcript, event))
+
+    def _titled(self, _event: ev.SessionTitled) -> None:
+        self.turn += 1
+        self._points.mark(len(self.transcript))
+
+    def _change(self, messages: list[Message]) -> None:
+        self.turn += 1
+        self._points.change(self.transcript, messages)
+
+    def history_at(self, number: int) -> list[Message]:
+        """The history as it was when turn or change `number` was over; 0 is before the first."""
+        return self._points.at(number, self.transcript)
 
     def _leave_valid_history(self) -> None:
         """A failed turn without effects never happened; any other ends with a word about its end."""
@@ -428,4 +463,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {
     ev.TurnInterrupted: RunMachine._interrupted,  # type: ignore[dict-item]
     ev.TurnStopped: RunMachine._stopped,  # type: ignore[dict-item]
     ev.TurnClosed: RunMachine._closed,  # type: ignore[dict-item]
+    ev.SessionRewound: RunMachine._rewound,  # type: ignore[dict-item]
+    ev.HistoryCompacted: RunMachine._compacted,  # type: ignore[dict-item]
+    ev.SessionTitled: RunMachine._titled,  # type: ignore[dict-item]
 }

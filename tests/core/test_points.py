@@ -1,0 +1,150 @@
+"""Going back in a session, and a summary in place of what was said: event by event, without a shell."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.machine import RunMachine
+from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
+from holdfast.core.points import ASK_SUMMARY
+from holdfast.core.run_state import Phase
+
+
+def talk(machine: RunMachine, said: str, *, tool: bool = False) -> None:
+    """One whole turn."""
+    number = machine.turn + 1
+    machine.apply(ev.TurnOpened(f"t{number}", 0.0, user(said)))
+    if tool:
+        machine.apply(ev.ModelReplied(f"t{number}.i0.model", 0.0, Reply((ToolCall("c", "x"),))))
+        result = ToolResult("c", "x", (Text("done"),))
+        machine.apply(ev.ToolFinished(f"t{number}.i0.tool.0", 0.0, result))
+    (effect,) = machine.pending()
+    machine.apply(ev.ModelReplied(effect.key, 0.0, Reply((Text(f"re {said}"),))))
+    machine.apply(ev.TurnClosed(f"t{number}.closed", 0.0, ev.Status.COMPLETED))
+
+
+def talked(*said: str) -> RunMachine:
+    machine = RunMachine()
+    for one in said:
+        talk(machine, one)
+    return machine
+
+
+def users(machine: RunMachine) -> list[str]:
+    return [message.text for message in machine.transcript if message.role == "user"]
+
+
+def rewind(machine: RunMachine, to: int) -> None:
+    machine.apply(ev.SessionRewound(f"t{machine.turn + 1}", 0.0, to))
+
+
+def compact(machine: RunMachine, *kept: tuple[int, int], summary: str = "") -> None:
+    machine.apply(ev.HistoryCompacted(f"t{machine.turn + 1}", 0.0, kept, summary))
+
+
+def test_after_a_rewind_the_later_turns_no_longer_count() -> None:
+    machine = talked("a", "b", "c")
+    rewind(machine, 1)
+    assert users(machine) == ["a"]
+    talk(machine, "d")
+    assert users(machine) == ["a", "d"]
+
+
+def test_a_number_is_never_used_again() -> None:
+    machine = talked("a", "b")
+    rewind(machine, 0)
+    assert machine.turn == 3
+    with pytest.raises(IllegalEventError):
+        machine.apply(ev.TurnOpened("t1", 0.0, user("again")))
+    machine.apply(ev.TurnOpened("t4", 0.0, user("again")))
+
+
+def test_a_rewind_can_be_taken_back() -> None:
+    machine = talked("a", "b", "c")
+    rewind(machine, 1)
+    talk(machine, "d")
+    rewind(machine, 3)
+    assert users(machine) == ["a", "b", "c"]
+    rewind(machine, 5)
+    assert users(machine) == ["a", "d"]
+    rewind(machine, 4)
+    assert users(machine) == ["a"]
+
+
+def test_a_summary_stands_for_what_was_said_and_the_original_can_be_had_again() -> None:
+    machine = talked("a", "b", "c")
+    whole = list(machine.transcript)
+    compact(machine, (4, 6), summary="a and b")
+    assert [message.text for message in machine.transcript] == [ASK_SUMMARY, "a and b", "c", "re c"]
+    talk(machine, "d")
+    rewind(machine, 3)
+    assert list(machine.transcript) == whole
+
+
+def test_without_a_summary_old_messages_are_left_out() -> None:
+    machine = talked("a", "b", "c")
+    compact(machine, (0, 2), (4, 6))
+    assert users(machine) == ["a", "c"]
+
+
+def test_the_encoded_prefix_that_both_share_is_kept() -> None:
+    machine = talked("a", "b", "c")
+    machine.transcript.encoded("wire", lambda message: message.text.encode())
+    rewind(machine, 2)
+    assert machine.transcript.known("wire") == 4
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [((1, 3),), ((2, 4),), ((0, 2), (3, 4)), ((0, 5),), ((2, 2),), ((2, 4), (0, 2)), ((-1, 4),)],
+)
+def test_no_compaction_parts_a_call_from_its_result_nor_names_what_is_not_there(
+    kept: tuple[tuple[int, int], ...],
+) -> None:
+    machine = RunMachine()
+    talk(machine, "a", tool=True)  # user, call, result, answer
+    before = machine.state()
+    with pytest.raises(IllegalEventError):
+        compact(machine, *kept)
+    assert machine.state() == before
+
+
+def test_nothing_changes_the_history_while_a_turn_is_open() -> None:
+    machine = talked("a")
+    machine.apply(ev.TurnOpened("t2", 0.0, user("b")))
+    for event in (ev.SessionRewound("t3", 0.0, 1), ev.HistoryCompacted("t3", 0.0, (), "x")):
+        with pytest.raises(IllegalEventError):
+            machine.apply(event)
+    assert machine.phase is Phase.MODEL
+
+
+@pytest.mark.parametrize("to", [3, 99])
+def test_nobody_goes_back_to_what_was_not_yet(to: int) -> None:
+    machine = talked("a", "b")
+    with pytest.raises(IllegalEventError):
+        rewind(machine, to)
+
+
+def test_a_number_below_zero_is_no_event() -> None:
+    with pytest.raises(ValueError, match="from 0"):
+        ev.SessionRewound("t1", 0.0, -1)
+
+
+def test_a_failed_turn_is_a_number_to_go_back_to_as_well() -> None:
+    machine = talked("a")
+    machine.apply(ev.TurnOpened("t2", 0.0, user("b")))
+    machine.apply(ev.TurnInterrupted("t2.interrupted", 0.0, "cancelled"))
+    machine.apply(ev.TurnClosed("t2.closed", 0.0, ev.Status.CANCELLED))
+    said = list(machine.transcript)
+    talk(machine, "c")
+    rewind(machine, 2)
+    assert list(machine.transcript) == said
+
+
+def test_a_history_that_was_there_before_the_first_turn_stays() -> None:
+    machine = RunMachine([user("before")])
+    talk(machine, "a")
+    rewind(machine, 0)
+    assert users(machine) == ["before"]
