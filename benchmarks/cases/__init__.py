@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.case import Case, Commands
 from benchmarks.cases import (
+    hooks,
     idle_session,
     imports,
     long_history,
@@ -25,6 +26,9 @@ CASES: tuple[Case | Commands, ...] = (
     long_history.CASE,
     many_streams.CASE,
     idle_session.CASE,
+    hooks.ONE,
+    hooks.IDLE,
+    hooks.WORKING,
     imports.PACKAGE,
     imports.AGENT,
 )

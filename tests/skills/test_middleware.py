@@ -15,7 +15,7 @@ from holdfast.core.events import Status, ToolFinished, TurnClosed
 from holdfast.core.messages import Media, Text, ToolCall, ToolResult
 from holdfast.core.request import ModelRequest
 from holdfast.middleware.decisions import Patch, Stop
-from holdfast.middleware.folds import Folds
+from holdfast.middleware.folds import Folds, FoldTable
 from holdfast.skills.middleware import SkillInstructions
 from holdfast.skills.wording import INDEX_HEAD, PROTOCOLS_HEAD
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
@@ -211,7 +211,7 @@ async def test_what_is_open_is_folded_from_the_journal_alone(skills: Skills) -> 
     journal = MemoryJournal()
     model = ScriptedModel(opens("trading"), "done")
     await agent_of(model, skills, journal=journal).run("go", session="s")
-    folds = Folds((skills.middleware,))
+    folds = Folds(FoldTable((skills.middleware,)))
     states = []
     for record in await journal.read("s", 0):
         folds.apply(record.event)

@@ -20,7 +20,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.redaction import redact
 from holdfast.middleware.decisions import Decision
-from holdfast.middleware.folds import Folds
+from holdfast.middleware.folds import Folds, FoldTable
 from holdfast.middleware.hooks import AFTER, ALLOWED, BEFORE, TOOL_HOOKS, WRAP, Middleware
 from holdfast.middleware.moments import Moment
 from holdfast.middleware.order import check_order
@@ -66,7 +66,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     wrap_tool: tuple[Hook, ...]
     after_tool: tuple[Hook, ...]
     on_error: tuple[Hook, ...]
-    folding: tuple[AnyMiddleware, ...]
+    folding: FoldTable
 
     def new_folds(self) -> Folds:
         """The states of these middlewares before the first event."""
@@ -98,14 +98,14 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
     if not found:
         return None
     hooks = {
-        name: tuple(_hook(one, name) for one in found if _written(one, name))
+        name: tuple(_hook(one, name) for one in found if _written(one, name) and one.uses(name))
         for name in (*BEFORE, *WRAP, *AFTER)
     }
     for name in AFTER:
         hooks[name] = hooks[name][::-1]
     return Chain(
         middlewares=found,
-        folding=tuple(one for one in found if _written(one, "fold")),
+        folding=FoldTable(tuple(one for one in found if _written(one, "fold"))),
         **hooks,
     )
 

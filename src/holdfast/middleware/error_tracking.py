@@ -47,6 +47,8 @@ class ErrorTracking(Middleware[Errors]):
             `detection.marked_or_worded` to count results that read like errors too.
     """
 
+    events = (ToolFinished, ModelReplied)
+
     def __init__(self, max_consecutive_errors: int = 3, *, detector: Detector = marked) -> None:
         check_count("max_consecutive_errors", max_consecutive_errors, at_least=1)
         self.max_consecutive_errors = max_consecutive_errors

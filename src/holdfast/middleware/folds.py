@@ -1,34 +1,88 @@
 """What middlewares remember: folds over the events of a turn or of a session.
 
-A fold that raises keeps the state that it had; the failure is reported once, by the next hook
-point. States must never be kept anywhere else.
+Which fold is called for which kind of event is decided once, when an agent is made. A fold that
+raises keeps the state that it had; the failure is reported once, by the next hook point. States
+must never be kept anywhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from holdfast.core.errors import MiddlewareError
+from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.events import Event, TurnOpened
 from holdfast.core.redaction import redact
 
 if TYPE_CHECKING:
     from holdfast.middleware.hooks import Middleware
 
+Fold: TypeAlias = Callable[[Any, Any], object]  # of any state, and of the events that it is for
+
+_KINDS: tuple[type[Event], ...] = get_args(Event)
+_twice: ContextVar[bool] = ContextVar("holdfast-fold-twice", default=False)
+
+
+class FoldTable:
+    """The folds of an agent by the kind of event that they are for.
+
+    Args:
+        middlewares: those that fold.
+
+    Raises:
+        ConfigurationError: one names something that is no kind of event.
+    """
+
+    __slots__ = ("by_kind", "middlewares", "of_turns")
+
+    def __init__(self, middlewares: Sequence[Middleware[Any]]) -> None:
+        self.middlewares = tuple(middlewares)
+        self.of_turns = tuple(one for one in middlewares if one.scope == "turn")
+        by_kind: dict[type[Event], list[tuple[int, Fold, Middleware[Any]]]] = {}
+        for one in middlewares:
+            for kind in _kinds_of(one):
+                by_kind.setdefault(kind, []).append((id(one), one.fold, one))
+        self.by_kind = {kind: tuple(rows) for kind, rows in by_kind.items()}
+
+
+def _kinds_of(one: Middleware[Any]) -> Sequence[type[Event]]:
+    for kind in one.events:
+        if kind not in _KINDS:
+            shown = getattr(kind, "__name__", repr(kind))
+            raise ConfigurationError(
+                f"{one.name}.events", f"{shown} is no kind of event", fix="Name kinds of Event"
+            )
+    return _declared(one) or _KINDS
+
+
+def _declared(one: Middleware[Any]) -> Sequence[type[Event]]:
+    """Its `events`, unless they are older than its fold: a subclass may fold over others."""
+    if "events" in vars(one):
+        return one.events
+    for kind in type(one).__mro__:
+        if "events" in vars(kind):
+            return one.events
+        if "fold" in vars(kind):
+            return ()
+    return ()
+
 
 class Folds:
     """The states of the middlewares of one run, kept up event by event.
 
     Args:
-        middlewares: those that fold.
+        table: the folds of the agent.
     """
 
-    __slots__ = ("_middlewares", "failure", "states")
+    __slots__ = ("_table", "_twice", "failure", "states")
 
-    def __init__(self, middlewares: tuple[Middleware[Any], ...]) -> None:
-        self._middlewares = middlewares
-        self.states: dict[int, object] = {id(one): one.initial for one in middlewares}
+    def __init__(self, table: FoldTable) -> None:
+        self._table = table
+        self._twice = _twice.get()
+        self.states: dict[int, object] = {id(one): one.initial for one in table.middlewares}
         self.failure: MiddlewareError | None = None
 
     @property
@@ -38,15 +92,50 @@ class Folds:
 
     def apply(self, event: Event) -> None:
         """Take one fact."""
-        opened = isinstance(event, TurnOpened)
-        states = self.states
-        for one in self._middlewares:
-            state = one.initial if opened and one.scope == "turn" else states[id(one)]
+        kind, states = type(event), self.states
+        if kind is TurnOpened:
+            for middleware in self._table.of_turns:
+                states[id(middleware)] = middleware.initial
+        for key, fold, middleware in self._table.by_kind.get(kind, ()):
             try:
-                states[id(one)] = one.fold(state, event)
+                if self._twice:
+                    _check_pure(fold, states[key], event)
+                states[key] = fold(states[key], event)
             except Exception as error:  # noqa: BLE001  # REASON: a fold is the user's code
-                name = type(error).__name__
-                self.failure = MiddlewareError(
-                    one.name, "fold", f"raised {name}", private=redact(f"{name}: {error}")
-                )
-                self.failure.__cause__ = error
+                self._fail(middleware, error)
+
+    def _fail(self, middleware: Middleware[Any], error: Exception) -> None:
+        name = type(error).__name__
+        problem = str(error) if isinstance(error, ImpureFoldError) else f"raised {name}"
+        self.failure = MiddlewareError(
+            middleware.name, "fold", problem, private=redact(f"{name}: {error}")
+        )
+        self.failure.__cause__ = error
+
+
+class ImpureFoldError(Exception):
+    """A fold did more than to compute, or not the same twice."""
+
+
+@contextmanager
+def folding_twice() -> Iterator[None]:
+    """Check in the runs that begin in here that every fold is pure, by folding twice. For tests."""
+    token = _twice.set(True)
+    try:
+        yield
+    finally:
+        _twice.reset(token)
+
+
+def _check_pure(fold: Fold, state: object, event: Event) -> None:
+    """Raise ImpureFoldError if the fold changes its state in place, or answers differently."""
+    one, two = copy.deepcopy(state), copy.deepcopy(state)
+    first, second = fold(one, event), fold(two, event)
+    if one != state and _comparable(state):
+        raise ImpureFoldError(f"changes its state in place at {type(event).__name__}")
+    if first != second and _comparable(first):
+        raise ImpureFoldError(f"is not the same twice at {type(event).__name__}")
+
+
+def _comparable(state: object) -> bool:
+    return type(state).__eq__ is not object.__eq__

@@ -6,7 +6,6 @@ It must never change the history: guidance is for one call.
 from __future__ import annotations
 
 from holdfast.core.limits import check_count
-from holdfast.core.messages import ToolResult
 from holdfast.middleware.decisions import Patch
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import BeforeIteration
@@ -52,9 +51,5 @@ class Guidance(Middleware):
 
 
 def _results(moment: BeforeIteration) -> int:
-    return sum(
-        isinstance(part, ToolResult)
-        for message in moment.messages
-        if message.role == "tool"
-        for part in message.parts
-    )
+    # A message of tools holds results and nothing else.
+    return sum(len(message.parts) for message in moment.messages if message.role == "tool")

@@ -43,6 +43,7 @@ class Middleware(Generic[S]):
     * `before`, `after`: middlewares that this one must be registered before, or after.
     * `hook_timeout`: seconds for one hook that waits; None waits for ever. Wraps have none.
     * `scope`: whether the fold begins anew with each "turn", or lasts for the "session".
+    * `events`: the kinds of events that `fold` is for; empty means all of them.
 
     >>> class Brief(Middleware):
     ...     async def before_iteration(self, moment):
@@ -57,6 +58,7 @@ class Middleware(Generic[S]):
     after: Sequence[Neighbour] = ()
     hook_timeout: float | None = HOOK_TIMEOUT
     scope: Literal["turn", "session"] = "turn"
+    events: Sequence[type[Event]] = ()
 
     @property
     def name(self) -> str:
@@ -71,6 +73,14 @@ class Middleware(Generic[S]):
     def fold(self, state: S, event: Event) -> S:  # noqa: ARG002  # REASON: for overriding
         """The state after `event`; pure, since it is computed again when a run is replayed."""
         return state
+
+    def uses(self, hook: str) -> bool:  # noqa: ARG002  # REASON: for overriding
+        """Whether its settings need this hook of it; one that they do not need is not called.
+
+        Args:
+            hook: the hook's name, of one that the class has written.
+        """
+        return True
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:  # noqa: ARG002  # REASON: for overriding
         """Fields of `ErrorHandling` that it sets for tools: it configures, and never doubles.

@@ -30,11 +30,12 @@ class IterationLogging(Middleware):
     async def before_iteration(self, moment: BeforeIteration) -> None:
         """Log the start."""
         log = self.logger
-        if not log.isEnabledFor(logging.INFO) and not log.isEnabledFor(TRACE):
+        if not log.isEnabledFor(logging.INFO):
             return
         log.info("🔄 Iteration %d starting - Agent: %s", moment.iteration, moment.agent)
-        log.debug("Messages: %d - Tools: %d", len(moment.messages), len(moment.tools))
-        log.log(TRACE, "Instructions: %.*s", _PREVIEW, moment.instructions)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("Messages: %d - Tools: %d", len(moment.messages), len(moment.tools))
+            log.log(TRACE, "Instructions: %.*s", _PREVIEW, moment.instructions)
 
     async def after_reply(self, moment: AfterReply) -> None:
         """Log the end."""
@@ -42,6 +43,8 @@ class IterationLogging(Middleware):
         if moment.reply is None:
             name = type(moment.exception).__name__
             log.warning("❌ Iteration %d failed in %dms: %s", moment.iteration, milliseconds, name)
+            return
+        if not log.isEnabledFor(logging.INFO):
             return
         log.info(
             "✅ Iteration %d completed in %dms - Tool calls: %d",

@@ -55,10 +55,16 @@ class PIIProtection(Middleware):
         self.on_output = on_output
         self.on_tool_results = on_tool_results
 
+    def uses(self, hook: str) -> bool:
+        """Whether a setting needs the hook."""
+        return {
+            "before_turn": self.on_input,
+            "after_reply": self.on_output,
+            "after_tool": self.on_tool_results,
+        }[hook]
+
     async def before_turn(self, moment: BeforeTurn) -> Patch | Deny | None:
         """Clean, or refuse."""
-        if not self.on_input:
-            return None
         parts: list[Part] = []
         for part in moment.message.parts:
             if isinstance(part, Text):
@@ -74,7 +80,7 @@ class PIIProtection(Middleware):
 
     async def after_reply(self, moment: AfterReply) -> UseReply | None:
         """Clean the model's words; its calls stay as they are."""
-        if not self.on_output or moment.reply is None:
+        if moment.reply is None:
             return None
         parts = tuple(
             msgspec.structs.replace(part, text=self._clean(part.text))
@@ -88,8 +94,6 @@ class PIIProtection(Middleware):
 
     async def after_tool(self, moment: AfterTool) -> Replace | None:
         """Clean what the tool returned."""
-        if not self.on_tool_results:
-            return None
         content: tuple[Text | Media, ...] = tuple(
             msgspec.structs.replace(part, text=self._clean(part.text))
             if isinstance(part, Text)

@@ -1,25 +1,29 @@
 """Ends a turn that goes in circles: the same call again and again (seed 000: CircuitBreaker).
 
-The call that would be one too many does not run. A call whose result changes is no circle: polling
-is allowed. Health of an endpoint is another thing: that is `resilience.breaker`. What is compared
-must never depend on the order of keys or on how a number is written.
+Before that it may tell the model, take the tool away, and ask somebody. The call that would be one
+too many does not run. Health of an endpoint is another thing: that is `resilience.breaker`. Silence
+must never be taken for a yes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import Event, ModelReplied, ToolFinished
-from holdfast.core.limits import check_count
-from holdfast.core.messages import Media, Text, ToolCall
+from holdfast.core.errors import ConfigurationError, HoldfastError
+from holdfast.core.events import Event, ModelReplied, QuestionAnswered, QuestionAsked, ToolFinished
+from holdfast.core.limits import check_count, check_seconds
+from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
+from holdfast.core.question_log import ASKED
+from holdfast.core.requests import DEFAULT_TIMEOUT, Approved, Denied, PermissionRequest
 from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeIteration, BeforeTools
+from holdfast.middleware.moments import BeforeIteration, BeforeTools, ToolUse, arguments_of
+from holdfast.middleware.repetition import Calls, Worst, answered, asked
 
 REASON = "Circuit breaker: '{tool}' with same arguments would be called {count} times consecutively"
 TEXT = (
@@ -30,64 +34,55 @@ HINT = (
     "\n\n⚠️ Function '{tool}' was called {count} times with the same arguments and gave the same "
     "result. Calling it again will not help: use what you have, or try another way."
 )
-LONGEST_CYCLE = 3
-"""Calls of the longest circle that is looked for, such as A B C A B C."""
+QUESTION = (
+    "The model repeats itself: this would be call {count} with the same arguments, and the result "
+    "did not change. Shall it go on?"
+)
+SOURCE = "RepetitionGuard"
 
-_MOST_RESULTS = 64
+_encode = msgspec.json.encode
 
 
-class Calls(Struct, frozen=True):
-    """What was called lately.
+class Repeated(Struct, frozen=True):
+    """How often the model repeated itself, and what was done about it in this turn.
 
-    `last` is the last signature of each tool and how often it came in a row; `results` what the
-    latest signatures gave; `recent` the latest signatures of all tools; `current` the tools and
-    signatures of this reply; `worst` the tool of it that repeats itself most.
+    Args:
+        calls: the count.
+        withdrawn: the tools that are not offered any more.
+        open: the questions that wait, with the tool and the signature that they are about.
+        allowed: tools and signatures that somebody allowed to be repeated.
+        edited: a signature of the last reply, and the arguments that it runs with.
     """
 
-    last: Mapping[str, tuple[str, int]] = {}
-    results: Mapping[str, tuple[Text | Media, ...]] = {}
-    recent: tuple[str, ...] = ()
-    current: tuple[tuple[str, str], ...] = ()
-    worst: tuple[str, int] = ("", 0)
+    calls: Calls = Calls()
+    withdrawn: frozenset[str] = frozenset()
+    open: Mapping[str, tuple[str, str]] = {}
+    allowed: frozenset[str] = frozenset()
+    edited: tuple[str, Mapping[str, object]] | None = None
 
 
-def signature(call: ToolCall) -> str:
-    """The call in one spelling: keys sorted at every depth, 1.0 as 1.
-
-    >>> one = ToolCall("1", "f", '{"b": {"y": 1.0, "x": 2}, "a": 3}')
-    >>> signature(one)
-    'f({"a":3,"b":{"x":2,"y":1}})'
-    """
-    name = call.name or "_unknown"
-    try:
-        plain = _plain(msgspec.json.decode(call.arguments.encode() or b"{}"))
-        shown = msgspec.json.encode(plain, order="deterministic").decode()
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        shown = call.arguments
-    return f"{name}({shown})"
+Next: TypeAlias = Callable[[ToolUse], Awaitable[ToolResult]]
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return value
-
-
-class RepetitionGuard(Middleware[Calls]):
+class RepetitionGuard(Middleware[Repeated]):
     """Stops the turn before the same call runs for the nth time in a row.
 
     Calls are counted for each tool; circles of two or three calls (A B A B) count as well, and so
-    do equal calls of one reply.
+    do equal calls of one reply. Below that number it can do less, from the mildest on; what is
+    None is left out.
 
     Args:
         max_consecutive_calls: the call with this number does not run.
         hint_at: after so many equal calls the model is told that it repeats itself.
-        withdraw_at: after so many equal calls the tool is not offered any more.
+        withdraw_at: after so many equal calls the tool is not offered in this turn any more.
+        ask_at: before the equal call with this number somebody is asked whether it may run, by a
+            `PermissionRequest`. A yes goes on, also for further ones if it says so; anything else
+            ends the turn.
+        timeout: seconds to wait for that answer; None waits for ever.
         result_aware: a call whose result changes begins anew.
+
+    Raises:
+        ConfigurationError: a number is none, or is never reached.
     """
 
     def __init__(
@@ -96,69 +91,112 @@ class RepetitionGuard(Middleware[Calls]):
         *,
         hint_at: int | None = None,
         withdraw_at: int | None = None,
+        ask_at: int | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
         result_aware: bool = True,
     ) -> None:
         if max_consecutive_calls is None:
             raise ConfigurationError("max_consecutive_calls", "must be a whole number, got None")
         check_count("max_consecutive_calls", max_consecutive_calls, at_least=2)
-        check_count("hint_at", hint_at, at_least=1)
-        check_count("withdraw_at", withdraw_at, at_least=1)
+        _check_rungs(
+            max_consecutive_calls,
+            {"hint_at": hint_at, "withdraw_at": withdraw_at, "ask_at": ask_at},
+        )
+        check_seconds("timeout", timeout)
         self.max_consecutive_calls = max_consecutive_calls
         self.hint_at = hint_at
         self.withdraw_at = withdraw_at
+        self.ask_at = ask_at
+        self.timeout = timeout
         self.result_aware = result_aware
+        questions = () if ask_at is None else (QuestionAsked, QuestionAnswered)
+        self.events = (ModelReplied, *((ToolFinished,) if result_aware else ()), *questions)
+
+    def uses(self, hook: str) -> bool:
+        """Whether a setting needs the hook."""
+        if hook == "before_iteration":
+            return self.hint_at is not None or self.withdraw_at is not None
+        return hook != "wrap_tool" or self.ask_at is not None
 
     @property
-    def initial(self) -> Calls:
+    def initial(self) -> Repeated:
         """Nothing was called yet."""
-        return Calls()
+        return Repeated()
 
-    def fold(self, state: Calls, event: Event) -> Calls:
-        """Count what the model asks for, and look at what came of it."""
+    def fold(self, state: Repeated, event: Event) -> Repeated:
+        """Count what the model asks for, look at what came of it, and keep what somebody said."""
         if isinstance(event, ModelReplied):
             return self._asked(state, event.reply.calls)
-        if isinstance(event, ToolFinished) and self.result_aware:
+        if isinstance(event, ToolFinished):
             return _answered(state, event)
+        if isinstance(event, QuestionAsked):
+            return _question(state, event)
+        if isinstance(event, QuestionAnswered) and event.key in state.open:
+            return _said(state, event)
         return state
 
-    def _asked(self, state: Calls, calls: tuple[ToolCall, ...]) -> Calls:
-        last, recent, worst = dict(state.last), state.recent, ("", 0)
-        current = tuple((call.name or "_unknown", signature(call)) for call in calls)
-        for name, mark in current:
-            before, count = last.get(name, ("", 0))
-            count = count + 1 if mark == before else 1
-            last[name] = (mark, count)
-            known = mark in recent
-            recent = (*recent, mark)[-LONGEST_CYCLE * self.max_consecutive_calls :]
-            if known:
-                count = max(count, _circles(recent))
-            if count > worst[1] and worst[1] < self.max_consecutive_calls:
-                worst = (name, count)
-        return Calls(last, state.results, recent, current, worst)
+    def _asked(self, state: Repeated, calls: tuple[ToolCall, ...]) -> Repeated:
+        counted = asked(state.calls, calls, self.max_consecutive_calls)
+        withdrawn = state.withdrawn
+        if self.withdraw_at is not None and counted.worst.count >= self.withdraw_at:
+            withdrawn |= {counted.worst.tool}
+        return Repeated(counted, withdrawn, state.open, state.allowed)
 
     async def before_tools(self, moment: BeforeTools) -> Stop | None:
-        """Run nothing of a reply that repeats a call once too often."""
-        tool, count = moment.state_of(self).worst
-        if count < self.max_consecutive_calls:
+        """Run nothing of a reply that repeats a call once too often; ask before that."""
+        state = moment.state_of(self)
+        worst = state.calls.worst
+        if worst.count < self.max_consecutive_calls and await self._may_go_on(moment, state, worst):
             return None
+        tool, count = worst.tool, worst.count
         moment.tell(
             CircuitBreakerTriggered(moment.agent, tool, count, moment.iteration, moment.now())
         )
         return Stop(REASON.format(tool=tool, count=count), TEXT.format(tool=tool, count=count))
 
+    async def _may_go_on(self, moment: BeforeTools, state: Repeated, worst: Worst) -> bool:
+        if self.ask_at is None or worst.count < self.ask_at:
+            return True
+        tool, mark = state.calls.current[worst.index]
+        if tool in state.allowed or mark in state.allowed:
+            return True
+        call = moment.calls[worst.index]
+        request = PermissionRequest(
+            tool=tool,
+            arguments=arguments_of(call) or {},
+            description=QUESTION.format(count=worst.count),
+            call_id=call.id,
+            source=SOURCE,
+        )
+        try:
+            answer = await moment.ask(request, timeout=self.timeout)
+        except HoldfastError:
+            return False
+        return isinstance(answer, Approved)
+
     async def before_iteration(self, moment: BeforeIteration) -> Patch | None:
-        """Say that it repeats itself, or take the tool away, where that was asked for."""
-        if self.hint_at is None and self.withdraw_at is None:
-            return None
-        tool, count = moment.state_of(self).worst
+        """Say that it repeats itself, and take tools away, where that was asked for."""
+        state = moment.state_of(self)
+        tool, count = state.calls.worst.tool, state.calls.worst.count
         instructions = tools = None
         if self.hint_at is not None and count >= self.hint_at:
             instructions = moment.instructions + HINT.format(tool=tool, count=count)
-        if self.withdraw_at is not None and count >= self.withdraw_at:
-            tools = tuple(spec for spec in moment.tools if spec.name != tool)
+        if state.withdrawn:
+            tools = tuple(spec for spec in moment.tools if spec.name not in state.withdrawn)
         if instructions is None and tools is None:
             return None
         return Patch(instructions=instructions, tools=tools)
+
+    async def wrap_tool(self, moment: ToolUse, call_next: Next) -> ToolResult:
+        """Run with the arguments that somebody wrote in place of the model's."""
+        state = moment.state_of(self)
+        if state.edited is not None and moment.index < len(state.calls.current):
+            mark, arguments = state.edited
+            if state.calls.current[moment.index][1] == mark:
+                written = _encode(arguments).decode()
+                call = ToolCall(moment.call.id, moment.call.name, written)
+                moment = msgspec.structs.replace(moment, call=call)
+        return await call_next(moment)
 
     def describe(self) -> dict[str, object]:
         """The limits."""
@@ -166,34 +204,50 @@ class RepetitionGuard(Middleware[Calls]):
             "max_consecutive_calls": self.max_consecutive_calls,
             "hint_at": self.hint_at,
             "withdraw_at": self.withdraw_at,
+            "ask_at": self.ask_at,
         }
 
 
-def _circles(recent: tuple[str, ...]) -> int:
-    """How often the last two or three calls came in a row, as a whole."""
-    most = 0
-    for length in range(2, LONGEST_CYCLE + 1):
-        circle = recent[-length:]
-        if len(set(circle)) == 1:
-            continue
-        times = 0
-        end = len(recent)
-        while end >= length and recent[end - length : end] == circle:
-            times += 1
-            end -= length
-        most = max(most, times)
-    return most
+def _check_rungs(most: int, rungs: Mapping[str, int | None]) -> None:
+    for name, value in rungs.items():
+        check_count(name, value, at_least=1)
+        if value is not None and value >= most:
+            raise ConfigurationError(
+                name,
+                f"is never reached: the turn ends before call {most}, as max_consecutive_calls says",
+                fix=f"Give {name} a number below {most}, or max_consecutive_calls a larger one",
+            )
 
 
-def _answered(state: Calls, event: ToolFinished) -> Calls:
-    index = int(event.key.rpartition(".")[2])
-    if index >= len(state.current):
+def _answered(state: Repeated, event: ToolFinished) -> Repeated:
+    counted = answered(state.calls, event)
+    if counted is state.calls:
         return state
-    name, mark = state.current[index]
-    got, before = event.result.content, state.results.get(mark)
-    results = {**state.results, mark: got}
-    if len(results) > _MOST_RESULTS:
-        results = {one: results[one] for one in state.recent if one in results}
-    if before is None or before == got:
-        return Calls(state.last, results, state.recent, state.current, state.worst)
-    return Calls({**state.last, name: (mark, 1)}, results, (mark,), state.current)
+    withdrawn = state.withdrawn
+    if state.calls.worst.count and not counted.worst.count:  # the result changed
+        withdrawn -= {state.calls.worst.tool}
+    return Repeated(counted, withdrawn, state.open, state.allowed, state.edited)
+
+
+def _question(state: Repeated, event: QuestionAsked) -> Repeated:
+    if event.kind != PermissionRequest.__name__:
+        return state
+    request = msgspec.convert(event.request, PermissionRequest)
+    if request.source != SOURCE:
+        return state
+    about = state.calls.current[state.calls.worst.index]
+    opened = {**state.open, event.key.removesuffix(ASKED): about}
+    return msgspec.structs.replace(state, open=opened)
+
+
+def _said(state: Repeated, event: QuestionAnswered) -> Repeated:
+    tool, mark = state.open[event.key]
+    rest = {key: about for key, about in state.open.items() if key != event.key}
+    allowed, edited = state.allowed, state.edited
+    answer = msgspec.convert(event.answer, Approved | Denied)
+    if isinstance(answer, Approved):
+        if answer.remember != "once":
+            allowed |= {tool if answer.remember == "tool" else mark}
+        if answer.arguments is not None:
+            edited = (mark, answer.arguments)
+    return Repeated(state.calls, state.withdrawn, rest, allowed, edited)

@@ -103,6 +103,7 @@ class ToolPermission(Middleware[Remembered]):
     """
 
     scope: Literal["turn", "session"] = "session"
+    events = (QuestionAsked, QuestionAnswered, QuestionUnanswered)
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ class TotalErrorThreshold(Middleware[int]):
         detector: what counts as a failure; a result that is marked as an error, by default.
     """
 
+    events = (ToolFinished,)
+
     def __init__(self, max_total_errors: int = 10, *, detector: Detector = marked) -> None:
         check_count("max_total_errors", max_total_errors, at_least=1)
         self.max_total_errors = max_total_errors

@@ -42,6 +42,8 @@ class UsageLimits(Middleware[Spent]):
         per: whether the "turn" or the whole "session" is counted.
     """
 
+    events = (ModelReplied, ModelFailed)
+
     def __init__(
         self,
         *,
@@ -68,6 +70,18 @@ class UsageLimits(Middleware[Spent]):
         }
         self.price = price
         self.scope = per
+        used = {
+            "model calls": _calls,
+            "tokens": _tokens,
+            "output tokens": _output_tokens,
+            "cost": self._cost,
+        }
+        self._limits = tuple(
+            (what, most, used[what]) for what, most in self.most.items() if most is not None
+        )
+
+    def _cost(self, spent: Spent) -> float:
+        return self.price(spent.usage) if self.price is not None else 0.0
 
     @property
     def initial(self) -> Spent:
@@ -86,21 +100,26 @@ class UsageLimits(Middleware[Spent]):
     async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
         """Stop when a limit is reached."""
         spent = moment.state_of(self)
-        used = {
-            "model calls": spent.calls,
-            "tokens": spent.usage.total,
-            "output tokens": spent.usage.output,
-            "cost": self.price(spent.usage) if self.price is not None else 0.0,
-        }
-        for what, most in self.most.items():
-            if most is None:
-                continue
+        for what, most, used in self._limits:
+            amount = used(spent)
             # A price that is no number must not read as "nothing spent".
-            if not math.isfinite(used[what]) or used[what] >= most:
-                said = TEXT.format(what=what, used=used[what], most=most)
+            if amount >= most or not math.isfinite(amount):
+                said = TEXT.format(what=what, used=amount, most=most)
                 return Stop(f"Usage limit: {what}", said)
         return None
 
     def describe(self) -> dict[str, object]:
         """The limits that there are."""
         return {what: most for what, most in self.most.items() if most is not None}
+
+
+def _calls(spent: Spent) -> float:
+    return spent.calls
+
+
+def _tokens(spent: Spent) -> float:
+    return spent.usage.total
+
+
+def _output_tokens(spent: Spent) -> float:
+    return spent.usage.output

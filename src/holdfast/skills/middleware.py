@@ -35,6 +35,7 @@ class SkillInstructions(Middleware[Opened]):
     """
 
     tools = (OPEN_TOOL,)
+    events = (ToolFinished, TurnClosed)
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         found = tuple(skills)

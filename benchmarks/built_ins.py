@@ -1,0 +1,134 @@
+"""What the cases about hooks measure: a model that answers from memory, and twenty built-ins.
+
+Idle built-ins watch and have nothing to do; working ones all do something at each iteration. This
+module must never be imported where the floor's memory is measured: it imports the whole package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from benchmarks.replies import ANSWER
+from holdfast import Agent, ErrorHandling, Limits, tool
+from holdfast.core.messages import FinishReason, Reply, Text, ToolCall, Usage
+from holdfast.core.request import ModelRequest
+from holdfast.middleware.chain import AnyMiddleware
+from holdfast.middleware.continuation_permission import ContinuationPermission
+from holdfast.middleware.error_handling import error_handling_middlewares
+from holdfast.middleware.guidance import Guidance
+from holdfast.middleware.history_reduction import HistoryReduction
+from holdfast.middleware.iteration_logging import IterationLogging
+from holdfast.middleware.pii_protection import PIIProtection
+from holdfast.middleware.repetition_guard import RepetitionGuard
+from holdfast.middleware.tool_permission import Rule, ToolPermission
+from holdfast.middleware.total_error_threshold import TotalErrorThreshold
+from holdfast.middleware.usage_limits import UsageLimits
+from holdfast.resilience.pipeline import Call, Done, Outcome
+
+ITERATIONS = 50
+_PRICE = 1e-9
+
+
+class FromMemory:
+    """Asks for a tool until it was asked `ITERATIONS` times, and then answers."""
+
+    name = "memory:model"
+    model = "model"
+    account = "memory"
+
+    def __init__(self) -> None:
+        usage = Usage(100, 10)
+        replies = [
+            Reply(
+                (ToolCall(f"c{day}", "weather", f'{{"city": "Porto", "days": {day}}}'),),
+                finish=FinishReason.TOOL_CALLS,
+                usage=usage,
+            )
+            for day in range(ITERATIONS - 1)
+        ]
+        self._replies = [Done(one) for one in (*replies, Reply((Text(ANSWER),), usage=usage))]
+
+    def describe(self) -> Mapping[str, object]:
+        """Its name."""
+        return {"model": self.name}
+
+    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+        """The reply for as many results as there are; a reply and its results are two messages."""
+        await asyncio.sleep(0)
+        return self._replies[len(call.payload.messages) // 2]
+
+
+@tool(effect="read")
+async def weather(city: str, days: int) -> str:
+    """Weather in a city."""
+    return f"{city}: fair, write to weather@example.org, day {days}"
+
+
+def agent(middlewares: Sequence[AnyMiddleware]) -> Agent[str]:
+    """An agent of `ITERATIONS` iterations in a turn; a tool has a timeout, whoever sets it."""
+    return Agent(
+        FromMemory(),
+        instructions="Be brief.",
+        tools=[weather],
+        limits=Limits(iterations=ITERATIONS + 5),
+        error_handling=ErrorHandling(function_timeout=30.0),
+        middleware=middlewares,
+    )
+
+
+def nobody() -> list[AnyMiddleware]:
+    """The floor: no middleware."""
+    return []
+
+
+def idle() -> list[AnyMiddleware]:
+    """Twenty built-ins for which nothing happens."""
+    return [
+        PIIProtection(),
+        *error_handling_middlewares(),
+        ContinuationPermission(),
+        HistoryReduction(4 * ITERATIONS),
+        HistoryReduction(8 * ITERATIONS),
+        IterationLogging(_log("silent", logging.WARNING)),
+        IterationLogging(_log("silent", logging.WARNING)),
+        ToolPermission(ask=["pay"], default="allow").only(tools=["pay"]),
+        ToolPermission(ask=["send"], default="allow").only(tools=["send"]),
+        TotalErrorThreshold(20),
+        TotalErrorThreshold(30),
+        UsageLimits(tokens=10**9),
+        UsageLimits(tokens=10**9, per="session"),
+        UsageLimits(model_calls=10**6),
+        *error_handling_middlewares()[3:4],
+    ]
+
+
+def working() -> list[AnyMiddleware]:
+    """Twenty built-ins that all do something at each iteration."""
+    return [
+        PIIProtection(on_output=True, on_tool_results=True),
+        *error_handling_middlewares(),
+        RepetitionGuard(8, hint_at=2, withdraw_at=4, ask_at=6),
+        Guidance(),
+        Guidance(None),
+        HistoryReduction(ITERATIONS),
+        IterationLogging(_log("kept", logging.INFO)),
+        ToolPermission(allow=["read_*", Rule("weather", {"city": "Porto"})]),
+        ToolPermission(deny=["drop_*"], ask=["pay"], allow=["weather"]),
+        UsageLimits(cost=10.0, price=_cost),
+        UsageLimits(tokens=10**9, model_calls=10**6, per="session"),
+        *error_handling_middlewares()[1:5],
+    ]
+
+
+def _cost(usage: Usage) -> float:
+    return usage.total * _PRICE
+
+
+def _log(name: str, level: int) -> logging.Logger:
+    log = logging.getLogger(f"benchmark.{name}")
+    log.setLevel(level)
+    log.propagate = False
+    log.handlers = [logging.NullHandler()]
+    return log

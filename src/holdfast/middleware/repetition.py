@@ -1,0 +1,148 @@
+"""How often a model repeats itself: a pure count over the replies of a turn and what came of them.
+
+What is compared must never depend on the order of keys, on how a number is written, or on which
+tool finished first. A call whose result changes begins anew: polling is no circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.events import ToolFinished
+from holdfast.core.messages import Media, Text, ToolCall
+
+LONGEST_CYCLE = 3
+"""Calls of the longest circle that is looked for, such as A B C A B C."""
+
+_MOST_RESULTS = 64
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Last(Struct, frozen=True):
+    """The last call of one tool: as it was written, its signature, and how often in a row."""
+
+    written: str
+    mark: str
+    count: int
+
+
+class Worst(Struct, frozen=True):
+    """The call of the last reply that repeats itself most."""
+
+    tool: str = ""
+    count: int = 0
+    index: int = 0
+
+
+class Calls(Struct, frozen=True):
+    """What was called lately.
+
+    Args:
+        last: the last call of each tool.
+        results: what the latest signatures gave.
+        recent: the latest signatures of all tools.
+        current: the tools and the signatures of the last reply.
+        worst: the one of them that repeats itself most.
+    """
+
+    last: Mapping[str, Last] = {}
+    results: Mapping[str, tuple[Text | Media, ...]] = {}
+    recent: tuple[str, ...] = ()
+    current: tuple[tuple[str, str], ...] = ()
+    worst: Worst = Worst()
+
+
+def signature(call: ToolCall) -> str:
+    """The call in one spelling: keys sorted at every depth, 1.0 as 1.
+
+    >>> one = ToolCall("1", "f", '{"b": {"y": 1.0, "x": 2}, "a": 3}')
+    >>> signature(one)
+    'f({"a":3,"b":{"x":2,"y":1}})'
+    """
+    text = call.arguments
+    try:
+        value = _decode(text.encode() or b"{}")
+        if "." in text or "e" in text or "E" in text:  # else no number is a float
+            value = _plain(value)
+        text = _encode(value).decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        pass  # compared as it is written
+    return f"{call.name or '_unknown'}({text})"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value
+
+
+def asked(state: Calls, calls: tuple[ToolCall, ...], most: int) -> Calls:
+    """The state after a reply.
+
+    Args:
+        state: before it.
+        calls: what the reply asks for.
+        most: the count that is too high; what is beyond it is not looked for.
+    """
+    last, recent, worst = dict(state.last), state.recent, Worst()
+    current = []
+    for index, call in enumerate(calls):
+        name, written = call.name or "_unknown", call.arguments
+        before = last.get(name)
+        same = before is not None and before.written == written
+        mark = before.mark if before is not None and same else signature(call)
+        count = before.count + 1 if before is not None and before.mark == mark else 1
+        last[name] = Last(written, mark, count)
+        current.append((name, mark))
+        known = mark in recent
+        recent = (*recent, mark)[-LONGEST_CYCLE * most :]
+        if known:
+            count = max(count, _circles(recent))
+        if count > worst.count and worst.count < most:
+            worst = Worst(name, count, index)
+    return Calls(last, state.results, recent, tuple(current), worst)
+
+
+def answered(state: Calls, event: ToolFinished) -> Calls:
+    """The state after one of the calls of the last reply has its result."""
+    index = int(event.key.rpartition(".")[2])
+    if index >= len(state.current):
+        return state
+    name, mark = state.current[index]
+    got, before = event.result.content, state.results.get(mark)
+    if got == before:
+        return state
+    results = {**state.results, mark: got}
+    if len(results) > _MOST_RESULTS:
+        results = {one: results[one] for one in state.recent if one in results}
+    if before is None:
+        return Calls(state.last, results, state.recent, state.current, state.worst)
+    last, of_tool = state.last, state.last[name]
+    if of_tool.mark == mark:
+        last = {**last, name: Last(of_tool.written, mark, 1)}
+    return Calls(last, results, (mark,), state.current)
+
+
+def _circles(recent: tuple[str, ...]) -> int:
+    """How often the last two or three calls came in a row, as a whole."""
+    most = 0
+    for length in range(2, LONGEST_CYCLE + 1):
+        circle = recent[-length:]
+        if len(set(circle)) == 1:
+            continue
+        times = 0
+        end = len(recent)
+        while end >= length and recent[end - length : end] == circle:
+            times += 1
+            end -= length
+        most = max(most, times)
+    return most
