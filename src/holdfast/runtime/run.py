@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.core.effects import Effect, turn_key
+from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Status, TurnOpened
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
@@ -67,6 +68,7 @@ class Run:
         "run_id",
         "session",
         "started",
+        "unkept",
     )
 
     def __init__(
@@ -90,6 +92,8 @@ class Run:
         self.started: set[str] = set()
         self.in_doubt: frozenset[str] = frozenset()
         self.error: BaseException | None = None
+        self.unkept: HoldfastError | None = None
+        """Why an event could not be kept; nothing may be kept after it."""
         publish = channel.publish if channel is not None else None
         ready = channel.ready if channel is not None else None
         self.folds: Folds | None = None
@@ -99,6 +103,9 @@ class Run:
 
     async def commit(self, event: Event, effect: Effect | None = None) -> None:
         """Dry-run against the machine, keep, then believe."""
+        if self.unkept is not None:
+            # A tool or a hook caught it, and what it made of it must not be taken for an outcome.
+            raise self.unkept
         machine = self.machine
         machine.check(event)
         applied = machine.applied
@@ -108,9 +115,13 @@ class Run:
             await self.journal.append(self.run_id, event, ended)
         except asyncio.CancelledError:
             # Kept or not: what the journal says is what happened, or the next event would not fit.
+            # Another driver's outcome for the key is not this one.
             kept = await self.journal.read(self.run_id)
-            if any(record.event.key == event.key for record in kept):
+            if any(record.event == event for record in kept):
                 self._believe(event)
+            raise
+        except HoldfastError as error:
+            self.unkept = error
             raise
         self._believe(event, checked=machine.applied == applied)
 

@@ -10,11 +10,12 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.effects import RunTool
-from holdfast.core.errors import HoldfastBug, Landed
+from holdfast.core.errors import ConflictError, HoldfastBug, Landed
 from holdfast.core.messages import ToolResult
+from holdfast.journal.failures import JournalError
 from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome
 from holdfast.tools.context import Outlet, ToolContext
-from holdfast.tools.invoke import invoke
+from holdfast.tools.invoke import Invocation, invoke
 from holdfast.tools.registry import Registry
 
 
@@ -45,11 +46,17 @@ def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, Tool
             return Done(done.result)
         if done.error is None or done.info is None:
             raise HoldfastBug(f"the call {effect.key} ended with neither a result nor an error")
-        tool = registry.get(effect.call.name)
-        writes = tool is not None and tool.effect == "write"
-        return Failed(done.error, done.info, may_repeat=not writes or done.info.landed is Landed.NO)
+        return Failed(done.error, done.info, may_repeat=_may_repeat(registry, effect, done))
 
     return attempt
+
+
+def _may_repeat(registry: Registry, effect: RunTool, done: Invocation) -> bool:
+    if isinstance(done.error, ConflictError | JournalError):
+        return False  # what it asked could not be kept: this process drives the run no more
+    tool = registry.get(effect.call.name)
+    writes = tool is not None and tool.effect == "write"
+    return not writes or (done.info is not None and done.info.landed is Landed.NO)
 
 
 def _remaining(call: Call[ToolAttempt]) -> float | None:

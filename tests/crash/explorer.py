@@ -1,0 +1,217 @@
+"""Every order in which a conversation can go wrong, tried one after the other, shortest first.
+
+A move lets one process go on at one of its gates, kills it, cancels it, or begins another driver.
+States that have the same future are looked at once. A violation comes with the shortest list of
+moves that leads to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import msgspec
+from tests.crash.invariants import Violation, after_move, at_the_end, before_act, folded
+from tests.crash.process import CANCEL, Log, View, view
+from tests.crash.protocol import Process, Rules, State
+from tests.crash.stories import Story
+
+from holdfast.core.messages import Message
+from holdfast.core.run_state import Phase
+
+Move = tuple[str, int, str]
+"""What is done, to the how-manieth process that is there, and at which gate."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the explorer saw of one story."""
+
+    states: int
+    ends: int
+    moves: int
+    violation: str = ""
+    path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.violation:
+            return f"{self.states} states, {self.moves} moves, {self.ends} ends"
+        return "\n".join((self.violation, *(f"  {n}. {m}" for n, m in enumerate(self.path, 1))))
+
+
+@dataclass
+class Explorer:
+    """Explores one story under some rules."""
+
+    story: Story
+    rules: Rules = field(default_factory=Rules)
+    views: dict[object, View] = field(default_factory=dict)
+
+    def explore(self) -> Found:
+        """Breadth first, so that the first violation is a shortest one."""
+        whole = self._undisturbed()
+        first = State()
+        known: dict[object, tuple[object, str]] = {first.place: (None, "")}
+        queue = deque([first])
+        moves = ends = 0
+        while queue:
+            state = queue.popleft()
+            here, stuck = state.place, True
+            move = None
+            try:
+                for move in self._moves(state):
+                    stuck = False
+                    moves += 1
+                    after = self._after(state, move)
+                    if (place := after.place) not in known:
+                        known[place] = (here, _said(state, move))
+                        queue.append(after)
+                if stuck:
+                    ends += 1
+                    at_the_end(self.story, state, whole)
+            except Violation as error:
+                last = (_said(state, move),) if move else ()
+                return Found(len(known), ends, moves, str(error), (*_path(known, here), *last))
+        return Found(len(known), ends, moves)
+
+    def _undisturbed(self) -> tuple[Message, ...] | None:
+        """The messages when nothing goes wrong; None when even that does not end well."""
+        state = State()
+        try:
+            while moves := list(self._steps(state)) or list(self._begins(state)):
+                state = self._after(state, moves[0])
+        except Violation:
+            return None
+        return tuple(folded(state).transcript)
+
+    def _moves(self, state: State) -> Iterator[Move]:
+        yield from self._steps(state)
+        yield from self._begins(state)
+        for number, process in enumerate(state.processes):
+            if process.ended:
+                continue
+            if state.crashes < self.story.crashes:
+                yield ("kill", number, "")
+            if state.cancels < self.story.cancels and CANCEL not in dict(process.log):
+                yield ("cancel", number, "")
+                for label in process.waiting:
+                    if label.startswith("keep"):
+                        yield ("cancel", number, label)
+
+    def _steps(self, state: State) -> Iterator[Move]:
+        for number, process in enumerate(state.processes):
+            if not process.ended:
+                for label in sorted(process.waiting):
+                    yield ("step", number, label)
+
+    def _begins(self, state: State) -> Iterator[Move]:
+        alive = any(not process.ended for process in state.processes)
+        if not alive and not self._is_over(state):
+            yield ("begin", 0, "")
+        elif alive and self._may_overlap(state):
+            yield ("begin", 1, "")
+
+    def _may_overlap(self, state: State) -> bool:
+        left = state.store and state.overlaps < self.story.overlaps
+        return bool(left) and not self._is_over(state)
+
+    def _is_over(self, state: State) -> bool:
+        """Whether nobody has a reason to begin: the turn is closed, or that of the last message."""
+        machine = folded(state)
+        disturbed = self.story.after == "message" and state.crashes + state.overlaps
+        return machine.phase is Phase.IDLE and machine.turn > bool(disturbed)
+
+    def _after(self, state: State, move: Move) -> State:
+        what, number, label = move
+        if what == "begin":
+            return self._begun(state, overlap=bool(number))
+        process = state.processes[number]
+        if what == "kill":
+            return self._killed(state, number)
+        if what == "cancel":
+            return self._cancelled(state, number, label)
+        word, _, key = label.rstrip("'").partition(" ")
+        if word == "read":
+            return self._told(state, number, label, state.store)
+        if word == "keep":
+            event, effect = process.waiting[label]
+            change, outcome = self.rules.append(state, process, event, effect)
+            return self._told(replace(state, **change), number, label, outcome)
+        if word == "act":
+            before_act(self.story, state, process, label, leases=self.rules.leases)
+            acts = {**state.acts, key: state.acts.get(key, 0) + 1}
+            state = replace(state, acts=acts)
+        return self._told(state, number, label, None)
+
+    def _begun(self, state: State, *, overlap: bool) -> State:
+        token = self.rules.claim(state)
+        begins = self.story.after if state.store else "run"
+        processes = tuple(one for one in state.processes if not one.ended)
+        process = Process(token, begins, ())
+        state = replace(
+            state,
+            lease=token,
+            overlaps=state.overlaps + overlap,
+            processes=(*processes, process),
+        )
+        return self._looked(state, len(processes), process)
+
+    def _killed(self, state: State, number: int) -> State:
+        left = tuple(one for at, one in enumerate(state.processes) if at != number)
+        kept = state.store[: len(state.store) - state.lost_at_crash]
+        after = replace(
+            state, processes=left, store=kept, lost_at_crash=0, crashes=state.crashes + 1
+        )
+        for key in state.acked - set(after.keys):
+            raise Violation(f"{key} was acknowledged, and is lost")
+        return after
+
+    def _cancelled(self, state: State, number: int, label: str) -> State:
+        """A cancelled append is kept or it is not; `label` names one that is."""
+        process = state.processes[number]
+        if label:
+            change, _ = self.rules.append(state, process, *process.waiting[label])
+            change.pop("acked", None)
+            state = replace(state, **change)
+        state = replace(state, cancels=state.cancels + 1)
+        return self._told(state, number, CANCEL, None)
+
+    def _told(self, state: State, number: int, label: str, outcome: object) -> State:
+        process = state.processes[number]
+        process = replace(process, log=(*process.log, (label, outcome)))
+        return self._looked(state, number, process)
+
+    def _looked(self, state: State, number: int, process: Process) -> State:
+        seen = self._view(process.begins, process.log)
+        process = replace(process, waiting=seen.waiting, ended=seen.ended)
+        before, after = state.processes[:number], state.processes[number + 1 :]
+        state = replace(state, processes=(*before, process, *after))
+        after_move(self.story, state, process, seen, leases=self.rules.leases)
+        return state
+
+    def _view(self, begins: str, log: Log) -> View:
+        name = (begins, tuple((label, _name(outcome)) for label, outcome in log))
+        found = self.views.get(name)
+        if found is None:
+            found = self.views[name] = view(self.story, begins, log)
+        return found
+
+
+def _path(known: dict[object, tuple[object, str]], place: object) -> tuple[str, ...]:
+    path: list[str] = []
+    while place is not None:
+        place, said = known[place]
+        path.append(said)
+    return tuple(reversed(path[:-1]))
+
+
+def _name(outcome: object) -> object:
+    return msgspec.json.encode(outcome) if isinstance(outcome, tuple) else outcome
+
+
+def _said(state: State, move: Move) -> str:
+    what, number, label = move
+    if what == "begin":
+        return f"driver {state.lease + 1} begins"
+    return " ".join(filter(None, (f"driver {state.processes[number].token}:", what, label)))

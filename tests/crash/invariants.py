@@ -1,0 +1,161 @@
+"""What must hold after every move, and what must hold when nothing can move any more."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tests.crash.process import View
+from tests.crash.protocol import Process, State
+from tests.crash.stories import Story, results
+
+from holdfast.codecs import pairing
+from holdfast.codecs.wire import Codec
+from holdfast.core.batch import IN_DOUBT_TEXT, NOT_RUN_TEXT
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.events import Event, QuestionAnswered, Status
+from holdfast.core.machine import RunMachine
+from holdfast.core.messages import Message
+from holdfast.core.request import ModelRequest
+from holdfast.core.run_state import Phase
+
+
+class Violation(AssertionError):
+    """Something that must never be."""
+
+
+def require(holds: object, *, else_say: str) -> None:
+    if not holds:
+        raise Violation(else_say)
+
+
+def folded(state: State) -> RunMachine:
+    """The conversation as its journal tells it."""
+    machine = RunMachine()
+    try:
+        for record in state.store:
+            machine.apply(record.event)
+    except IllegalEventError as error:
+        raise Violation(f"the history cannot be: {error}") from error
+    return machine
+
+
+def before_act(story: Story, state: State, process: Process, label: str, *, leases: bool) -> None:
+    """A driver that holds the run never repeats what has an outcome, and asks before it acts."""
+    key = label.partition(" ")[2].rstrip("'")
+    if leases and process.token == state.lease:
+        require(not state.keys[key], else_say=f"{key} has an outcome, and is done again")
+    payload = process.waiting[label]
+    if isinstance(payload, tuple):
+        pairing.check_pairs(payload)
+    elif story.tools[payload].asks:
+        answered = any(
+            isinstance(record.event, QuestionAnswered) and record.event.key.startswith(key)
+            for record in state.store
+        )
+        require(answered, else_say=f"{key} acts on an answer that is not kept")
+
+
+def after_move(story: Story, state: State, process: Process, view: View, *, leases: bool) -> None:
+    """What holds always."""
+    for key, count in state.keys.items():
+        require(count == 1, else_say=f"{key} has {count} outcomes")
+    for key in state.acked:
+        require(state.keys[key], else_say=f"{key} was acknowledged, and is lost")
+    _shown_is_kept(state, view.shown)
+    for key, count in state.acts.items():
+        name = _tool_of(story, key)
+        if name and story.tools[name].effect == "write":
+            require(count <= 1, else_say=f"the write {key} ran {count} times")
+    if view.ended.startswith("ConflictError"):
+        # Where nobody holds a run, the slower of two is refused.
+        refused = process.token != state.lease or not leases
+        require(refused, else_say="the driver that holds the run was refused")
+    else:
+        _ended_well(state, process, view.ended)
+
+
+def _shown_is_kept(state: State, shown: tuple[Event, ...]) -> None:
+    kept = [record.event for record in state.store]
+    for event in shown:
+        require(event in kept, else_say=f"{event.key} was shown, and is not kept")
+
+
+def _ended_well(state: State, process: Process, ended: str) -> None:
+    if not ended and not process.waiting:
+        raise Violation("a driver waits for nothing")
+    if ended == "ProviderError: The turn was cancelled.":
+        require(state.cancels, else_say="nobody cancelled it")
+    elif ended not in ("", "returned", "CancelledError"):
+        raise Violation(f"a driver died of {ended}")
+
+
+def at_the_end(story: Story, state: State, whole: tuple[Message, ...] | None) -> None:
+    """What the conversation must be when everything is over.
+
+    Args:
+        story: what was played.
+        state: the end.
+        whole: the messages of the run that nothing disturbed.
+    """
+    machine = folded(state)
+    require(machine.phase is Phase.IDLE and machine.turn, else_say="the run never ends")
+    messages = tuple(machine.transcript)
+    require(messages[-1].role == "assistant", else_say="nobody has the last word")
+    _accepted(messages)
+    doubts = _truthful(story, state, messages)
+    if not state.cancels:
+        require(machine.status is Status.COMPLETED, else_say=f"it ended as {machine.status}")
+        said = messages[-1].text
+        require(
+            said == "I know: " + " | ".join(results(messages)),
+            else_say=f"the answer knows something else: {said}",
+        )
+    if whole is not None and not doubts and not state.cancels and story.after == "resume":
+        require(messages == whole, else_say=f"other messages than undisturbed: {messages}")
+
+
+def _truthful(story: Story, state: State, messages: tuple[Message, ...]) -> int:
+    """How many results say that the outcome is unknown; every other one must be the truth."""
+    doubts, said = 0, iter(results(messages))
+    for iteration, names in enumerate(story.replies):
+        for index, name in enumerate(names):
+            key = f"t1.i{iteration}.tool.{index}"
+            text = next(said, None)
+            if text == IN_DOUBT_TEXT.format(name=name):
+                disturbed = state.crashes + state.overlaps + state.cancels
+                may_doubt = story.tools[name].effect == "write" or story.after == "message"
+                require(disturbed, else_say=f"{key} is in doubt, and nothing happened to it")
+                require(may_doubt or state.cancels, else_say=f"{key} is no write, and in doubt")
+                doubts += 1
+            elif text == f"{name} did {key}":
+                require(state.acts.get(key), else_say=f"{key} has a result, and never ran")
+            elif text is None or text == NOT_RUN_TEXT.format(name=name):
+                require(not state.acts.get(key), else_say=f"{key} ran, and is said not to have run")
+            else:
+                raise Violation(f"the result of {key} is {text!r}")
+    return doubts
+
+
+def _tool_of(story: Story, key: str) -> str:
+    """The name of the tool of `t1.i0.tool.2`."""
+    parts = key.split(".")
+    if len(parts) < 4 or parts[2] != "tool":
+        return ""
+    return story.replies[int(parts[1][1:])][int(parts[3])]
+
+
+@cache
+def _codecs() -> tuple[Codec, ...]:
+    from holdfast.codecs.anthropic.codec import AnthropicCodec
+    from holdfast.codecs.gemini.codec import Gemini
+    from holdfast.codecs.openai_chat.codec import OpenAIChat
+    from holdfast.codecs.openai_responses.codec import ResponsesCodec
+
+    return (OpenAIChat(), ResponsesCodec(), AnthropicCodec(), Gemini())
+
+
+def _accepted(messages: tuple[Message, ...]) -> None:
+    """Each wire takes the history, with another question at its end."""
+    request = ModelRequest(model="m", messages=messages)
+    for codec in _codecs():
+        codec.encode(request)

@@ -1,0 +1,209 @@
+"""The protocol with one rule broken, one mutant a rule: the explorer must find out each time.
+
+A mutant of the journal is a subclass of its rules; a mutant of the runtime swaps one function of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+from tests.crash.protocol import KeysOnly, Process, Rules, State
+
+from holdfast.core.batch import NOT_RUN_TEXT, Batch
+from holdfast.core.effects import Effect, RunTool, begun_key
+from holdfast.core.errors import ConflictError
+from holdfast.core.events import Event, QuestionAnswered, ToolFinished, ToolsBegun
+from holdfast.core.messages import Message, tool_results
+from holdfast.runtime import driver, perform
+from holdfast.runtime.run import Run
+
+Swap = tuple[object, str, Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken rule, and the story in which it shows."""
+
+    name: str
+    story: str
+    rules: type[Rules] = Rules
+    swaps: tuple[Swap, ...] = ()
+
+    @contextmanager
+    def planted(self) -> Iterator[Rules]:
+        """The rules, while the runtime is broken."""
+        with ExitStack() as stack:
+            for place, name, wrong in self.swaps:
+                stack.enter_context(patch.object(place, name, wrong))
+            yield self.rules()
+
+
+class AnyKeyIsFree(KeysOnly):
+    def is_free(self, state: State, key: str) -> bool:
+        return True
+
+
+class AnybodyWrites(Rules):
+    def may_write(self, state: State, process: Process) -> bool:
+        return True
+
+
+class LeaseCheckedAtClaim(Rules):
+    """The lease was right when the driver began, or when its append set out."""
+
+    def may_write(self, state: State, process: Process) -> bool:
+        return any(one is process for one in state.processes)
+
+
+class TornBatch(Rules):
+    """All appends of a group are acknowledged when the first of them is safe."""
+
+    def unsafe(self, state: State, process: Process) -> int:
+        together = [label for label in process.waiting if label.startswith("keep")]
+        return int(len(together) > 1)
+
+
+class TwoHold(Rules):
+    """A new driver is given the lease that somebody has already."""
+
+    def claim(self, state: State) -> int:
+        return 1
+
+
+real_commit = Run.commit
+real_batch = driver._batch
+
+
+async def believe_first(self: Run, event: Event, effect: Effect | None = None) -> None:
+    self.machine.check(event)
+    self._believe(event, checked=True)
+    await self.journal.append(self.run_id, event, effect)
+
+
+async def swallow_conflict(self: Run, event: Event, effect: Effect | None = None) -> None:
+    try:
+        await real_commit(self, event, effect)
+    except ConflictError:
+        self.unkept = None
+        self._believe(event)
+
+
+async def forget_answers(self: Run, event: Event, effect: Effect | None = None) -> None:
+    if isinstance(event, QuestionAnswered):
+        self._believe(event)
+    else:
+        await real_commit(self, event, effect)
+
+
+async def key_by_position(self: Run, event: Event, effect: Effect | None = None) -> None:
+    """The first outcome that comes is that of the first effect."""
+    if isinstance(event, ToolFinished):
+        effect = self.machine.pending()[0]
+        event = msgspec.structs.replace(event, key=effect.key)
+    await real_commit(self, event, effect)
+
+
+async def believe_any_outcome(self: Run, event: Event, effect: Effect | None = None) -> None:
+    """What a cancelled append was about is taken as kept when its key is there."""
+    try:
+        await self.journal.append(self.run_id, event, effect)
+    except asyncio.CancelledError:
+        if any(one.event.key == event.key for one in await self.journal.read(self.run_id)):
+            self._believe(event)
+        raise
+    self._believe(event)
+
+
+async def forget_cancelled_append(self: Run, event: Event, effect: Effect | None = None) -> None:
+    await self.journal.append(self.run_id, event, effect)
+    self._believe(event)
+
+
+async def batch_without_mark(run: Run, effects: tuple[Effect, ...]) -> None:
+    await asyncio.gather(*(driver._one(run, effect) for effect in effects))
+
+
+async def batch_marked_late(run: Run, effects: tuple[Effect, ...]) -> None:
+    machine = run.machine
+    events = await asyncio.gather(*(perform.perform(run, effect) for effect in effects))
+    if not machine.begun:
+        await run.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), 0.0))
+    for event, effect in zip(events, effects, strict=True):
+        await run.commit(event, effect)
+
+
+async def batch_starts_early(run: Run, effects: tuple[Effect, ...]) -> None:
+    """The mark is written beside the tools instead of before them."""
+    machine = run.machine
+    mark = []
+    if not machine.begun:
+        mark.append(run.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), 0.0)))
+    await asyncio.gather(*mark, *(driver._one(run, effect) for effect in effects))
+
+
+def may_always_repeat(run: Run, effect: RunTool) -> bool:
+    return True
+
+
+def may_never_repeat(run: Run, effect: RunTool) -> bool:
+    return False
+
+
+def in_order_of_ending(self: Batch) -> Message:
+    return tool_results(self.results.values())
+
+
+def say_not_run(self: Batch, text: str, started: tuple[str, ...]) -> None:
+    real_fill(self, NOT_RUN_TEXT, ())
+
+
+real_fill = Batch.fill
+
+MUTANTS = (
+    Mutant("apply before append", "one write", swaps=((Run, "commit", believe_first),)),
+    Mutant("no begun marker", "one write", swaps=((driver, "_batch", batch_without_mark),)),
+    Mutant(
+        "begun marker after the tools", "one write", swaps=((driver, "_batch", batch_marked_late),)
+    ),
+    Mutant(
+        "begun marker beside the tools",
+        "one write",
+        swaps=((driver, "_batch", batch_starts_early),),
+    ),
+    Mutant(
+        "in-doubt write repeated", "one write", swaps=((perform, "_may_repeat", may_always_repeat),)
+    ),
+    Mutant(
+        "in-doubt read not repeated",
+        "one read",
+        swaps=((perform, "_may_repeat", may_never_repeat),),
+    ),
+    Mutant("unique key not enforced", "one write", AnyKeyIsFree),
+    Mutant(
+        "results in order of ending",
+        "read and write at once",
+        swaps=((Batch, "message", in_order_of_ending),),
+    ),
+    Mutant("keys by position", "read and write at once", swaps=((Run, "commit", key_by_position),)),
+    Mutant("zombie not fenced", "one write", AnybodyWrites),
+    Mutant("lease checked only at claim", "one write", LeaseCheckedAtClaim),
+    Mutant("two drivers with one lease", "one write", TwoHold),
+    Mutant("torn batch acknowledged", "read and write at once", TornBatch),
+    Mutant("answer not kept", "a question", swaps=((Run, "commit", forget_answers),)),
+    Mutant("conflict swallowed", "one write", swaps=((Run, "commit", swallow_conflict),)),
+    Mutant(
+        "foreign outcome believed",
+        "two writes at once",
+        swaps=((Run, "commit", believe_any_outcome),),
+    ),
+    Mutant(
+        "cancelled append forgotten", "cancelled", swaps=((Run, "commit", forget_cancelled_append),)
+    ),
+    Mutant("started tool said not run", "another message", swaps=((Batch, "fill", say_not_run),)),
+)

@@ -1,0 +1,224 @@
+"""One process with a real agent in it, as a function of what has happened to it.
+
+The agent, its runtime and its journal port are the real ones; every touch of the outside (read the
+journal, keep a record, act, ask a person) stops at a gate and goes on with the outcome that the
+explorer gave. The same log of outcomes always leads to the same place, so a process need not live
+between two looks at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import events as running
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.crash.stories import RUN, Story
+
+from holdfast import Agent, Limits, tool
+from holdfast.core.effects import Effect
+from holdfast.core.errors import ConflictError
+from holdfast.core.events import Event
+from holdfast.core.messages import Reply
+from holdfast.core.request import ModelRequest
+from holdfast.core.requests import Approved, PermissionRequest
+from holdfast.journal.port import Record, RunEntry
+from holdfast.resilience.pipeline import Call, Done, Outcome
+from holdfast.tools.context import ToolContext
+
+CANCEL = "cancel"
+CONFLICT = "conflict"
+
+Log = tuple[tuple[str, Any], ...]
+"""What a process was told, in order: the label of a gate and the outcome there."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Where a process stands: what it waits for, what it has shown, and how it ended."""
+
+    waiting: Mapping[str, Any]
+    shown: tuple[Event, ...]
+    ended: str
+    """ "" while it runs, "returned", or the name of what it raised."""
+
+
+class StillLoop(asyncio.BaseEventLoop):
+    """An event loop that runs what is ready and in which no time passes."""
+
+    def settle(self) -> None:
+        """Run until nothing is ready."""
+        running._set_running_loop(self)
+        try:
+            while self._ready:  # type: ignore[attr-defined]
+                self._ready.popleft()._run()  # type: ignore[attr-defined]
+        finally:
+            running._set_running_loop(None)
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def time(self) -> float:
+        return 0.0
+
+
+class StillClock:
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+@dataclass
+class Gates:
+    """The gates at which a process waits now."""
+
+    loop: StillLoop
+    waiting: dict[str, tuple[asyncio.Future[Any], Any]] = field(default_factory=dict)
+    closed: bool = False
+
+    async def pass_through(self, label: str, payload: Any = None) -> Any:
+        if self.closed:
+            raise asyncio.CancelledError
+        while label in self.waiting:
+            label += "'"
+        future = self.loop.create_future()
+        self.waiting[label] = (future, payload)
+        try:
+            outcome = await future
+        finally:
+            self.waiting.pop(label, None)
+        if outcome == CONFLICT:
+            raise ConflictError("another driver was faster")
+        return outcome
+
+
+class GatedJournal:
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        await self._gates.pass_through(f"keep {event.key}", (event, effect))
+
+    async def read(self, run: str, after: int = 0) -> Sequence[Record]:
+        records: tuple[Record, ...] = await self._gates.pass_through("read")
+        return records[after:]
+
+    async def runs(self) -> Sequence[RunEntry]:
+        raise NotImplementedError
+
+    async def delete(self, run: str) -> int:
+        raise NotImplementedError
+
+
+class GatedModel:
+    name = "gated:model"
+    model = "model"
+    account = "nobody"
+
+    def __init__(self, gates: Gates, story: Story) -> None:
+        self._gates = gates
+        self._story = story
+
+    def describe(self) -> Mapping[str, object]:
+        return {"model": self.name}
+
+    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+        messages = tuple(call.payload.messages)
+        await self._gates.pass_through(f"act {call.key}", messages)
+        return Done(self._story.reply(messages))
+
+
+def _agent(gates: Gates, story: Story) -> Agent[str]:
+    def made(name: str) -> Any:
+        plan = story.tools[name]
+
+        @tool(name=name, effect=plan.effect)
+        async def act(context: ToolContext) -> str:
+            """Act."""
+            if plan.asks:
+                answer = await context.ask(PermissionRequest(tool=name), timeout=None)
+                if not isinstance(answer, Approved):
+                    return "denied"
+            await gates.pass_through(f"act {context.key}", name)
+            return f"{name} did {context.key}"
+
+        return act
+
+    async def person(request: PermissionRequest) -> object:
+        await gates.pass_through(f"ask {request.key}")
+        return request.approve()
+
+    return Agent(
+        GatedModel(gates, story),
+        tools=[made(name) for name in story.tools],
+        journal=GatedJournal(gates),
+        on_question=person,
+        limits=Limits(),
+        clock=StillClock(),
+        dice=lambda: 0.5,
+    )
+
+
+def view(story: Story, begins: str, log: Log) -> View:
+    """Begin a process, tell it all that happened to it, and look where it stands.
+
+    Args:
+        story: the conversation.
+        begins: "run" with the first message, "message" with another one, or "resume".
+        log: what happened to it.
+    """
+    loop = StillLoop()
+    loop.set_exception_handler(lambda *_: None)
+    gates = Gates(loop)
+    shown: list[Event] = []
+    agent = _agent(gates, story)
+
+    async def main() -> None:
+        if begins == "resume":
+            await agent.resume(RUN)
+            return
+        async with agent.stream(f"please {begins}", session=RUN) as run:
+            async for item in run:
+                if isinstance(item, Event):  # type: ignore[misc,arg-type]
+                    shown.append(item)  # noqa: PERF401  # REASON: kept also when it is cut short
+            assert run.result.output
+
+    task = loop.create_task(main())
+    loop.settle()
+    for label, outcome in log:
+        if label == CANCEL:
+            task.cancel()
+        else:
+            gates.waiting[label][0].set_result(outcome)
+        loop.settle()
+    ended = _ended(task)
+    waiting = {label: payload for label, (_, payload) in gates.waiting.items()}
+    _forget(gates)
+    return View(waiting, tuple(shown), ended)
+
+
+def _ended(task: asyncio.Task[None]) -> str:
+    if not task.done():
+        return ""
+    if task.cancelled():
+        return "CancelledError"
+    error = task.exception()
+    return "returned" if error is None else f"{type(error).__name__}: {error}"
+
+
+def _forget(gates: Gates) -> None:
+    """Let the tasks end, so that nothing is collected half done; nobody looks at this any more."""
+    gates.closed = True
+    while tasks := asyncio.all_tasks(gates.loop):
+        for task in tasks:
+            task.cancel()
+        gates.loop.settle()
+    gates.loop.close()

@@ -1,0 +1,136 @@
+"""The rules of a journal that several processes share, and what the explorer knows of the world.
+
+Each rule is one small method, so that a mutant is one small method too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from tests.crash.process import CANCEL, CONFLICT, Log
+
+from holdfast.core.effects import Effect, digest
+from holdfast.core.events import Event
+from holdfast.journal.port import Record
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that lives, or has ended by itself.
+
+    Args:
+        token: the number of its lease: drivers of a run are counted.
+        begins: how it began.
+        log: what it was told.
+        waiting: what it waits for.
+        ended: how it ended.
+    """
+
+    token: int
+    begins: str
+    log: Log
+    waiting: Mapping[str, Any] = field(default_factory=dict)
+    ended: str = ""
+
+    @property
+    def place(self) -> object:
+        """All that its future depends on."""
+        order = tuple(
+            label if outcome is None else f"{label}!{len(outcome)}"
+            for label, outcome in self.log
+            if not label.startswith("act")
+        )
+        waiting = tuple(sorted(self.waiting))
+        return self.token, self.begins, order, waiting, self.ended, CANCEL in dict(self.log)
+
+
+@dataclass(frozen=True)
+class State:
+    """The world between two moves."""
+
+    store: tuple[Record, ...] = ()
+    lost_at_crash: int = 0
+    """How many of the last records are not safe yet; a right journal has none."""
+    lease: int = 0
+    acked: frozenset[str] = frozenset()
+    acts: Mapping[str, int] = field(default_factory=dict)
+    processes: tuple[Process, ...] = ()
+    crashes: int = 0
+    overlaps: int = 0
+    cancels: int = 0
+
+    @property
+    def place(self) -> object:
+        """Two states with the same place have the same future."""
+        return (
+            tuple(map(_encoded, self.store)),
+            self.lost_at_crash,
+            self.lease,
+            self.acked,
+            tuple(sorted(self.acts.items())),
+            tuple(process.place for process in self.processes),
+            (self.crashes, self.overlaps, self.cancels),
+        )
+
+    @property
+    def keys(self) -> Counter[str]:
+        """How many outcomes each key has."""
+        return Counter(record.event.key for record in self.store)
+
+
+_texts: dict[int, tuple[Record, bytes]] = {}
+
+
+def _encoded(record: Record) -> bytes:
+    found = _texts.get(id(record))
+    if found is None:
+        found = _texts[id(record)] = (record, msgspec.json.encode(record.event))
+    return found[1]
+
+
+class Rules:
+    """A journal with one outcome per key, in which the driver that claimed the run last may write."""
+
+    leases = True
+
+    def claim(self, state: State) -> int:
+        """The number of a driver that begins now."""
+        return state.lease + 1
+
+    def may_write(self, state: State, process: Process) -> bool:
+        """Whether this driver holds the run, asked in the transaction of the append."""
+        return process.token == state.lease
+
+    def is_free(self, state: State, key: str) -> bool:
+        """Whether the key has no outcome yet."""
+        return not state.keys[key]
+
+    def unsafe(self, state: State, process: Process) -> int:
+        """How many records at the end a crash takes, once this one is acknowledged."""
+        return 0
+
+    def append(
+        self, state: State, process: Process, event: Event, effect: Effect | None
+    ) -> tuple[dict[str, Any], str | None]:
+        """What changes, and what the driver is told."""
+        if not self.may_write(state, process) or not self.is_free(state, event.key):
+            return {}, CONFLICT
+        record = Record(event, digest(effect) if effect else "")
+        return {
+            "store": (*state.store, record),
+            "acked": state.acked | {event.key},
+            "lost_at_crash": self.unsafe(state, process),
+        }, None
+
+
+class KeysOnly(Rules):
+    """A journal without leases, as within one process: one outcome per key, and the slower one stops."""
+
+    leases = False
+
+    def may_write(self, state: State, process: Process) -> bool:
+        return True

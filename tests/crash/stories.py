@@ -1,0 +1,102 @@
+"""Small conversations for the explorer: which tools the model asks for, and what it says at the end.
+
+A reply depends on nothing but the messages, so that every process is told the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.core.messages import FinishReason, Message, Reply, Text, ToolCall, ToolResult
+from holdfast.tools.tool import ToolEffect
+
+RUN = "run"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a tool is, and whether it asks a person before it acts."""
+
+    effect: ToolEffect
+    asks: bool = False
+
+
+@dataclass(frozen=True)
+class Story:
+    """One conversation.
+
+    Args:
+        name: for the table.
+        tools: what the agent has.
+        replies: the names of the tools that each reply asks for; then the answer comes.
+        after: how a process begins after a death, "resume" or "message".
+        crashes: at most so many in one history.
+        overlaps: so many drivers may begin while another one lives.
+        cancels: so often a driver is cancelled.
+    """
+
+    name: str
+    tools: Mapping[str, Plan]
+    replies: Sequence[Sequence[str]]
+    after: str = "resume"
+    crashes: int = 2
+    overlaps: int = 1
+    cancels: int = 0
+
+    def reply(self, messages: Sequence[Message]) -> Reply:
+        """What the model says to these messages."""
+        asked = 0
+        for message in reversed(messages):
+            if message.role == "user":
+                break
+            asked += bool(message.calls)
+        last_user = [message for message in messages if message.role == "user"][-1]
+        if asked < len(self.replies) and last_user.text == "please run":
+            names = self.replies[asked]
+            calls = tuple(ToolCall(f"c{asked}{index}", name) for index, name in enumerate(names))
+            return Reply(calls, finish=FinishReason.TOOL_CALLS)
+        return Reply((Text("I know: " + " | ".join(results(messages))),))
+
+
+def results(messages: Sequence[Message]) -> list[str]:
+    """The texts of all results, in order."""
+    return [
+        part.text for message in messages for part in message.parts if isinstance(part, ToolResult)
+    ]
+
+
+READ, WRITE, AGAIN = Plan("read"), Plan("write"), Plan("idempotent")
+
+STORIES = (
+    Story("one write", {"pay": WRITE}, [["pay"]]),
+    Story("one read", {"look": READ}, [["look"]]),
+    Story("read and write at once", {"look": READ, "pay": WRITE}, [["look", "pay"]]),
+    Story("two writes at once", {"pay": WRITE, "book": WRITE}, [["pay", "book"]], crashes=1),
+    Story("idempotent and read", {"put": AGAIN, "look": READ}, [["put", "look"]], crashes=1),
+    Story("tools, then a tool", {"look": READ, "pay": WRITE}, [["look"], ["pay"]], crashes=1),
+    Story("a question", {"pay": Plan("write", asks=True)}, [["pay"]]),
+    Story("a question again", {"put": Plan("idempotent", asks=True)}, [["put"]]),
+    Story(
+        "question beside a tool",
+        {"put": Plan("idempotent", asks=True), "pay": WRITE},
+        [["put", "pay"]],
+        crashes=1,
+        overlaps=0,
+    ),
+    Story(
+        "another message",
+        {"look": READ, "pay": WRITE},
+        [["look", "pay"]],
+        after="message",
+        crashes=1,
+    ),
+    Story(
+        "cancelled",
+        {"look": READ, "pay": WRITE},
+        [["look", "pay"]],
+        crashes=1,
+        overlaps=0,
+        cancels=1,
+    ),
+)

@@ -1,0 +1,39 @@
+"""Every order of append, act, crash, zombie and second driver keeps the promises; broken rules do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.crash.explorer import Explorer
+from tests.crash.mutants import MUTANTS, Mutant
+from tests.crash.protocol import KeysOnly
+from tests.crash.stories import STORIES, Story
+
+BY_NAME = {story.name: story for story in STORIES}
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_no_order_of_moves_breaks_a_promise(story: Story) -> None:
+    found = Explorer(story).explore()
+    print(f"{story.name}: {found}")
+    assert not found.violation, str(found)
+    assert found.ends
+
+
+@pytest.mark.parametrize("name", ["one write", "two writes at once", "tools, then a tool"])
+def test_without_leases_one_outcome_per_key_still_keeps_writes_from_running_twice(
+    name: str,
+) -> None:
+    found = Explorer(replace(BY_NAME[name], crashes=1), KeysOnly()).explore()
+    print(f"{name}, keys only: {found}")
+    assert not found.violation, str(found)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_rule_is_found_out(mutant: Mutant) -> None:
+    with mutant.planted() as rules:
+        found = Explorer(BY_NAME[mutant.story], rules).explore()
+    print(f"{mutant.name}, in {mutant.story!r} after {found.states} states: {found}")
+    assert found.violation
+    assert found.path
