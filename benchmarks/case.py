@@ -23,6 +23,9 @@ Pair: TypeAlias = tuple[Sample, Sample]
 """The floor's sample, and ours taken next to it."""
 
 
+TRIES = 5
+
+
 class Seen(Struct, frozen=True):
     """What a side has read: equal on both sides, or the comparison is worth nothing."""
 
@@ -91,6 +94,23 @@ class Case(Struct, frozen=True, kw_only=True):
     apart: bool = False
 
 
+class Timed(Struct, frozen=True, kw_only=True):
+    """Code of ours without a server, next to a fixed budget or to other code of ours.
+
+    Args:
+        name: for the command line.
+        sample: measures both sides once.
+        budgets: what is made of the samples.
+        pairs: how many samples; `quick` in a quick run.
+    """
+
+    name: str
+    sample: Callable[[], Pair]
+    budgets: tuple[Budget, ...]
+    pairs: int = 40
+    quick: int = 9
+
+
 class Commands(Struct, frozen=True, kw_only=True):
     """Two command lines of the interpreter, compared by what the process used."""
 
@@ -109,6 +129,21 @@ async def seconds(turn: Turn, scenario: str, times: int) -> float:
     for _ in range(times):
         await turn(scenario)
     return (time.process_time() - start) / times
+
+
+def seconds_each(act: Callable[[], object], times: int) -> float:
+    """CPU seconds of this process for one call of `act`, in the best of a few tries.
+
+    What takes microseconds is disturbed by whatever shares the processor; the best try was least.
+    """
+    return min(_seconds(act, times) for _ in range(TRIES)) / times
+
+
+def _seconds(act: Callable[[], object], times: int) -> float:
+    start = time.process_time()
+    for _ in range(times):
+        act()
+    return time.process_time() - start
 
 
 def each(scenario: str, *, times: int, per: int = 1) -> Callable[[Turn], Awaitable[Sample]]:

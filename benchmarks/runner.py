@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks import commands
-from benchmarks.case import Budget, Case, Commands, Pair, Sample
+from benchmarks.case import Budget, Case, Commands, Pair, Sample, Timed
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -35,22 +35,23 @@ class Row(Struct, frozen=True, kw_only=True):
         return self.limit is not None and self.middle > self.limit
 
 
-def run(case: Case | Commands, url: str, *, quick: bool) -> list[Row]:
+def run(case: Case | Commands | Timed, url: str, *, quick: bool) -> list[Row]:
     """Measures one case against the server at `url`."""
     if isinstance(case, Commands):
         found = commands.measure(case, quick=quick)
     else:
         count = case.quick if quick else case.pairs
-        found = _apart(case, url, count) if case.apart else _together(case, url, count)
+        apart = isinstance(case, Case) and case.apart
+        found = (_apart if apart else _together)(case.name, url, count)
     return [_row(case.name, budget, found) for budget in case.budgets]
 
 
-def _together(case: Case, url: str, count: int) -> list[Pair]:
-    return msgspec.json.decode(_worker(case.name, "both", url, count), type=list[Pair])
+def _together(name: str, url: str, count: int) -> list[Pair]:
+    return msgspec.json.decode(_worker(name, "both", url, count), type=list[Pair])
 
 
-def _apart(case: Case, url: str, count: int) -> list[Pair]:
-    return [(_one(case.name, "floor", url), _one(case.name, "ours", url)) for _ in range(count)]
+def _apart(name: str, url: str, count: int) -> list[Pair]:
+    return [(_one(name, "floor", url), _one(name, "ours", url)) for _ in range(count)]
 
 
 def _one(name: str, side: str, url: str) -> Sample:

@@ -11,7 +11,7 @@ import sys
 
 import msgspec
 
-from benchmarks.case import Case, Pair, Sample, Side
+from benchmarks.case import Case, Commands, Pair, Sample, Side, Timed
 from benchmarks.cases import CASES
 
 WARM_UP = 2
@@ -38,10 +38,12 @@ async def single(case: Case, side: Side, url: str) -> Sample:
 def main() -> None:
     """`python -m benchmarks.worker <case> <floor|ours|both> <url> <pairs>`"""
     name, which, url, count = sys.argv[1:]
-    (case,) = (case for case in CASES if case.name == name and isinstance(case, Case))
+    (case,) = (case for case in CASES if case.name == name and not isinstance(case, Commands))
     _allow_files(4096)
-    if which == "both":
-        result: object = asyncio.run(pairs(case, url, int(count)))
+    if isinstance(case, Timed):
+        result: object = [case.sample() for _ in range(WARM_UP + int(count))][WARM_UP:]
+    elif which == "both":
+        result = asyncio.run(pairs(case, url, int(count)))
     else:
         result = asyncio.run(single(case, case.floor if which == "floor" else case.ours, url))
     sys.stdout.buffer.write(msgspec.json.encode(result))

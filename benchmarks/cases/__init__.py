@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.case import Case, Commands
+from benchmarks.case import Case, Commands, Timed
 from benchmarks.cases import (
     hooks,
     idle_session,
@@ -12,16 +12,20 @@ from benchmarks.cases import (
     many_streams,
     one_turn,
     parallel_calls,
+    response_budgets,
     streamed_deltas,
     tool_iterations,
+    wire_deltas,
 )
 
-CASES: tuple[Case | Commands, ...] = (
+CASES: tuple[Case | Commands | Timed, ...] = (
     one_turn.CASE,
     tool_iterations.CASE,
     parallel_calls.CASE,
     parallel_calls.MARGINAL,
     streamed_deltas.CASE,
+    wire_deltas.CASE,
+    response_budgets.CASE,
     long_loop.CASE,
     long_history.CASE,
     many_streams.CASE,

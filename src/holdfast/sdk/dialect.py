@@ -12,6 +12,7 @@ from holdfast.codecs.gemini.vocabulary import WIRE as GEMINI
 from holdfast.codecs.openai_chat.vocabulary import WIRE as CHAT
 from holdfast.codecs.openai_responses.vocabulary import WIRE as RESPONSES
 
+_OBJECTS = {"response": RESPONSES, "chat.completion": CHAT, "chat.completion.chunk": CHAT}
 _GEMINI = frozenset(
     {"candidates", "promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata"}
 )
@@ -42,6 +43,9 @@ def dialect_of(chunk: Mapping[str, object], fields: Mapping[str, object]) -> str
     >>> dialect_of({"colour": "red"}, {})
     ''
     """
+    said = chunk.get("object")
+    if isinstance(said, str) and said in _OBJECTS:
+        return _OBJECTS[said]
     if _has(chunk, fields, _GEMINI):
         return GEMINI
     if _has(chunk, fields, _CHAT):
@@ -52,7 +56,7 @@ def dialect_of(chunk: Mapping[str, object], fields: Mapping[str, object]) -> str
             return RESPONSES
         if kind in _MESSAGE_EVENTS:
             return ANTHROPIC
-    if chunk.get("object") == "response" or _has(chunk, fields, _RESPONSES):
+    if _has(chunk, fields, _RESPONSES):
         return RESPONSES
     if kind == "message" or _has(chunk, fields, _ANTHROPIC):
         return ANTHROPIC

@@ -5,7 +5,6 @@ This module must never wait, call back or log: it is the core under every shell 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import islice
 
 from holdfast.codecs.assemble import Assembled, Assembler
@@ -94,15 +93,16 @@ class ObjectFold:
             return None
         # The SDK's own dump has the names of the wire; anything else may have those of Python.
         config = getattr(type(thing), "model_config", None)
-        renamed = isinstance(config, Mapping) and bool(config.get("alias_generator"))
+        renamed = isinstance(config, dict) and bool(config.get("alias_generator"))
         self._assembler = Assembler(self._quirks, self.wire)
         self._reader = wire_named(self.wire, renamed=renamed)
         return self._reader
 
     def _feed(self, deltas: list[Delta]) -> None:
         if self._assembler is not None:
+            feed = self._assembler.feed
             for delta in deltas:
-                self._assembler.feed(delta)
+                feed(delta)
 
     def _called_by_sdk(self, found: Object) -> list[Delta]:
         """Calls and results of tools that the SDK ran by itself, told beside the reply.
@@ -143,7 +143,7 @@ def _inner(thing: object) -> object:
 
 
 def _is_model(thing: object) -> bool:
-    return isinstance(getattr(type(thing), "model_config", None), Mapping)
+    return isinstance(getattr(type(thing), "model_config", None), dict)
 
 
 def _is_bare(found: Object) -> bool:

@@ -128,7 +128,7 @@ def _typed(thing: Object) -> Object:
     output = thing.get("output")
     if not isinstance(output, list):
         return thing
-    if not any(isinstance(item, dict) and "type" not in item for item in output):
+    if not [item for item in output if isinstance(item, dict) and "type" not in item]:
         return thing
     items = [
         {"type": "message", **item}

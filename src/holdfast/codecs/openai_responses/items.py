@@ -34,14 +34,14 @@ _MESSAGE_FIELDS = frozenset({"type", "role", "content"})
 _PART_FIELDS = frozenset({"type", "text"})
 
 
-class Track(Struct):
+class Track(Struct, gc=False):
     """One text under way: the number of the part that it belongs to, and what came of it."""
 
     index: int
     pieces: list[str]
 
 
-class Item(Struct):
+class Item(Struct, gc=False):
     """One output item under way."""
 
     key: Key
@@ -87,7 +87,7 @@ class ItemReader:
     def settle(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
         """The whole of one of the item's texts: what of it was not shown yet is shown now."""
         track = self.running.get((item.key, section, part))
-        if rest := _rest(text, track.pieces if track is not None else []):
+        if rest := text if track is None else _rest(text, track.pieces):
             self.grow(item, section, part, rest, out)
 
     def end(self, item: Item, fields: _Object, out: list[Delta]) -> None:

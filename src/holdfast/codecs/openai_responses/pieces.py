@@ -199,7 +199,7 @@ class Pieces:
 
     def _close_items(self, out: list[Delta], left_open: frozenset[str] = frozenset()) -> None:
         for item in self._seen.values():
-            if item.kind not in left_open:
+            if not item.ended and item.kind not in left_open:
                 self._reader.end(item, item.fields, out)
 
     def _finish(self, response: _Object, kind: str, out: list[Delta]) -> None:
