@@ -6,7 +6,6 @@ TransportError. Per piece of a body it does two reads of the clock and nothing e
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
@@ -23,6 +22,7 @@ from msgspec import Struct
 from yarl import URL
 
 from holdfast.core.errors import TransportError
+from holdfast.transport.body import LARGE, LargeBody
 from holdfast.transport.failures import Place, bad_request, failure, timed_out
 from holdfast.transport.port import HttpRequest, Timeouts
 from holdfast.transport.proxies import proxy_for
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 # Addresses and limits are few; a program that makes them up must not fill the memory.
 _KEPT = 256
-# The library warns when a larger body is given as bytes and not as a file.
-_LARGEST_PLAIN_BODY = 2**20
 _KEEP_ALIVE_COMMENTS = "text/event-stream"
 
 _watching: ContextVar[Watchdog] = ContextVar("holdfast_watchdog")
@@ -230,7 +228,7 @@ class Exchange:
             request.method,
             target.url,
             headers=request.headers,
-            data=io.BytesIO(body) if len(body) > _LARGEST_PLAIN_BODY else body or None,
+            data=LargeBody(body) if len(body) >= LARGE else body or None,
             proxy=target.proxy,
             allow_redirects=False,
             timeout=self._client.connect_limit(timeouts),
