@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.hedge import HedgeOptions as HedgeOptions
     from holdfast.resilience.limiter import LimiterOptions as LimiterOptions
     from holdfast.resilience.metrics import CallMetrics as CallMetrics
+    from holdfast.runtime.classified import retry_on as retry_on
     from holdfast.runtime.executor import FunctionRetryExecutor as FunctionRetryExecutor
     from holdfast.runtime.plain import Guard as Guard
     from holdfast.runtime.plain import execute as execute
@@ -303,6 +304,7 @@ _HOME: dict[str, str] = {
     "get_retry_config": "holdfast.sdk.call_config",
     "resilient": "holdfast.runtime.plain",
     "retry_ai_call_with_parsing": "holdfast.sdk.ai_call",
+    "retry_on": "holdfast.runtime.classified",
     "retry_rereg_ai_call_with_parsing": "holdfast.sdk.ai_call",
     "send_message": "holdfast.sdk.send",
     "send_message_streaming": "holdfast.sdk.send",

@@ -206,7 +206,7 @@ def test_the_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
         f"{head}Parse error on attempt 2: Empty response: no text in response ---",
         f"{head}Retrying in 2.0 seconds... ---",
         f"{head}Registration AI call attempt 3/3 ---",
-        f"{head}JSON decode error on attempt 3: JSON is malformed: invalid character (byte 0) ---",
+        f"{head}JSON decode error on attempt 3: the answer: is no JSON: Expecting value at line 1, column 1 ---",
         f"{head}Successfully parsed Registration AI response (raw_text) ---",
         f"{head}AI AI call attempt 1/1 ---",
         f"{head}AI AI call error on attempt 1: gone ---",
@@ -503,3 +503,46 @@ def test_options_are_checked() -> None:
     for wrong in ({"raw_text": "maybe"}, {"deadline": -1}):
         with pytest.raises(ConfigurationError, match="options"):
             CallOptions(**wrong)
+
+
+async def test_an_asynchronous_call_that_waits_holds_up_nobody_else() -> None:
+    # Seed 2.7: `time.sleep` and a blocking client inside asynchronous handlers; one retry froze all.
+    waiting, free = asyncio.Event(), asyncio.Event()
+
+    async def until_free(_: float) -> None:
+        waiting.set()
+        await free.wait()
+
+    async def fails_once() -> str:
+        if not waiting.is_set():
+            raise OSError("gone")
+        return GOOD
+
+    slow = asyncio.ensure_future(
+        async_retry_ai_call_with_parsing(fails_once, options=CallOptions(asleep=until_free))
+    )
+    await waiting.wait()
+    assert (await async_retry_ai_call_with_parsing(lambda: GOOD))[2] == "Hello"
+    assert not slow.done()
+    free.set()
+    assert (await slow)[2:] == ("Hello", 2)
+
+
+def test_what_an_exception_says_never_reaches_the_person() -> None:
+    # Seed 2.7: the raw text of an exception was sent to the client.
+    for error in (OSError("password=hunter2"), ValueError("SELECT * FROM players")):
+        desk = Desk(error)
+        assert desk.ask()[2] == "Error: AI AI call failed after 4 attempts"
+        assert str(error) not in desk.outcome.error_text
+
+
+def test_a_failure_says_whether_trying_later_makes_sense() -> None:
+    # Seed 2.7: errors had no kind, and a client could not tell one that passes from a final one.
+    for error, retryable in (
+        (RuntimeError("Error code: 429 - Rate limit reached"), True),
+        (RuntimeError("Error code: 401 - bad key"), False),
+    ):
+        desk = Desk(error)
+        desk.ask()
+        assert desk.outcome.info is not None
+        assert desk.outcome.info.category.retryable is retryable

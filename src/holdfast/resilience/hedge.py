@@ -104,7 +104,9 @@ class Latencies:
             return after is not None
 
     def learn(self, seconds: float) -> None:
-        """Remember how long a successful attempt took."""
+        """Remember how long a successful attempt took; what a clock that jumped back says is nothing."""
+        if seconds < 0:
+            return
         with self._lock:
             self._newest.append(seconds)
 

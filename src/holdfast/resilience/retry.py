@@ -13,6 +13,7 @@ not, because the retries are over or the provider refuses to go on, it is declar
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -62,6 +63,8 @@ Decision: TypeAlias = Wait | Stop
 
 _OURS = frozenset({ErrorCategory.PROGRAMMING, ErrorCategory.LIMIT, ErrorCategory.CANCELLED})
 _SHORTEST_HOLD = 0.001
+
+_log = logging.getLogger("holdfast")
 
 
 def limit_for(handling: ErrorHandling, category: ErrorCategory) -> int:
@@ -288,6 +291,7 @@ async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Deci
     attempt = max(progress.made, 1) + progress.first - 1
     limit = limit_for(handling, info.category)
     call.env.tell(RetryScheduled(call.key, attempt, limit, decision.delay, info.public()))
+    _log.info("%s: attempt %d: %s; again in %.3g s", call.key, attempt, info.safe, decision.delay)
     return decision
 
 

@@ -17,7 +17,8 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.redaction import redact
 from holdfast.resilience.pipeline import Call, Done, Env, Failed, Outcome
 from holdfast.resilience.retry import ErrorHandling, Retry
-from holdfast.runtime.plain import Classify, check_callable, classified, environment, run_any
+from holdfast.runtime.classified import Classify, classified
+from holdfast.runtime.plain import check_callable, environment, run_any
 from holdfast.tools.context import ToolContext
 from holdfast.tools.current import answering
 

@@ -18,7 +18,6 @@ from typing import Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from holdfast.codecs import foreign
 from holdfast.core.errors import ConfigurationError, ErrorInfo, Landed, exception_for
 from holdfast.core.notices import Notice
 from holdfast.resilience.cache import KeyOf, canonical_key
@@ -26,6 +25,7 @@ from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.fallback import Target
 from holdfast.resilience.pipeline import Call, Done, Env, Failed, Outcome, Pipeline, Strategy
 from holdfast.resilience.retry import Retry
+from holdfast.runtime.classified import Classify, classified
 from holdfast.runtime.clock import SystemClock, system_dice
 from holdfast.tools.threads import ToolThreads, Work
 
@@ -33,7 +33,6 @@ A = ParamSpec("A")
 R = TypeVar("R")
 
 EffectKind = Literal["read", "idempotent", "write"]
-Classify: TypeAlias = Callable[[Exception], ErrorInfo]
 Judge: TypeAlias = Callable[[object], ErrorInfo | None]
 
 _threads = ToolThreads()
@@ -55,7 +54,8 @@ class Guard:
         effect: "write" for what must not be done twice when it may have landed.
         classify: what an exception means; the default knows the vendors' SDKs, the HTTP clients
             and Python's own.
-        judge: what a returned value means; an ErrorInfo makes the attempt a failure.
+        judge: what a returned value means; an ErrorInfo makes the attempt a failure, and so does
+            an exception.
         env: time, chance and notices; the real ones when absent.
 
     >>> guard = Guard(Pipeline.of(Retry()))
@@ -128,12 +128,13 @@ class Guard:
         bound = functools.partial(function, *call.payload.args, **call.payload.kwargs)
         try:
             value = await run_any(bound, call.key)
+            bad = self._judge(value) if self._judge is not None else None
         except Exception as error:  # noqa: BLE001  # REASON: here an exception becomes a value
             info = classified(error, self._classify, call.env.clock)
             return Failed(error, info, may_repeat=self._may_repeat(info))
         if inspect.isgenerator(value) or inspect.isasyncgen(value):
             raise _no_generator(call.key)
-        if self._judge is not None and (bad := self._judge(value)) is not None:
+        if bad is not None:
             return Failed(exception_for(bad), bad, may_repeat=self._may_repeat(bad))
         return Done(value)
 
@@ -160,16 +161,26 @@ async def execute(
     return await Guard(pipeline).call(function, *args, **kwargs)
 
 
+@overload
+def resilient(function: Callable[A, R], /) -> Callable[A, R]: ...
+@overload
 def resilient(
     *strategies: Strategy | None,
     effect: EffectKind = "idempotent",
     classify: Classify | None = None,
     judge: Judge | None = None,
     env: Env | None = None,
-) -> Callable[[Callable[A, R]], Callable[A, R]]:
+) -> Callable[[Callable[A, R]], Callable[A, R]]: ...
+def resilient(
+    *strategies: Strategy | Callable[..., object] | None,
+    effect: EffectKind = "idempotent",
+    classify: Classify | None = None,
+    judge: Judge | None = None,
+    env: Env | None = None,
+) -> object:
     """A decorator: the function with these strategies around it; retry alone when none is given.
 
-    An async function stays async. A synchronous one stays synchronous: it blocks its caller, as it
+    `@resilient` alone is `@resilient(Retry())`. An async function stays async. A synchronous one stays synchronous: it blocks its caller, as it
     did, and cannot be called where an event loop runs.
 
     Args:
@@ -189,8 +200,11 @@ def resilient(
     ...
     ZeroDivisionError: integer division or modulo by zero
     """
-    pipeline = Pipeline.of(*(strategies or (Retry(),)))
-    guard = Guard(pipeline, effect=effect, classify=classify, judge=judge, env=env)
+    if len(strategies) == 1 and (bare := strategies[0]) is not None and not _is_strategy(bare):
+        check_callable(bare)
+        return resilient(Retry())(cast("Callable[..., object]", bare))
+    chosen = cast("tuple[Strategy | None, ...]", strategies) or (Retry(),)
+    guard = Guard(Pipeline.of(*chosen), effect=effect, classify=classify, judge=judge, env=env)
 
     def decorate(function: Callable[A, R]) -> Callable[A, R]:
         check_callable(function)
@@ -207,6 +221,10 @@ def resilient(
         return cast("Callable[A, R]", waiting if is_async(function) else blocking)
 
     return decorate
+
+
+def _is_strategy(value: object) -> bool:
+    return hasattr(value, "wrap") and hasattr(value, "describe")
 
 
 def environment(
@@ -245,11 +263,6 @@ async def run_any(function: Callable[[], object], name: str) -> object:
     """The value of any callable without arguments: awaited, or run in a thread."""
     value = function() if is_async(function) else await _threads.run(Work(name, function))
     return await value if inspect.isawaitable(value) else value
-
-
-def classified(error: Exception, classify: Classify | None, clock: Clock) -> ErrorInfo:
-    """What an exception means, by the user's own function or by what is known of other clients."""
-    return classify(error) if classify else foreign.classify(error, now=clock.now())
 
 
 def is_async(function: Callable[..., object]) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.testing.crash import SimulatedCrash as SimulatedCrash
     from holdfast.testing.emulator import Emulator as Emulator
     from holdfast.testing.scripted import ScriptedModel as ScriptedModel
+    from holdfast.testing.waits import no_waits as no_waits
 
 _HOME: dict[str, str] = {
     "CrashAt": "holdfast.testing.crash",
@@ -22,10 +23,19 @@ _HOME: dict[str, str] = {
     "FixedDice": "holdfast.testing.clock",
     "ScriptedModel": "holdfast.testing.scripted",
     "SimulatedCrash": "holdfast.testing.crash",
+    "no_waits": "holdfast.testing.waits",
 }
 """Public name -> the module that defines it. Sorted."""
 
-__all__ = ["CrashAt", "Emulator", "FakeClock", "FixedDice", "ScriptedModel", "SimulatedCrash"]
+__all__ = [
+    "CrashAt",
+    "Emulator",
+    "FakeClock",
+    "FixedDice",
+    "ScriptedModel",
+    "SimulatedCrash",
+    "no_waits",
+]
 
 
 def __getattr__(name: str) -> object:

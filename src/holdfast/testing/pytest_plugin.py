@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixtures `emulator`, `fake_clock` and `fixed_dice`.
+"""The pytest plugin: the fixtures `emulator`, `fake_clock`, `fixed_dice` and `no_waits`.
 
 pytest loads this module in every project that has Holdfast installed, so it must import nothing
 until a fixture is used, and must change nothing of a project that uses none.
@@ -39,6 +39,15 @@ def fake_clock() -> FakeClock:
     from holdfast.testing.clock import FakeClock
 
     return FakeClock()
+
+
+@pytest.fixture
+def no_waits() -> Iterator[FakeClock]:
+    """Nothing that has no clock of its own waits in this test; gives the clock, with its `sleeps`."""
+    from holdfast.testing.waits import no_waits as without
+
+    with without() as clock:
+        yield clock
 
 
 @pytest.fixture

@@ -1,0 +1,64 @@
+"""The whole of it once against real time and a real socket: what virtual time cannot show."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast import Agent, ErrorHandling, Resilience, tool
+from holdfast.resilience.breaker import BreakerOptions
+from holdfast.resilience.cache import CacheOptions
+from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.metrics import CallMetrics
+from holdfast.testing.emulator import DropAfter, EmulatedRequest, Emulator, Refused, call
+from holdfast.testing.emulator.brain import ReplyLike
+
+paid: list[int] = []
+
+
+@tool(effect="write")
+async def pay(amount: int) -> str:
+    """Pay."""
+    paid.append(amount)
+    return "paid"
+
+
+def clerk(request: EmulatedRequest) -> ReplyLike:
+    return "Done." if request.tool_results else call("pay", {"amount": 27})
+
+
+async def test_a_turn_through_refusals_and_drops_waits_as_told_and_pays_once() -> None:
+    # Seed 2.7: repeating the call repeated the whole loop of tools, and payments with it.
+    metrics = CallMetrics()
+    resilience = Resilience(
+        breaker=BreakerOptions(minimum_throughput=2, failure_ratio=1.0, open_seconds=0.2),
+        limiter=LimiterOptions(concurrency=2, requests_per_minute=6000),
+        attempt_timeout=20.0,
+        deadline=60.0,
+        cache=CacheOptions(),
+        metrics=metrics,
+    )
+    faults = [
+        Refused("rate_limit", {"retry-after": "0.3"}),
+        None,
+        DropAfter(1),
+        Refused("overloaded"),
+    ]
+    async with Emulator(clerk, faults=faults) as emulator:
+        agent = Agent(
+            "openai:m",
+            base_url=emulator.base_url,
+            api_key="k",
+            tools=[pay],
+            resilience=resilience,
+            error_handling=ErrorHandling(max_retries=5, retry_delay=0.01),
+        )
+        began = time.monotonic()
+        result = await agent.run("Pay.")
+        took = time.monotonic() - began
+        sent = [entry.received for entry in emulator.requests]
+    assert (result.output, paid) == ("Done.", [27])
+    assert len(sent) == 5
+    assert sent[1] - sent[0] >= 0.3
+    assert 0.3 <= took < 20
+    seen = metrics.snapshot("model")
+    assert (seen.total_calls, seen.successful_calls) == (2, 2)
