@@ -45,13 +45,17 @@ class Attempted(Struct, frozen=True):
 
 
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
-    """Somebody asked something. Key: `t{turn}`. `flags` numbers the behaviour to replay with."""
+    """Somebody asked something. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
+
+    `agent` is the name of the agent that was asked; "" in journals from before it was kept.
+    """
 
     key: str
     at: float
     message: Message
     limits: Limits = Limits()
     flags: int = 0
+    agent: str = ""
 
 
 class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True):
