@@ -199,10 +199,10 @@ class Exchange:
         """The next piece of the body; b"" at its end."""
         if self._ended:
             return b""
-        watch = self._watch
+        watch, content = self._watch, self._response.content
         watch.enter()
         try:
-            data = await self._response.content.readany()
+            data = await content.readany()
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             data = self._arrived()
             if not data:
@@ -215,6 +215,8 @@ class Exchange:
             watch.body_began()
         elif self._all_is_content and not data.isspace():
             watch.content_seen()
+        if content.at_eof():
+            self._ended = not watch.expired
         return data
 
     def content_seen(self) -> None:
