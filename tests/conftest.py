@@ -1,6 +1,8 @@
 """What every test shares: asyncio is the loop of async tests, and how hard properties are tried."""
 
 import os
+import warnings
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,3 +23,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[object]:
+    """A real PostgreSQL server, made when the first test asks for it."""
+    from tests.postgres_server import CannotRun, PostgresServer
+
+    try:
+        server = PostgresServer()
+    except CannotRun as error:
+        said = f"NO TEST OF POSTGRESQL RUNS HERE: {error}"
+        warnings.warn(said, pytest.PytestWarning, stacklevel=1)
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+    yield server
+    server.stop()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.core.errors import RefusedError as RefusedError
     from holdfast.core.errors import ResponseError as ResponseError
     from holdfast.core.errors import ResponseValidationError as ResponseValidationError
+    from holdfast.core.errors import SessionBusyError as SessionBusyError
     from holdfast.core.errors import StoppedError as StoppedError
     from holdfast.core.errors import ToolExecutionError as ToolExecutionError
     from holdfast.core.errors import ToolFailedError as ToolFailedError
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from holdfast.core.requests import Request as Request
     from holdfast.journal.failures import JournalError as JournalError
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
+    from holdfast.journal.postgres import PostgresJournal as PostgresJournal
     from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
     from holdfast.middleware.continuation_permission import (
         ContinuationPermission as ContinuationPermission,
@@ -238,6 +240,7 @@ _HOME: dict[str, str] = {
     "PIIProtection": "holdfast.middleware.pii_protection",
     "Patch": "holdfast.middleware.decisions",
     "PermissionRequest": "holdfast.core.requests",
+    "PostgresJournal": "holdfast.journal.postgres",
     "ProviderError": "holdfast.core.errors",
     "QuestionAnswered": "holdfast.core.events",
     "QuestionAsked": "holdfast.core.events",
@@ -258,6 +261,7 @@ _HOME: dict[str, str] = {
     "Rule": "holdfast.middleware.tool_permission",
     "RunStream": "holdfast.runtime.stream",
     "SessionRewound": "holdfast.core.events",
+    "SessionBusyError": "holdfast.core.errors",
     "Skill": "holdfast.skills.skill",
     "SkillInstructions": "holdfast.skills.middleware",
     "SkillLimits": "holdfast.skills.limits",

@@ -90,7 +90,13 @@ st.register_type_strategy(ToolResult, RESULTS)
 st.register_type_strategy(ErrorInfo, ERRORS)
 st.register_type_strategy(Attempted, st.builds(Attempted, TEXTS, st.integers(1, 9), ERRORS))
 st.register_type_strategy(Limits, st.builds(Limits, iterations=st.integers(1, 9)))
-BY_TYPE = {str: TEXTS, float: TIMES, int: st.integers(1, 2**53), object: JSON}
+BY_TYPE = {
+    str: TEXTS,
+    float: TIMES,
+    float | None: st.none() | TIMES,
+    int: st.integers(1, 2**53),
+    object: JSON,
+}
 
 
 def events_of(member: type[Event]) -> st.SearchStrategy[Event]:

@@ -78,6 +78,20 @@ class LeaseLostError(JournalError):
     landed = Landed.NO
 
 
+def lease_lost(path: str, run: str) -> LeaseLostError:
+    """The error of a driver whose run was taken over.
+
+    Args:
+        path: the journal.
+        run: the run.
+    """
+    return LeaseLostError(
+        path,
+        f"the run {run!r} was taken over by another driver, or deleted",
+        fix="Stop this driver: the other one goes on",
+    )
+
+
 class JournalClosedError(JournalError):
     """The journal was closed, or this process is a fork of the one that opened it."""
 

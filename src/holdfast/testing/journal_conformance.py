@@ -7,8 +7,8 @@
             yield journal
             journal.close()
 
-Nothing here may know how a journal keeps its records. The tests are coroutines, run by anyio's
-plugin for pytest.
+A journal that several processes share inherits `LeaseConformance` as well. Nothing here may know how
+a journal keeps its records. The tests are coroutines, run by anyio's plugin for pytest.
 """
 
 # ruff: noqa: S101  # REASON: these are tests that ship with the package
@@ -17,13 +17,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from holdfast.core.effects import CallModel, digest
-from holdfast.core.errors import ConflictError
-from holdfast.core.events import ModelReplied, Status, TurnClosed, TurnOpened
+from holdfast.core.errors import ConfigurationError, ConflictError, HoldfastError, SessionBusyError
+from holdfast.core.events import ModelReplied, Status, ToolsBegun, TurnClosed, TurnOpened
 from holdfast.core.messages import Media, Reply, Text, ToolCall, user
-from holdfast.journal.port import Journal
+from holdfast.journal.failures import LeaseLostError
+from holdfast.journal.port import Journal, SharedJournal
+
+Lapse: TypeAlias = Callable[[str], Awaitable[None]]
 
 _ODD = "héllo \U0001f9ff \x00 \u2028 \ud800"
 
@@ -111,6 +115,39 @@ class JournalConformance:
             ("b", 1, 5.0, 5.0),
         ]
 
+    async def test_runs_with_an_open_turn_are_told_apart(self, journal: Journal) -> None:
+        """With the agent that opened it; whatever else happened before and after."""
+        closed = TurnClosed("t1.closed", 2.0, Status.COMPLETED)
+        await journal.append("ended", TurnOpened("t1", 1.0, user("hi"), agent="ann"))
+        await journal.append("ended", closed)
+        await journal.append("open", TurnOpened("t1", 1.0, user("hi"), agent="ann"))
+        await journal.append("open", closed)
+        await journal.append("open", TurnOpened("t2", 3.0, user("hi"), agent="bob"))
+        await journal.append("open", ToolsBegun("t2.i0.begun", 4.0))
+        await journal.append("bare", ToolsBegun("t1.i0.begun", 4.0))
+        found = [(entry.run, entry.turn_open, entry.agent) for entry in await journal.runs()]
+        assert found == [("bare", False, ""), ("ended", False, "ann"), ("open", True, "bob")]
+        unended = await journal.runs(turn_open=True)
+        assert [(entry.run, entry.records, entry.agent) for entry in unended] == [
+            ("open", 4, "bob")
+        ]
+        await journal.append("open", TurnClosed("t2.closed", 5.0, Status.FAILED))
+        assert list(await journal.runs(turn_open=True)) == []
+
+    async def test_a_clock_that_went_back_changes_nothing(self, journal: Journal) -> None:
+        """Order is that of appending; the entry tells the earliest and the latest time."""
+        for number, at in enumerate((100.0, 50.0, 75.0)):
+            await journal.append("r", opened(number, at=at))
+        assert [record.event.at for record in await journal.read("r")] == [100.0, 50.0, 75.0]
+        entry = (await journal.runs())[0]
+        assert (entry.opened_at, entry.changed_at) == (50.0, 100.0)
+
+    async def test_a_large_event_comes_back_whole(self, journal: Journal) -> None:
+        """Five megabytes of text that does not compress to nothing."""
+        text = "".join(f"{number:x}é" for number in range(1_000_000))
+        await journal.append("r", opened(1, text))
+        assert [record.event for record in await journal.read("r")] == [opened(1, text)]
+
     async def test_a_deleted_run_is_gone_and_its_name_is_free(self, journal: Journal) -> None:
         """Other runs stay."""
         await journal.append("a", opened(1))
@@ -124,7 +161,17 @@ class JournalConformance:
 
     async def test_names_may_be_anything(self, journal: Journal) -> None:
         """Quotes, spaces, nothing at all: a name is never a command."""
-        names = ["", " ", "a'; DROP TABLE records; --", "ü/..\\", "%", "x" * 5000]
+        names = [
+            "",
+            " ",
+            "a'; DROP TABLE records; --",
+            "ü/..\\",
+            "../../etc/passwd",
+            "C:\\x",
+            "%s",
+            "%",
+        ]
+        names += ["x" * 5000, "".join(map(chr, range(0x4E00, 0x4E00 + 5000)))]
         for name in names:
             await journal.append(name, opened(1, name))
         for name in names:
@@ -167,6 +214,141 @@ class JournalConformance:
             await asyncio.to_thread(thread.join)
         assert failures == []
         assert [entry.records for entry in await journal.runs()] == [10] * 4
+
+
+class LeaseConformance:
+    """What a `holdfast.journal.port.SharedJournal` must do beside; all times are the store's own.
+
+    Give the fixtures `journal` and `other`, two journals of one store as two processes have them,
+    and `lapse`, an async function that makes the lease of a run run out at once.
+    """
+
+    async def test_a_claimed_run_is_refused_to_everybody_else(
+        self, journal: SharedJournal, other: SharedJournal
+    ) -> None:
+        """Until it is released; other runs are free."""
+        lease = await journal.claim("r")
+        for rival in (journal, other):
+            await _raises(SessionBusyError, rival.claim("r"))
+            await _raises(SessionBusyError, rival.append("r", opened(1)))
+        await (await other.claim("s")).release()
+        await lease.append("r", opened(1))
+        await lease.release()
+        await (await other.claim("r")).release()
+        await other.append("r", opened(2))
+        assert await keys(journal, "r") == ["t1", "t2"]
+
+    async def test_of_many_claims_one_wins(
+        self, journal: SharedJournal, other: SharedJournal
+    ) -> None:
+        """And it is one that can append."""
+        claims = (rival.claim("r") for rival in (journal, other) * 10)
+        outcomes = await asyncio.gather(*claims, return_exceptions=True)
+        won = [lease for lease in outcomes if not isinstance(lease, BaseException)]
+        assert len(won) == 1
+        assert {type(lost) for lost in outcomes if lost is not won[0]} == {SessionBusyError}
+        await won[0].append("r", opened(1))
+
+    async def test_a_lease_appends_and_reads_its_run_only(self, journal: SharedJournal) -> None:
+        """A key is kept once, under a lease as without."""
+        lease = await journal.claim("r")
+        assert lease.run == "r"
+        assert list(await lease.read("r")) == []
+        await lease.append("r", opened(1))
+        await _raises(ConflictError, lease.append("r", opened(1, "again")))
+        assert [record.event for record in await lease.read("r", 0)] == [opened(1)]
+        await _raises(ConfigurationError, lease.append("s", opened(1)))
+        await lease.release()
+        await lease.release()
+        await _raises(LeaseLostError, lease.append("r", opened(2)))
+        assert await keys(journal, "r") == ["t1"]
+
+    async def test_who_was_taken_over_cannot_append(
+        self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
+    ) -> None:
+        """It learns that, nothing is changed, and it cannot end the lease of the other."""
+        first = await journal.claim("r")
+        await first.append("r", opened(1))
+        await lapse("r")
+        second = await other.claim("r")
+        assert second.token > first.token
+        await _raises(LeaseLostError, first.append("r", opened(2, "of the zombie")))
+        await first.release()
+        await _raises(SessionBusyError, journal.claim("r"))
+        await second.append("r", opened(2, "of the second"))
+        assert [record.event for record in await journal.read("r")] == [
+            opened(1),
+            opened(2, "of the second"),
+        ]
+
+    async def test_who_was_late_and_not_taken_over_goes_on(
+        self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
+    ) -> None:
+        """A process that slept is not punished when nobody missed it; it holds the run again."""
+        lease = await journal.claim("r")
+        await lapse("r")
+        await lease.append("r", opened(1))
+        await _raises(SessionBusyError, other.claim("r"))
+
+    async def test_an_append_without_a_lease_ends_one_that_ran_out(
+        self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
+    ) -> None:
+        """What the old holder read is true no longer."""
+        lease = await journal.claim("r")
+        await lapse("r")
+        await other.append("r", opened(1))
+        await _raises(LeaseLostError, lease.append("r", opened(2)))
+        assert await keys(journal, "r") == ["t1"]
+
+    async def test_a_deleted_run_cannot_be_brought_back_by_its_driver(
+        self, journal: SharedJournal, other: SharedJournal
+    ) -> None:
+        """Nor can it append to the run of the same name that came after."""
+        first = await journal.claim("r")
+        await first.append("r", opened(1))
+        assert await other.delete("r") == 1
+        await _raises(LeaseLostError, first.append("r", opened(2)))
+        assert list(await journal.read("r")) == []
+        second = await other.claim("r")
+        assert second.token > first.token
+        await _raises(LeaseLostError, first.append("r", opened(2)))
+        await second.append("r", opened(1, "new"))
+
+    async def test_a_claim_makes_no_run_and_shows_in_the_list(
+        self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
+    ) -> None:
+        """A run without records is none; `leased` says whether somebody works on it."""
+        lease = await journal.claim("r")
+        assert list(await other.runs()) == []
+        await lease.append("r", opened(1))
+        assert [entry.leased for entry in await other.runs(turn_open=True)] == [True]
+        await lapse("r")
+        assert [entry.leased for entry in await other.runs()] == [False]
+        await lease.release()
+        await (await other.claim("s")).release()
+        assert [entry.run for entry in await other.runs()] == ["r"]
+
+    async def test_a_cancelled_claim_leaves_nothing_claimed(
+        self, journal: SharedJournal, other: SharedJournal
+    ) -> None:
+        """Whenever it was cancelled."""
+        for turns in range(40):
+            task = asyncio.ensure_future(journal.claim("r"))
+            for _ in range(turns % 8):
+                await asyncio.sleep(0.0 if turns < 20 else 0.001)
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                await task.result().release()
+            await (await other.claim("r")).release()
+
+
+async def _raises(wanted: type[HoldfastError], act: Awaitable[object]) -> None:
+    try:
+        await act
+    except wanted:
+        return
+    raise AssertionError(f"{wanted.__name__} was not raised")
 
 
 async def _refused(journal: Journal, run: str, event: TurnOpened) -> None:

@@ -1,0 +1,128 @@
+"""An event loop in a thread of its own, for a journal that several event loops and threads share.
+
+The thread starts with the first act, so that a process may fork before it. An act that nobody waits
+for any more is dropped if it has not begun. This module must never know what an act does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import TypeAlias, TypeVar
+
+from holdfast.journal.failures import JournalClosedError
+
+T = TypeVar("T")
+
+Begin: TypeAlias = Callable[[], None]
+"""An act calls it before it changes anything; it raises Withdrawn when nobody waits any more."""
+
+Act: TypeAlias = Callable[[Begin], Coroutine[object, object, T]]
+
+
+class Withdrawn(BaseException):
+    """Whoever asked for the act was cancelled before it began."""
+
+
+class LoopThread:
+    """Runs acts until it is closed.
+
+    Args:
+        path: names the journal, for errors.
+        last: what to do when the last act has ended.
+    """
+
+    def __init__(self, path: str, last: Callable[[], Coroutine[object, object, None]]) -> None:
+        self.path = path
+        self._last = last
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._acts: set[asyncio.Task[object]] = set()
+        self._closed = False
+
+    def submit(self, act: Act[T]) -> Future[T]:
+        """Start an act. Raises JournalClosedError after `close`, and after a fork."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise JournalClosedError(self.path, "is closed", fix="Open it again")
+            self._running_loop().call_soon_threadsafe(self._start, act, future)
+        return future
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._process = os.getpid()
+            # Not the default: PostgreSQL's driver cannot use the one of Windows.
+            self._loop = asyncio.SelectorEventLoop()
+            self._thread = threading.Thread(
+                target=_serve, args=(self._loop,), name="holdfast-journal", daemon=True
+            )
+            self._thread.start()
+        elif os.getpid() != self._process:
+            raise JournalClosedError(
+                self.path,
+                "was in use before this process was forked",
+                fix="Open a journal in the child",
+            )
+        return self._loop
+
+    def _start(self, act: Act[T], future: Future[T]) -> None:
+        def begin() -> None:
+            if future.cancelled() or not (
+                future.running() or future.set_running_or_notify_cancel()
+            ):
+                raise Withdrawn
+
+        task = asyncio.get_running_loop().create_task(act(begin))
+        self._acts.add(task)
+
+        def ended(task: asyncio.Task[T]) -> None:
+            self._acts.discard(task)
+            _tell(task, future)
+
+        task.add_done_callback(ended)
+
+    def close(self) -> None:
+        """Wait until every act has ended, and stop the thread. May be repeated."""
+        with self._lock:
+            if self._closed or os.getpid() != self._process:
+                return
+            self._closed = True
+            loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._finish(loop), loop)
+        # The collector may drop a journal in any thread, in its own too.
+        if threading.current_thread() is not thread:
+            thread.join()
+
+    async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while self._acts:
+                await asyncio.wait(self._acts)
+            await self._last()
+        finally:
+            loop.stop()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+def _tell(task: asyncio.Task[T], future: Future[T]) -> None:
+    """Hand out the outcome, unless nobody waits for it."""
+    error = task.exception()
+    if future.cancelled() or not (future.running() or future.set_running_or_notify_cancel()):
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())

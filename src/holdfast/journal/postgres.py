@@ -1,0 +1,256 @@
+"""The journal in a PostgreSQL database, which many processes share: each run has one driver at a time.
+
+A record is safe when `append` returns: its transaction was committed. All talk with the server runs
+on one thread of the journal's own. This module must never import the driver before a journal is
+made, and must never show a password.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import msgspec
+
+from holdfast.core.effects import Effect
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.journal.encoding import Line
+from holdfast.journal.failures import lease_lost
+from holdfast.journal.loop_thread import LoopThread
+from holdfast.journal.port import Record, RunEntry
+from holdfast.journal.rows import checked, line_from, records_of, written
+from holdfast.journal.settled import settled
+
+if TYPE_CHECKING:
+    from holdfast.journal.postgres_renewal import Held
+
+Append: TypeAlias = Callable[[str, Event, Effect | None, int | None], Awaitable[None]]
+Release: TypeAlias = Callable[[int], Awaitable[None]]
+
+_LONGEST_KEY = 2000  # bytes; an index of the server takes little more
+
+
+class PostgresJournal:
+    """Keeps records in a PostgreSQL database; any number of processes may share it.
+
+    Its tables, which begin with `holdfast_`, are made when they are first needed, in the first
+    schema of the search path. Any number of agents, threads and event loops may share one object.
+    Nothing is connected before the first use.
+
+    Args:
+        url: `postgresql://user:password@host:5432/database`, as libpq reads it. What is missing
+            comes from PGUSER, PGPASSWORD, ~/.pgpass and the like.
+        connections: how many appends and reads run at once.
+        timeout: seconds for one statement.
+        wait: seconds for which an append or a read is tried again while the server is gone.
+        lease: seconds after which another process may take over a run whose process shows no life.
+
+    Raises:
+        ConfigurationError: an argument is wrong, or the driver is not installed.
+
+    >>> PostgresJournal("postgresql://ada:secret@db.example/talk")
+    PostgresJournal('postgresql://ada@db.example/talk')
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        connections: int = 10,
+        timeout: float = 30.0,
+        wait: float = 10.0,
+        lease: float = 30.0,
+    ) -> None:
+        if not isinstance(url, str):
+            raise ConfigurationError("url", f"must be a text, got {type(url).__name__}")
+        _check_number("connections", connections, 1, 1000)
+        _check_number("timeout", timeout, 0.001, 86_400)
+        _check_number("wait", wait, 0, 86_400)
+        _check_number("lease", lease, 0.1, 86_400)
+        try:
+            from holdfast.journal.postgres_failures import Address
+            from holdfast.journal.postgres_pool import Patience
+            from holdfast.journal.postgres_server import Server
+        except ImportError as error:
+            raise ConfigurationError(
+                "journal",
+                "PostgreSQL needs the package psycopg, which is not installed",
+                fix="pip install 'holdfast[postgres]'",
+            ) from error
+        address = Address(url)
+        self.path = address.place
+        self._server = Server(address, connections, Patience(timeout, wait), lease)
+        self._thread = LoopThread(self.path, self._server.close)
+        # Also at the end of the interpreter, so that leases are given back at once.
+        self._finalizer = weakref.finalize(self, self._thread.close)
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        """Keep one event; returns when it is committed.
+
+        When the connection is lost meanwhile, the append is sent again, and kept once.
+
+        Raises:
+            ConflictError: the run has an outcome for this key already.
+            SessionBusyError: another driver has a lease of the run.
+            JournalUnreachableError: nobody knows whether it was kept: the server is gone.
+            JournalError: it could not be kept.
+        """
+        await self._append(run, event, effect, None)
+
+    async def _append(
+        self, run: str, event: Event, effect: Effect | None, token: int | None
+    ) -> None:
+        from holdfast.journal.postgres_server import Insert
+
+        name = _name(run)
+        line, body = written(run, event, effect)
+        if len(_text(event.key, "event.key").encode()) > _LONGEST_KEY:
+            raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
+        opens = isinstance(event, TurnOpened)
+        insert = Insert(
+            line=line,
+            event=body,
+            name=name,
+            ticket=os.urandom(16),
+            open=True if opens else False if isinstance(event, TurnClosed) else None,
+            agent=_text(event.agent, "name") if isinstance(event, TurnOpened) else None,
+            token=token,
+        )
+        await settled(self._thread.submit(lambda begin: self._server.append(insert, begin)))
+
+    async def read(self, run: str, after: int = 0) -> Sequence[Record]:
+        """The records of one run in order, without the first `after`; empty for an unknown run."""
+        return await records_of(await self.lines(run, after), self.path)
+
+    async def lines(self, run: str, after: int = 0) -> Sequence[Line]:
+        """The same as lines, for export; an unknown type of event is no error here."""
+        name = _name(run)
+        rows = await settled(self._thread.submit(lambda _: self._server.lines(name, run, after)))
+        return [line_from(row, self.path) for row in rows]
+
+    async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
+        """All runs, by name; or those whose last turn has no end."""
+        rows = await settled(self._thread.submit(lambda _: self._server.runs(turn_open=turn_open)))
+        return [
+            msgspec.convert(dict(zip(RunEntry.__struct_fields__, row, strict=True)), RunEntry)
+            for row in rows
+        ]
+
+    async def delete(self, run: str) -> int:
+        """Forget a run for good; returns how many records it had.
+
+        Whoever works on it has lost its lease. The server takes the space back when it vacuums;
+        what its backups and its log keep is up to them.
+        """
+        name = _name(run)
+        return await settled(self._thread.submit(lambda begin: self._server.delete(name, begin)))
+
+    async def claim(self, run: str) -> PostgresLease:
+        """Take the run for one driver; see `holdfast.journal.port.SharedJournal`.
+
+        Raises:
+            SessionBusyError: a living driver has it.
+            JournalError: the server cannot be reached.
+        """
+        from holdfast.journal.postgres_renewal import Held
+
+        name, owner, held = _name(run), os.urandom(16), Held(run)
+        future = self._thread.submit(lambda begin: self._server.claim(name, held, owner, begin))
+        try:
+            token = await settled(future)
+        except BaseException:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                await self._release(future.result())  # cancelled when it was claimed already
+            raise
+        return PostgresLease(self, held, token, self._append, self._release)
+
+    async def _release(self, token: int) -> None:
+        await settled(self._thread.submit(lambda _: self._server.release([token])))
+
+    def close(self) -> None:
+        """Wait until everything is kept, give back all leases, and close all connections.
+
+        May be repeated.
+        """
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"PostgresJournal({self.path!r})"
+
+
+class PostgresLease:
+    """One run for one driver; see `holdfast.journal.port.Lease`. Made by `PostgresJournal.claim`."""
+
+    __slots__ = ("_append", "_held", "_journal", "_release", "_released", "token")
+
+    def __init__(
+        self, journal: PostgresJournal, held: Held, token: int, append: Append, release: Release
+    ) -> None:
+        self._journal = journal
+        self._held = held
+        self._append = append
+        self._release = release
+        self._released = False
+        self.token = token
+
+    @property
+    def run(self) -> str:
+        """The run that was claimed."""
+        return self._held.run
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        """Keep one event, unless another driver has taken over: then LeaseLostError."""
+        self._check(run)
+        if self._held.lost or self._released:
+            raise lease_lost(self._journal.path, run)
+        await self._append(run, event, effect, self.token)
+
+    async def read(self, run: str, after: int = 0) -> Sequence[Record]:
+        """The records of the run in order, without the first `after`."""
+        self._check(run)
+        return await self._journal.read(run, after)
+
+    async def release(self) -> None:
+        """Let others have the run. May be repeated."""
+        if not self._released:
+            self._released = True
+            await self._release(self.token)
+
+    def _check(self, run: str) -> None:
+        if run != self.run:
+            raise ConfigurationError("run", f"the lease is of {self.run!r}, and not of {run!r}")
+
+    def __repr__(self) -> str:
+        return f"PostgresLease({self.run!r}, token={self.token})"
+
+
+def _check_number(name: str, value: object, least: float, most: float) -> None:
+    if not isinstance(value, int | float) or not least <= value <= most:
+        raise ConfigurationError(name, f"must be from {least:g} to {most:g}, got {value!r}")
+
+
+def _name(run: str) -> bytes:
+    return sha256(_text(run, "session").encode()).digest()
+
+
+def _text(text: str, argument: str) -> str:
+    """A text that the server can keep as it is."""
+    if "\x00" in checked(text, argument):
+        raise ConfigurationError(argument, "contains a NUL character, which PostgreSQL cannot keep")
+    return text

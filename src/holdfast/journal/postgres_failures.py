@@ -1,0 +1,139 @@
+"""What the driver of PostgreSQL and its server say, as errors of a journal. The password never.
+
+It must never put the content of a record into a text: of a server's message only the first line
+is kept, since the others quote rows.
+"""
+
+from __future__ import annotations
+
+import os
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.journal.failures import (
+    JournalCorruptError,
+    JournalError,
+    JournalStorageError,
+    JournalUnreachableError,
+    JournalVersionError,
+)
+
+_STORAGE = {
+    "53100": ("the disk of the server is full", "Free some space; the journal goes on by itself"),
+    "57014": ("the server took too long", "Look for locks and for load; or raise timeout"),
+    "42501": (
+        "this user may not do that",
+        "Grant it; making the tables needs CREATE on the schema",
+    ),
+    "3D000": ("there is no such database", "Create it, or choose another"),
+    "3F000": ("the search path names no schema", "Create it, or choose another"),
+}
+_VERSION = {
+    "42P01": ("its tables are gone", "Was the schema changed, or the search path?"),
+    "42703": ("its tables are of another program", "Choose another schema or database"),
+    "42P07": ("its tables are of another program", "Choose another schema or database"),
+}
+_CORRUPT = ("XX001", "XX002")
+# Lost connections, a server that starts or stops, too many connections, a standby, lost races.
+_PASSING = ("08", "57P", "53300", "25006", "40001", "40P01")
+# A refusal at the door carries no code, only words.
+_REFUSED = ("authentication failed", "no pg_hba.conf entry", "does not exist", "not permitted")
+
+
+class Address:
+    """Where the server is: what the driver needs, and what people may see of it.
+
+    Args:
+        url: `postgresql://user:password@host:port/database?...`, as libpq reads it.
+
+    Raises:
+        ConfigurationError: it is no such address.
+    """
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(("postgresql://", "postgres://")):
+            raise _no_address()
+        try:
+            self.parts = conninfo_to_dict(url)
+        except (psycopg.Error, UnicodeError, ValueError):
+            # Without its cause, which may quote the password.
+            raise _no_address() from None
+        secrets = {str(self.parts.get("password") or ""), os.environ.get("PGPASSWORD", "")}
+        self._secrets = sorted((s for s in secrets if s), key=len, reverse=True)
+        self.place = _place({name: str(value) for name, value in self.parts.items() if value})
+
+    def __repr__(self) -> str:
+        return f"Address({self.place!r})"
+
+    def failure(self, error: Exception) -> JournalError:
+        """What an error of the driver means for whoever has to mend it."""
+        code = getattr(error, "sqlstate", None) or ""
+        said = self._said(error)
+        if code in _STORAGE:
+            problem, fix = _STORAGE[code]
+            return JournalStorageError(self.place, f"{problem} ({said})", fix=fix)
+        if code in _VERSION:
+            problem, fix = _VERSION[code]
+            return JournalVersionError(self.place, f"{problem} ({said})", fix=fix)
+        if code in _CORRUPT:
+            return JournalCorruptError(
+                self.place, f"is damaged: {said}", fix="Restore it from a backup"
+            )
+        if is_refusal(error):
+            return JournalStorageError(self.place, said, fix="Check user, password and database")
+        if is_passing(error):
+            return JournalUnreachableError(
+                self.place, f"cannot be reached: {said}", fix="Start it, or check host and port"
+            )
+        return JournalStorageError(
+            self.place, f"{said} ({code or type(error).__name__})", fix="Look into the server's log"
+        )
+
+    def _said(self, error: Exception) -> str:
+        diag = getattr(error, "diag", None)
+        text = getattr(diag, "message_primary", None) or _first_line(str(error))
+        if isinstance(error, TimeoutError):
+            text = "no answer came in time"
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text or type(error).__name__
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether trying again on another connection can help."""
+    code = getattr(error, "sqlstate", None) or ""
+    if code:
+        return code.startswith(_PASSING)
+    lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError)
+    return lost and not is_refusal(error)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the server refused to be talked to by this user, which no patience changes."""
+    code = getattr(error, "sqlstate", None) or ""
+    if code:
+        return code.startswith("28")
+    text = str(error)
+    return "FATAL" in text and any(word in text for word in _REFUSED)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0].strip()
+
+
+def _place(parts: dict[str, str]) -> str:
+    user = parts["user"] + "@" if "user" in parts else ""
+    host = parts.get("host") or parts.get("hostaddr", "")
+    port = ":" + parts["port"] if "port" in parts else ""
+    return f"postgresql://{user}{host}{port}/{parts.get('dbname', '')}"
+
+
+def _no_address() -> ConfigurationError:
+    return ConfigurationError(
+        "url",
+        "is no address of a PostgreSQL database",
+        fix="Write postgresql://user@host:5432/database; a password with special characters is "
+        "percent-encoded, or stands in PGPASSWORD or ~/.pgpass",
+    )

@@ -1,0 +1,149 @@
+"""Connections to a PostgreSQL server: a few at a time, made when needed, dropped when lost.
+
+An act whose connection is lost is tried again on another one, so it must be of a kind that may be
+repeated. This module must never decide what an act is, and never hand out a connection in whose
+transaction something is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias, TypeVar
+
+import psycopg
+from msgspec import Struct
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
+
+from holdfast.journal import postgres_schema
+from holdfast.journal.failures import JournalError, JournalStorageError
+from holdfast.journal.postgres_failures import Address, is_passing
+from holdfast.journal.postgres_statements import SETTINGS
+
+T = TypeVar("T")
+
+Connection: TypeAlias = psycopg.AsyncConnection[Any]
+Work: TypeAlias = Callable[[Connection], Awaitable[T]]
+
+_GRACE = 5.0  # seconds for which the server's own timeout may be late before the connection is lost
+
+
+class Patience(Struct, frozen=True):
+    """How long to wait for a server.
+
+    Args:
+        timeout: seconds for one statement.
+        wait: seconds for which an act is tried again while the server is gone.
+    """
+
+    timeout: float
+    wait: float
+
+
+class Pool:
+    """At most `size` connections; lives on one event loop.
+
+    Args:
+        address: where the server is.
+        size: how many acts run at once.
+        patience: how long each may take.
+    """
+
+    def __init__(self, address: Address, size: int, patience: Patience) -> None:
+        self._address = address
+        self._patience = patience
+        self._places = asyncio.Semaphore(size)
+        self._idle: list[Connection] = []
+        self._reached = False
+
+    async def perform(self, work: Work[T], *, again: bool = True) -> T:
+        """Do the work on a connection; if that is lost, on another one.
+
+        Args:
+            work: may be done twice with the effect of once.
+            again: whether to try again at all.
+
+        Raises:
+            JournalError: what went wrong; no password stands in it.
+        """
+        loop = asyncio.get_running_loop()
+        end, pause = None, 0.0
+        while True:
+            try:
+                return await self._once(work)
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                # A server that was never there is more likely a wrong address than a restart.
+                end = end or loop.time() + (self._patience.wait if again and self._reached else 0)
+                if not is_passing(error) or loop.time() + pause >= end:
+                    raise self._address.failure(error) from error
+                await self._drop(self._idle)
+            await asyncio.sleep(pause)
+            pause = min(max(2 * pause, 0.05), 1.0)
+
+    async def _once(self, work: Work[T]) -> T:
+        async with (
+            self._connection() as connection,
+            asyncio.timeout(self._patience.timeout + _GRACE),
+        ):
+            return await work(connection)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        async with self._places:
+            connection = self._idle.pop() if self._idle else await self._connect()
+            try:
+                yield connection
+            except TimeoutError:
+                await connection.close()
+                raise
+            finally:
+                if connection.info.transaction_status == TransactionStatus.IDLE:
+                    self._idle.append(connection)
+                else:
+                    await connection.close()
+
+    async def _connect(self) -> Connection:
+        wanted = {**self._defaults(), **self._address.parts}
+        connection = await psycopg.AsyncConnection.connect(
+            make_conninfo("", **wanted), autocommit=True
+        )
+        try:
+            await self._prepare(connection)
+        except (psycopg.Error, OSError, JournalError):
+            await connection.close()
+            raise
+        self._reached = True
+        return connection
+
+    def _defaults(self) -> dict[str, str]:
+        seconds = self._patience.timeout
+        return {
+            "application_name": "holdfast",
+            "connect_timeout": str(max(2, round(min(seconds, 10)))),
+            "keepalives_idle": "10",
+            "keepalives_interval": "5",
+            "tcp_user_timeout": str(round(seconds * 1000)),
+        }
+
+    async def _prepare(self, connection: Connection) -> None:
+        limit = {"timeout": str(max(1, round(self._patience.timeout * 1000)))}
+        row = await (await connection.execute(SETTINGS, limit)).fetchone()
+        encoding = row[-1] if row else None
+        if encoding != "UTF8":
+            raise JournalStorageError(
+                self._address.place,
+                f"keeps text as {encoding}, which cannot hold every text",
+                fix="Create the database with ENCODING 'UTF8' TEMPLATE template0",
+            )
+        if not self._reached:
+            await postgres_schema.prepare(connection, self._address.place)
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._drop(self._idle)
+
+    async def _drop(self, connections: list[Connection]) -> None:
+        while connections:
+            await connections.pop().close()

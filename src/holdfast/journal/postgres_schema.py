@@ -1,0 +1,115 @@
+"""The tables of a PostgreSQL journal as the ordered changes that lead to them.
+
+`holdfast_journal.version` counts those that were applied. Rules for editing: a migration that was
+released is never changed, and there is no way back. Two processes that start at the same time must
+never both migrate: an advisory lock of the database is held meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any, LiteralString
+
+import psycopg
+
+from holdfast.journal.failures import JournalVersionError
+
+LOCK = 0x48464A31
+"""`HFJ1`: the advisory lock."""
+
+# `name` is the SHA-256 of `run`: an index takes no text of any length.
+MIGRATIONS: tuple[tuple[LiteralString, ...], ...] = (
+    (
+        "CREATE TABLE holdfast_journal (version integer NOT NULL)",
+        "INSERT INTO holdfast_journal (version) VALUES (0)",
+        "CREATE SEQUENCE holdfast_tokens AS bigint",
+        (
+            "CREATE TABLE holdfast_runs ("
+            " id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+            " name bytea NOT NULL UNIQUE,"
+            " run text NOT NULL,"
+            " records bigint NOT NULL DEFAULT 0,"
+            " opened_at double precision,"
+            " changed_at double precision,"
+            " turn_open boolean NOT NULL DEFAULT false,"
+            " agent text NOT NULL DEFAULT '',"
+            " token bigint UNIQUE,"
+            " owner bytea,"
+            " expires timestamptz"
+            ") WITH (fillfactor = 80)"
+        ),
+        "CREATE INDEX holdfast_runs_open ON holdfast_runs (id) WHERE turn_open",
+        (
+            "CREATE TABLE holdfast_records ("
+            " run_id bigint NOT NULL,"
+            " seq bigint NOT NULL,"
+            ' key text COLLATE "C" NOT NULL,'
+            " digest text NOT NULL,"
+            " type text NOT NULL,"
+            " at double precision NOT NULL,"
+            " schema integer NOT NULL,"
+            " event text NOT NULL,"
+            " ticket bytea NOT NULL,"
+            " PRIMARY KEY (run_id, seq),"
+            " UNIQUE (run_id, key)"
+            ")"
+        ),
+    ),
+)
+
+
+async def prepare(
+    connection: psycopg.AsyncConnection[Any],
+    place: str,
+    migrations: tuple[tuple[LiteralString, ...], ...] = MIGRATIONS,
+) -> None:
+    """Bring the tables to the newest version.
+
+    Raises:
+        JournalVersionError: a newer Holdfast made them.
+        psycopg.Error: the server refused.
+    """
+    if await _version(connection, place, len(migrations)) == len(migrations):
+        return
+    # Others may hold the lock for as long as their migration takes. It is the session's and not the
+    # transaction's, since a transaction that waits for it might not see the tables of the other.
+    limit = await _setting(connection, "0")
+    await connection.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+    try:
+        async with connection.transaction():
+            version = await _version(connection, place, len(migrations))
+            for statements in migrations[version:]:
+                for statement in statements:
+                    await connection.execute(statement)
+            await connection.execute("UPDATE holdfast_journal SET version = %s", (len(migrations),))
+    finally:
+        await connection.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
+        await _setting(connection, limit)
+
+
+async def _setting(connection: psycopg.AsyncConnection[Any], limit: str) -> str:
+    """Set the time that a statement may take; returns what it was."""
+    cursor = await connection.execute("SHOW statement_timeout")
+    before = str((await cursor.fetchone() or ["0"])[0])
+    await connection.execute("SELECT set_config('statement_timeout', %s, false)", (limit,))
+    return before
+
+
+async def _version(connection: psycopg.AsyncConnection[Any], place: str, known: int) -> int:
+    """The number of migrations that were applied."""
+    cursor = await connection.execute("SELECT to_regclass('holdfast_journal') IS NOT NULL")
+    if (await cursor.fetchone() or [False])[0] is not True:
+        return 0
+    cursor = await connection.execute("SELECT version FROM holdfast_journal")
+    row = await cursor.fetchone()
+    version = row[0] if row else None
+    if not isinstance(version, int):
+        raise JournalVersionError(
+            place, "has tables of another program", fix="Choose another schema or database"
+        )
+    if version > known:
+        raise JournalVersionError(
+            place,
+            f"has version {version}, and this Holdfast knows up to {known}",
+            fix="Update Holdfast to the version that wrote it, or a newer one",
+        )
+    return version

@@ -1,0 +1,186 @@
+"""What a PostgreSQL journal asks of its server: append, read, list, delete, and the acts of leases.
+
+An append carries a ticket of its own. When the connection is lost, nobody knows whether it was
+committed: it is sent again, and the ticket of what stands there then says whether it was this
+append or another driver's. This module must never guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import Struct
+from psycopg import errors
+
+from holdfast.core.errors import ConflictError, SessionBusyError
+from holdfast.journal import postgres_statements as sql
+from holdfast.journal.encoding import Line
+from holdfast.journal.failures import JournalError, lease_lost
+from holdfast.journal.loop_thread import Begin
+from holdfast.journal.postgres_failures import Address
+from holdfast.journal.postgres_pool import Connection, Patience, Pool
+from holdfast.journal.postgres_renewal import Held, Renewal
+
+Row = tuple[object, ...]
+
+
+class Insert(Struct, frozen=True):
+    """One append: its line, its event as text, what it says about the run, and whose it is.
+
+    Args:
+        line: the columns.
+        event: the event as text.
+        name: the digest of the run's name.
+        ticket: of this append alone.
+        open: whether a turn is open after it; None when it says nothing of that.
+        agent: who opened the turn, if it opens one.
+        token: the fencing token of the lease; None without one.
+    """
+
+    line: Line
+    event: str
+    name: bytes
+    ticket: bytes
+    open: bool | None
+    agent: str | None
+    token: int | None
+
+
+class Server:
+    """The acts; all run on one event loop, that of the journal.
+
+    Args:
+        address: where the server is.
+        size: how many acts run at once.
+        patience: how long each may take.
+        lease: seconds after which others may take over a run whose driver shows no life.
+    """
+
+    def __init__(self, address: Address, size: int, patience: Patience, lease: float) -> None:
+        self.address = address
+        self._lease = lease
+        self._pool = Pool(address, size, patience)
+        # A place of its own: no queue of appends may make a lease run out.
+        self._beats = Pool(address, 1, patience)
+        self._renewal = Renewal(self._renew, lease)
+
+    async def append(self, insert: Insert, begin: Begin) -> None:
+        """Keep a record; see the port."""
+
+        async def work(connection: Connection) -> bool:
+            begin()
+            return await self._insert(connection, insert)
+
+        if await self._pool.perform(work):
+            return
+        if insert.token is None:
+            raise SessionBusyError(insert.line.run, "another process has a lease of it")
+        raise lease_lost(self.address.place, insert.line.run)
+
+    async def _insert(self, connection: Connection, insert: Insert) -> bool:
+        line = insert.line
+        values = {
+            "run": line.run,
+            "name": insert.name,
+            "key": line.key,
+            "digest": line.digest,
+            "type": line.type,
+            "at": line.at,
+            "schema": line.schema,
+            "event": insert.event,
+            "ticket": insert.ticket,
+            "open": insert.open,
+            "agent": insert.agent,
+            "token": insert.token,
+            "lease": self._lease,
+        }
+        statement = sql.APPEND if insert.token is None else sql.APPEND_LEASED
+        try:
+            if await (await connection.execute(statement, values)).fetchone():
+                return True
+        except errors.UniqueViolation:
+            if await self._is_kept(connection, insert):
+                return True
+            raise ConflictError(
+                f"the run {line.run!r} has an outcome for {line.key!r} already"
+            ) from None
+        return await self._is_kept(connection, insert)
+
+    async def _is_kept(self, connection: Connection, insert: Insert) -> bool:
+        """Whether this very append was committed before its connection was lost."""
+        values = {"name": insert.name, "key": insert.line.key}
+        row = await (await connection.execute(sql.TICKET, values)).fetchone()
+        return row is not None and row[0] == insert.ticket
+
+    async def lines(self, name: bytes, run: str, after: int) -> Sequence[Row]:
+        """The rows of one run, without the first `after`."""
+        values = {"name": name, "run": run, "after": after}
+        return await self._pool.perform(lambda c: _rows(c, sql.LINES, values))
+
+    async def runs(self, *, turn_open: bool) -> Sequence[Row]:
+        """All runs, or those with an open turn."""
+        statement = sql.OPEN_RUNS if turn_open else sql.RUNS
+        return await self._pool.perform(lambda c: _rows(c, statement, {}))
+
+    async def delete(self, name: bytes, begin: Begin) -> int:
+        """Forget a run; whoever has a lease of it has lost it."""
+        gone = 0
+
+        async def work(connection: Connection) -> int:
+            nonlocal gone
+            begin()
+            async with connection.transaction():
+                row = await (await connection.execute(sql.DELETE_RUN, {"name": name})).fetchone()
+                if row is None:
+                    return gone  # or the answer to the first try was lost
+                gone = int(row[1])
+                await connection.execute(sql.DELETE_RECORDS, {"id": row[0]})
+            return gone
+
+        return await self._pool.perform(work)
+
+    async def claim(self, name: bytes, held: Held, owner: bytes, begin: Begin) -> int:
+        """The token of a new lease. Raises SessionBusyError when the run is taken."""
+        values = {"name": name, "run": held.run, "owner": owner, "lease": self._lease}
+
+        async def work(connection: Connection) -> Row | None:
+            begin()
+            return await (await connection.execute(sql.CLAIM, values)).fetchone()
+
+        row = await self._pool.perform(work)
+        if row is None:
+            raise SessionBusyError(held.run, "another process has a lease of it")
+        token = int(str(row[0]))
+        self._renewal.add(token, held)
+        return token
+
+    async def release(self, tokens: Sequence[int]) -> None:
+        """End leases; one that cannot be ended runs out."""
+        for token in tokens:
+            self._renewal.remove(token)
+        values = {"tokens": list(tokens)}
+
+        async def work(connection: Connection) -> None:
+            await connection.execute(sql.RELEASE, values)
+
+        try:
+            await self._pool.perform(work, again=False)
+        except JournalError:
+            return
+
+    async def _renew(self, tokens: Sequence[int]) -> set[int]:
+        values = {"tokens": list(tokens), "lease": self._lease}
+        rows = await self._beats.perform(lambda c: _rows(c, sql.RENEW, values), again=False)
+        return {int(str(row[0])) for row in rows}
+
+    async def close(self) -> None:
+        """End all leases and close all connections."""
+        if tokens := self._renewal.stop():
+            await self.release(tokens)
+        await asyncio.gather(self._pool.close(), self._beats.close())
+
+
+async def _rows(connection: Connection, statement: str, values: dict[str, object]) -> list[Row]:
+    cursor = await connection.execute(statement.encode(), values)
+    return await cursor.fetchall()

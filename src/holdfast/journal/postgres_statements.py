@@ -1,0 +1,109 @@
+"""The statements of a PostgreSQL journal. Each is one act of the server: it happens whole or not.
+
+Rules for editing. The row of a run is locked by whatever appends to it, so its records are numbered
+without a gap. The fencing token is looked at in the statement that appends. Times that leases are
+judged by are the server's, and read after the lock is had: `clock_timestamp()`, never `now()`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+APPEND: Final = """
+WITH head AS (
+  INSERT INTO holdfast_runs AS r
+    (name, run, records, opened_at, changed_at, turn_open, agent)
+  VALUES (%(name)s, %(run)s, 1, %(at)s, %(at)s,
+    COALESCE(%(open)s::boolean, false), COALESCE(%(agent)s::text, ''))
+  ON CONFLICT (name) DO UPDATE SET
+    records = r.records + 1,
+    opened_at = LEAST(r.opened_at, %(at)s),
+    changed_at = GREATEST(r.changed_at, %(at)s),
+    turn_open = COALESCE(%(open)s::boolean, r.turn_open),
+    agent = COALESCE(%(agent)s::text, r.agent),
+    token = NULL, owner = NULL, expires = NULL
+  WHERE r.expires IS NULL OR r.expires <= clock_timestamp()
+  RETURNING id, records)
+INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
+SELECT id, records, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s, %(ticket)s
+FROM head RETURNING seq
+"""
+"""Without a lease. A lease that ran out ends here, so that its holder cannot append after this."""
+
+APPEND_LEASED: Final = """
+WITH head AS (
+  UPDATE holdfast_runs AS r SET
+    records = r.records + 1,
+    opened_at = LEAST(r.opened_at, %(at)s),
+    changed_at = GREATEST(r.changed_at, %(at)s),
+    turn_open = COALESCE(%(open)s::boolean, r.turn_open),
+    agent = COALESCE(%(agent)s::text, r.agent),
+    expires = clock_timestamp() + make_interval(secs => %(lease)s)
+  WHERE name = %(name)s AND token = %(token)s
+  RETURNING id, records)
+INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
+SELECT id, records, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s, %(ticket)s
+FROM head RETURNING seq
+"""
+"""Under a lease, which it renews by the way; nothing when another driver has taken over."""
+
+TICKET: Final = """
+SELECT ticket FROM holdfast_records
+WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) AND key = %(key)s
+"""
+
+LINES: Final = """
+SELECT schema, %(run)s::text, seq, key, digest, type, at, event FROM holdfast_records
+WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) AND seq > %(after)s
+ORDER BY seq
+"""
+
+RUNS: Final = """
+SELECT run, records, opened_at, changed_at, turn_open, agent,
+  COALESCE(expires > clock_timestamp(), false)
+FROM holdfast_runs WHERE records > 0 ORDER BY run COLLATE "C"
+"""
+
+OPEN_RUNS: Final = """
+SELECT run, records, opened_at, changed_at, turn_open, agent,
+  COALESCE(expires > clock_timestamp(), false)
+FROM holdfast_runs WHERE records > 0 AND turn_open ORDER BY run COLLATE "C"
+"""
+
+DELETE_RUN: Final = "DELETE FROM holdfast_runs WHERE name = %(name)s RETURNING id, records"
+
+# A statement of its own: it must see what was appended while the first one waited for the row.
+DELETE_RECORDS: Final = "DELETE FROM holdfast_records WHERE run_id = %(id)s"
+
+CLAIM: Final = """
+INSERT INTO holdfast_runs AS r (name, run, token, owner, expires)
+VALUES (%(name)s, %(run)s, nextval('holdfast_tokens'), %(owner)s,
+  clock_timestamp() + make_interval(secs => %(lease)s))
+ON CONFLICT (name) DO UPDATE SET
+  token = excluded.token, owner = excluded.owner,
+  expires = clock_timestamp() + make_interval(secs => %(lease)s)
+WHERE r.expires IS NULL OR r.expires <= clock_timestamp() OR r.owner = excluded.owner
+RETURNING token
+"""
+"""A claim whose answer was lost is repeated with the same owner."""
+
+RENEW: Final = """
+UPDATE holdfast_runs SET expires = clock_timestamp() + make_interval(secs => %(lease)s)
+WHERE token = ANY(%(tokens)s) RETURNING token
+"""
+
+RELEASE: Final = """
+WITH unused AS (DELETE FROM holdfast_runs WHERE token = ANY(%(tokens)s) AND records = 0)
+UPDATE holdfast_runs SET token = NULL, owner = NULL, expires = NULL
+WHERE token = ANY(%(tokens)s) AND records > 0
+"""
+
+SETTINGS: Final = """
+SELECT set_config('statement_timeout', %(timeout)s, false),
+  set_config('idle_in_transaction_session_timeout', %(timeout)s, false),
+  set_config('default_transaction_isolation', 'read committed', false),
+  set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+    WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
+  current_setting('server_encoding')
+"""
+"""What a session of the server must be like, whatever its defaults: what is acknowledged is kept."""
