@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.codecs.pairing import check_new, check_pairs, has_plain_id, with_safe_ids
+from holdfast.codecs.pairing import check_new, check_pairs, check_tail, has_plain_id, with_safe_ids
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Message,
@@ -119,3 +119,13 @@ def test_many_calls_of_one_id_take_linear_time() -> None:
     short = min(seconds(500) for _ in range(3))
     # A quadratic one would take 64 times as long; the collector may take its share of the time.
     assert min(seconds(4_000) for _ in range(4)) < max(short, 0.002) * 8 * 5
+
+
+def test_a_batch_that_was_cut_in_two_before_is_looked_at_again() -> None:
+    first, second = ToolCall("a", "pay"), ToolCall("b", "pay")
+    cut = [assistant(first, second), tool_results([ToolResult("a", "pay", (Text("1"),))])]
+    with pytest.raises(ConfigurationError, match="'b' of tool 'pay' has no result"):
+        check_tail([*cut, user("Well?")], 2)
+    whole = [*cut, tool_results([ToolResult("b", "pay", (Text("2"),))]), user("Well?")]
+    assert check_tail(whole, 2) == (0, True)
+    assert check_tail(whole, 3) == (3, True)

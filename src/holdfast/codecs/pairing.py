@@ -91,15 +91,25 @@ def check_tail(
     Returns:
         Where the messages begin that were looked at, and whether their ids need no change.
     """
-    start = max(min(known, len(messages)) - 1, 0)
-    while start > 0 and messages[start].role == "tool":
-        start -= 1
+    start = _begin(messages, min(known, len(messages)))
     try:
         return start, check_pairs(messages[start:], takes)
     except ConfigurationError:
         # Once more from the beginning, for the right number in the message.
         check_pairs(messages, takes)
         raise
+
+
+def _begin(messages: Sequence[Message], known: int) -> int:
+    """`known`, or the message before it whose calls may not all have been answered by then."""
+    at, results = known - 1, 0
+    while at > 0 and (message := messages[at]).role == "tool":
+        results += len(message.parts)
+        at -= 1
+    if at < 0:
+        return 0
+    calls = sum(type(part) is ToolCall for part in messages[at].parts)
+    return known if calls == results else at
 
 
 def with_safe_ids(
