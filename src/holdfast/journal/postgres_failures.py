@@ -60,6 +60,9 @@ class Address:
         except (psycopg.Error, UnicodeError, ValueError):
             # Without its cause, which may quote the password.
             raise _no_address() from None
+        ports = str(self.parts.get("port") or "5432").split(",")
+        if not all(port.isdecimal() or not port for port in ports):
+            raise _no_address()
         secrets = {str(self.parts.get("password") or ""), os.environ.get("PGPASSWORD", "")}
         self._secrets = sorted((s for s in secrets if s), key=len, reverse=True)
         self.place = _place({name: str(value) for name, value in self.parts.items() if value})
@@ -93,7 +96,8 @@ class Address:
 
     def _said(self, error: Exception) -> str:
         diag = getattr(error, "diag", None)
-        text = getattr(diag, "message_primary", None) or _first_line(str(error))
+        # Without a message of its own it comes from the way there, and quotes no row.
+        text = getattr(diag, "message_primary", None) or " ".join(str(error).split())[:500]
         if isinstance(error, TimeoutError):
             text = "no answer came in time"
         for secret in self._secrets:
@@ -117,10 +121,6 @@ def is_refusal(error: Exception) -> bool:
         return code.startswith("28")
     text = str(error)
     return "FATAL" in text and any(word in text for word in _REFUSED)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].strip()
 
 
 def _place(parts: dict[str, str]) -> str:
