@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from holdfast.core.errors import UnansweredError as UnansweredError
     from holdfast.core.errors import UnexpectedTypeError as UnexpectedTypeError
     from holdfast.core.errors import UnterminatedError as UnterminatedError
+    from holdfast.core.errors import WaitingError as WaitingError
     from holdfast.core.errors import explain as explain
     from holdfast.core.events import Attempted as Attempted
     from holdfast.core.events import Event as Event
@@ -63,7 +64,9 @@ if TYPE_CHECKING:
     from holdfast.core.events import ToolFinished as ToolFinished
     from holdfast.core.events import TurnClosed as TurnClosed
     from holdfast.core.events import TurnOpened as TurnOpened
+    from holdfast.core.events import TurnResumed as TurnResumed
     from holdfast.core.events import TurnStopped as TurnStopped
+    from holdfast.core.kept_request import UnknownRequest as UnknownRequest
     from holdfast.core.limits import Limits as Limits
     from holdfast.core.messages import FinishReason as FinishReason
     from holdfast.core.messages import Media as Media
@@ -260,8 +263,8 @@ _HOME: dict[str, str] = {
     "RetryScheduled": "holdfast.core.notices",
     "Rule": "holdfast.middleware.tool_permission",
     "RunStream": "holdfast.runtime.stream",
-    "SessionRewound": "holdfast.core.events",
     "SessionBusyError": "holdfast.core.errors",
+    "SessionRewound": "holdfast.core.events",
     "Skill": "holdfast.skills.skill",
     "SkillInstructions": "holdfast.skills.middleware",
     "SkillLimits": "holdfast.skills.limits",
@@ -288,13 +291,16 @@ _HOME: dict[str, str] = {
     "TruncatedError": "holdfast.core.errors",
     "TurnClosed": "holdfast.core.events",
     "TurnOpened": "holdfast.core.events",
+    "TurnResumed": "holdfast.core.events",
     "TurnStopped": "holdfast.core.events",
     "UnansweredError": "holdfast.core.errors",
     "UnexpectedTypeError": "holdfast.core.errors",
+    "UnknownRequest": "holdfast.core.kept_request",
     "UnterminatedError": "holdfast.core.errors",
     "Usage": "holdfast.core.messages",
     "UsageLimits": "holdfast.middleware.usage_limits",
     "UseReply": "holdfast.middleware.decisions",
+    "WaitingError": "holdfast.core.errors",
     "asend_message": "holdfast.sdk.send",
     "asend_message_streaming": "holdfast.sdk.send",
     "assistant": "holdfast.core.messages",

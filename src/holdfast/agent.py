@@ -15,19 +15,24 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
+    from holdfast.core.events import OnWait
     from holdfast.core.limits import Limits
     from holdfast.core.messages import Message
     from holdfast.core.request import ModelSettings
+    from holdfast.core.requests import Answer, AnyRequest, Request
     from holdfast.journal.port import Journal
     from holdfast.middleware.chain import AnyMiddleware
     from holdfast.resilience.clock import Clock, Dice
     from holdfast.resilience.defaults import Resilience
     from holdfast.resilience.handling import ErrorHandling
+    from holdfast.runtime.asking import OnQuestion
     from holdfast.runtime.models import Model
-    from holdfast.runtime.questions import OnQuestion
+    from holdfast.runtime.open_question import Receipt
     from holdfast.runtime.result import Result
     from holdfast.runtime.stream import RunStream
+    from holdfast.runtime.structured_output import StructuredOutput
     from holdfast.runtime.turn import Prompt
+    from holdfast.sessions.sessions import Sessions
     from holdfast.tools.tool import Tool
     from holdfast.transport.port import Timeouts, Transport
 
@@ -42,7 +47,8 @@ class Agent(Generic[T]):
         name: names the agent in logs and events.
         instructions: the system prompt.
         tools: functions, or tools made by `@tool`.
-        output: the type of the answer: `str`, a pydantic model, a dataclass, a TypedDict, ...
+        output: the type of the answer: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
+            list of types of which it has one; or a StructuredOutput.
         settings: temperature, output limit and the like.
         limits: iterations, seconds, tokens of one turn.
         error_handling: retries, waits, and what the model sees of errors.
@@ -55,6 +61,9 @@ class Agent(Generic[T]):
         timeouts: connect, first byte, between chunks, total, in seconds.
         on_question: an async function that answers what a run asks, or returns None to leave it to
             whoever watches the stream. Without both, every question is denied at once.
+        on_wait: what becomes of a run that asks while nobody answers at once. "hold" keeps it going
+            until there is an answer or its time is over. "suspend" ends it with the status
+            "waiting", to be resumed when there is one; it needs a journal.
         journal: where events are kept; without one, in memory.
         transport: how HTTP is done; without one, aiohttp with a shared pool.
         clock: time, for tests.
@@ -73,7 +82,7 @@ class Agent(Generic[T]):
         name: str = "agent",
         instructions: str = "",
         tools: Iterable[Callable[..., Any] | Tool] = (),
-        output: type[T] = str,  # type: ignore[assignment]  # the default of T is str
+        output: type[T] | Sequence[type[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         settings: ModelSettings | None = None,
         limits: Limits | None = None,
         error_handling: ErrorHandling | None = None,
@@ -85,6 +94,7 @@ class Agent(Generic[T]):
         api_key: str | None = None,
         timeouts: Timeouts | None = None,
         on_question: OnQuestion | None = None,
+        on_wait: OnWait = "hold",
         journal: Journal | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
@@ -111,6 +121,7 @@ class Agent(Generic[T]):
                 api_key=api_key,
                 timeouts=timeouts,
                 on_question=on_question,
+                on_wait=on_wait,
                 journal=journal,
                 transport=transport,
                 clock=clock,
@@ -188,6 +199,67 @@ class Agent(Generic[T]):
             HoldfastError: the turn did not complete.
         """
         return await self._engine.resume(run_id, deps)
+
+    async def questions(self, run_id: str) -> tuple[AnyRequest, ...]:
+        """What a run waits for, as the journal tells it, in the order of asking.
+
+        Args:
+            run_id: the run, or the name of the session.
+
+        Raises:
+            ConfigurationError: the journal knows no such run.
+        """
+        return await self._engine.answering.questions(run_id)
+
+    async def answer(
+        self, run_id: str, to: Answer[Any] | Request[Any] | str, value: object = None, /
+    ) -> Receipt:
+        """Answer what a run asks, whether it is under way or not.
+
+        A run that waits in this process is handed the answer, and goes on. For any other the
+        answer is kept in the journal when this returns, and found by `resume`.
+
+        Args:
+            run_id: the run, or the name of the session.
+            to: an addressed answer, such as `request.approve()`; or the request, or its key.
+            value: the answer, when `to` is a request or a key.
+
+        Returns:
+            Something true when the answer was taken, and otherwise the reason why it was not.
+
+        Raises:
+            AnswerTypeError: the question asks for another type; it stays open.
+            ConfigurationError: the journal knows no such run, or this process does not know the
+                class of the question.
+        """
+        from holdfast.runtime.open_question import addressed
+
+        return await self._engine.answering.answer(run_id, addressed(to, value))
+
+    async def abandon(self, run_id: str) -> Result[T]:
+        """Give up a turn that waits for an answer, or that a crash cut short.
+
+        It is closed as cancelled, its history says what was attempted, and the session takes the
+        next message. A turn that is over already is left as it is.
+
+        Args:
+            run_id: the run, or the name of the session.
+
+        Raises:
+            ConfigurationError: the journal knows no such run.
+        """
+        return await self._engine.abandon(run_id)
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of this agent's journal: to list, search, fork, rewind, compact, delete.
+
+        A change waits for the turn of the session that is under way, and the model of this agent
+        makes the summaries.
+        """
+        from holdfast.runtime.held import sessions_of  # most agents only talk
+
+        return sessions_of(self._engine.plan, self._engine.conversations)
 
     def as_tool(
         self,

@@ -13,10 +13,11 @@ from typing import Any, Generic, TypedDict
 from typing_extensions import TypeVar, Unpack
 
 from holdfast.agent import Agent
+from holdfast.core.events import OnWait
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.request import ModelSettings
-from holdfast.core.requests import DEFAULT_TIMEOUT
+from holdfast.core.requests import Timeout
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
@@ -37,8 +38,9 @@ from holdfast.middleware.total_error_threshold import TotalErrorThreshold
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.defaults import Resilience
 from holdfast.resilience.handling import ErrorHandling
+from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.models import Model
-from holdfast.runtime.questions import OnQuestion
+from holdfast.runtime.structured_output import StructuredOutput
 from holdfast.tools.tool import Tool
 from holdfast.transport.port import Timeouts, Transport
 
@@ -55,7 +57,7 @@ class Keywords(TypedDict, total=False):
     name: str
     instructions: str
     tools: Sequence[AnyTool]
-    output: type[Any]
+    output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
     settings: ModelSettings
     limits: Limits
     error_handling: ErrorHandling
@@ -67,6 +69,7 @@ class Keywords(TypedDict, total=False):
     api_key: str | None
     timeouts: Timeouts
     on_question: OnQuestion
+    on_wait: OnWait
     journal: Journal
     transport: Transport
     clock: Clock
@@ -150,7 +153,9 @@ class AgentBuilder(Generic[T]):
         """How many tools of one reply may run at once."""
         return self._with(parallel_tools=most)
 
-    def with_output(self, output: type[U]) -> AgentBuilder[U]:
+    def with_output(
+        self, output: type[U] | Sequence[type[U]] | StructuredOutput[U]
+    ) -> AgentBuilder[U]:
         """The type of the answer."""
         keywords: Keywords = {**self._keywords, "output": output}
         return AgentBuilder(**keywords)
@@ -194,6 +199,10 @@ class AgentBuilder(Generic[T]):
     def with_questions(self, handler: OnQuestion) -> AgentBuilder[T]:
         """An async function that answers what a run asks."""
         return self._with(on_question=handler)
+
+    def with_suspension(self, journal: Journal) -> AgentBuilder[T]:
+        """End a run that asks while nobody answers as "waiting", to be resumed from the journal."""
+        return self._with(on_wait="suspend", journal=journal)
 
     def with_middleware(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
         """More middlewares, after those that are there."""
@@ -256,7 +265,7 @@ class AgentBuilder(Generic[T]):
         ask: Rules = (),
         deny: Rules = (),
         default: Verdict = "deny",
-        timeout: float | None = DEFAULT_TIMEOUT,
+        timeout: Timeout = "default",
     ) -> AgentBuilder[T]:
         """`ToolPermission`: which tools may run, by rule or by asking."""
         return self._and(
@@ -264,7 +273,7 @@ class AgentBuilder(Generic[T]):
         )
 
     def with_continuation_permission(
-        self, iterations: int | None = None, *, extension: int = 3, timeout: float = 120.0
+        self, iterations: int | None = None, *, extension: int = 3, timeout: Timeout = "default"
     ) -> AgentBuilder[T]:
         """`ContinuationPermission`: asks at the limit of iterations."""
         return self._and(ContinuationPermission(iterations, extension=extension, timeout=timeout))

@@ -183,5 +183,5 @@ def test_it_describes_itself() -> None:
     assert ContinuationPermission(20).describe() == {
         "iterations": 20,
         "extension": 3,
-        "timeout": 120.0,
+        "timeout": "default",
     }

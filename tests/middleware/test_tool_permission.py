@@ -290,7 +290,7 @@ def test_it_describes_its_rules() -> None:
         "ask": "pay(euros=?)",
         "allow": "read_*",
         "default": "deny",
-        "timeout": 300.0,
+        "timeout": "default",
     }
 
 

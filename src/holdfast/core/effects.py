@@ -82,6 +82,11 @@ def extended_key(turn: int, iteration: int) -> str:
     return f"t{turn}.i{iteration}.extended"
 
 
+def resumed_key(turn: int, number: int) -> str:
+    """`t1.resumed.0`: the first time that an answer is taken up which nobody waited for."""
+    return f"t{turn}.resumed.{number}"
+
+
 def interrupted_key(turn: int) -> str:
     """`t1.interrupted`"""
     return f"t{turn}.interrupted"

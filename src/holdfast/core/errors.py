@@ -314,6 +314,29 @@ class AnswerTypeError(HoldfastError, TypeError):
         self.got = got
 
 
+class WaitingError(HoldfastError):
+    """A session takes no message: its turn waits for an answer, which must not be lost by accident.
+
+    >>> str(WaitingError("ada", ("t1.i0.tool.0.ask.0",)))[:65]
+    "The turn of 'ada' waits for an answer to t1.i0.tool.0.ask.0. Give"
+    """
+
+    default_category = ErrorCategory.CLIENT_ERROR
+
+    def __init__(self, run_id: str, keys: tuple[str, ...]) -> None:
+        if keys:
+            said = f"waits for an answer to {', '.join(keys)}. Give it with agent.answer("
+            said += f"{run_id!r}, ...) and go on"
+        else:
+            said = "was answered and did not go on yet. Go on"
+        super().__init__(
+            f"The turn of {run_id!r} {said} with agent.resume({run_id!r}), or give the turn up "
+            f"with agent.abandon({run_id!r})."
+        )
+        self.run_id = run_id
+        self.keys = keys
+
+
 class ConflictError(HoldfastError):
     """The journal holds an outcome for this key already: somebody else drives the same run."""
 

@@ -26,6 +26,7 @@ class Status(StrEnum):
     LIMIT = "limit"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
+    WAITING = "waiting"
 
 
 def _refuse_private(error: ErrorInfo | None) -> None:
@@ -108,32 +109,54 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
         _refuse_private(self.error)
 
 
-class QuestionAsked(Struct, frozen=True, tag="question_asked"):
+OnWait = Literal["hold", "suspend"]
+"""While nobody has answered: keep the run going, or end it until somebody has."""
+
+
+class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=True):
     """Somebody outside is asked. Key: `{effect's key}.ask.{n}.asked`.
 
     `request` is its plain form, so that a kept answer is used for the very same question only.
+    With `wait="suspend"` whoever asks does nothing before the answer and may be run again from its
+    beginning. `before` says that a hook asks, and that the effect itself has not begun. From
+    `until` on, in seconds since the epoch, an answer is too late.
     """
 
     key: str
     at: float
     kind: str
     request: object
+    wait: OnWait = "hold"
+    before: bool = False
+    until: float | None = None
 
 
-class QuestionAnswered(Struct, frozen=True, tag="question_answered"):
-    """The answer, in its plain form. Key: `{effect's key}.ask.{n}`."""
+class QuestionAnswered(Struct, frozen=True, tag="question_answered", omit_defaults=True):
+    """The answer, in its plain form. Key: `{effect's key}.ask.{n}`.
+
+    `later` says that nobody waited for it any more: whoever asked is to be run again.
+    """
 
     key: str
     at: float
     answer: object
+    later: bool = False
 
 
-class QuestionUnanswered(Struct, frozen=True, tag="question_unanswered"):
-    """Nobody answered, and it will not be asked again. Key: `{effect's key}.ask.{n}`."""
+class QuestionUnanswered(Struct, frozen=True, tag="question_unanswered", omit_defaults=True):
+    """Nobody answered, and it will not be asked again. Key and `later` as for an answer."""
 
     key: str
     at: float
     why: Unanswered
+    later: bool = False
+
+
+class TurnResumed(Struct, frozen=True, tag="turn_resumed"):
+    """Those whose questions were answered `later` are run again. Key: `t{turn}.resumed.{n}`."""
+
+    key: str
+    at: float
 
 
 class LimitExtended(Struct, frozen=True, tag="limit_extended"):
@@ -240,6 +263,7 @@ Event: TypeAlias = (
     | QuestionAsked
     | QuestionAnswered
     | QuestionUnanswered
+    | TurnResumed
     | LimitExtended
     | TurnInterrupted
     | TurnStopped

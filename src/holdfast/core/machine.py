@@ -24,6 +24,7 @@ from holdfast.core.effects import (
     extended_key,
     interrupted_key,
     model_key,
+    resumed_key,
     stopped_key,
     turn_key,
 )
@@ -53,6 +54,7 @@ TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.MODEL, ev.QuestionAsked): (Phase.MODEL,),
     (Phase.MODEL, ev.QuestionAnswered): (Phase.MODEL,),
     (Phase.MODEL, ev.QuestionUnanswered): (Phase.MODEL,),
+    (Phase.MODEL, ev.TurnResumed): (Phase.MODEL,),
     (Phase.MODEL, ev.LimitExtended): (Phase.MODEL,),
     (Phase.MODEL, ev.TurnInterrupted): (Phase.CLOSING,),
     (Phase.MODEL, ev.TurnStopped): (Phase.CLOSING,),
@@ -61,6 +63,7 @@ TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.TOOLS, ev.QuestionAsked): (Phase.TOOLS,),
     (Phase.TOOLS, ev.QuestionAnswered): (Phase.TOOLS,),
     (Phase.TOOLS, ev.QuestionUnanswered): (Phase.TOOLS,),
+    (Phase.TOOLS, ev.TurnResumed): (Phase.TOOLS,),
     (Phase.TOOLS, ev.TurnInterrupted): (Phase.CLOSING,),
     (Phase.TOOLS, ev.TurnStopped): (Phase.CLOSING,),
     (Phase.CLOSING, ev.TurnClosed): (Phase.IDLE,),
@@ -226,6 +229,8 @@ class RunMachine:
             return interrupted_key(self.turn)
         if isinstance(event, ev.TurnStopped):
             return stopped_key(self.turn)
+        if isinstance(event, ev.TurnResumed) and self.questions.due:
+            return resumed_key(self.turn, self.questions.resumed)
         if isinstance(event, ev.LimitExtended) and self.limits.iterations is not None:
             key = extended_key(self.turn, self.iteration)
             return "" if self._extended == key else key
@@ -316,6 +321,9 @@ class RunMachine:
 
     def _question_ended(self, event: ev.QuestionAnswered | ev.QuestionUnanswered) -> None:
         self.questions.end(event)
+
+    def _resumed(self, event: ev.TurnResumed) -> None:
+        self.questions.resume(event.at)
 
     def _limit_extended(self, event: ev.LimitExtended) -> None:
         self._extended = event.key
@@ -459,6 +467,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {
     ev.QuestionAsked: RunMachine._question_asked,  # type: ignore[dict-item]
     ev.QuestionAnswered: RunMachine._question_ended,  # type: ignore[dict-item]
     ev.QuestionUnanswered: RunMachine._question_ended,  # type: ignore[dict-item]
+    ev.TurnResumed: RunMachine._resumed,  # type: ignore[dict-item]
     ev.LimitExtended: RunMachine._limit_extended,  # type: ignore[dict-item]
     ev.TurnInterrupted: RunMachine._interrupted,  # type: ignore[dict-item]
     ev.TurnStopped: RunMachine._stopped,  # type: ignore[dict-item]

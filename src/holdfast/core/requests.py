@@ -10,17 +10,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import UnionType
-from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NoReturn,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, Unanswered, UnansweredError
+from holdfast.core.limits import check_seconds
 
 A = TypeVar("A")
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds that a question waits for its answer (seed 002)."""
+
+Timeout: TypeAlias = float | Literal["default"] | None
+"""Seconds to wait for an answer; None waits for ever. "default" waits as long as the kind of request
+says, which is 5 minutes for most; a run that is suspended meanwhile waits for ever."""
 
 Remember = Literal["once", "call", "tool"]
 """For this one time, for the same tool with the same arguments, or for the tool."""
@@ -97,11 +113,15 @@ class Request(Struct, Generic[A], frozen=True, kw_only=True):
     Args:
         key: names the question within its run; empty until it is asked.
 
+    A class attribute `patience` says how many seconds a question of this kind waits by default.
+
     >>> class Budget(Request[int], frozen=True, kw_only=True):
     ...     purpose: str
     >>> Budget(purpose="trip").answer(500)
     Answer(key='', value=500)
     """
+
+    patience: ClassVar[float] = DEFAULT_TIMEOUT
 
     key: str = ""
 
@@ -156,6 +176,8 @@ class ContinuationRequest(Request[Continued | Denied], frozen=True, kw_only=True
         extension: how many more are offered.
     """
 
+    patience: ClassVar[float] = 120.0
+
     iteration: int
     limit: int
     extension: int = 3
@@ -186,6 +208,17 @@ class ClarificationRequest(Request[str], frozen=True, kw_only=True):
     question: str
     options: tuple[str, ...] = ()
     source: str = ""
+
+
+def check_timeout(argument: str, timeout: object) -> None:
+    """Raise ConfigurationError unless `timeout` is a `Timeout`.
+
+    Args:
+        argument: names it in the error.
+        timeout: as it was given.
+    """
+    if timeout != "default":
+        check_seconds(argument, timeout)
 
 
 def _no_answer(request: AnyRequest, why: Unanswered) -> NoReturn:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.limits import Limits, check_count, check_seconds
-from holdfast.core.requests import ContinuationRequest, Continued
+from holdfast.core.limits import Limits, check_count
+from holdfast.core.requests import ContinuationRequest, Continued, Timeout, check_timeout
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import BeforeIteration
@@ -29,18 +29,19 @@ class ContinuationPermission(Middleware[None]):
         iterations: the limit. None takes that of the `Limits` that the agent or the turn was
             given, and 20 when there are none.
         extension: how many more iterations a plain yes gives.
-        timeout: seconds to wait for an answer.
+        timeout: seconds to wait for an answer; by default 2 minutes while the run waits, and for
+            ever once it is suspended.
 
     >>> ContinuationPermission(20).limits(None).iterations
     20
     """
 
     def __init__(
-        self, iterations: int | None = None, *, extension: int = 3, timeout: float = 120.0
+        self, iterations: int | None = None, *, extension: int = 3, timeout: Timeout = "default"
     ) -> None:
         check_count("iterations", iterations, at_least=1)
         check_count("extension", extension, at_least=1)
-        check_seconds("timeout", timeout)
+        check_timeout("timeout", timeout)
         self._iterations = iterations
         self._extension = extension
         self._timeout = timeout

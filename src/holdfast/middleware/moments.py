@@ -19,12 +19,12 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolCall, ToolResult, Usage
 from holdfast.core.notices import Notice
 from holdfast.core.request import ModelSettings, ToolSpec
-from holdfast.core.requests import DEFAULT_TIMEOUT, AnyRequest, Request
+from holdfast.core.requests import AnyRequest, Request, Timeout
 
 S_co = TypeVar("S_co", covariant=True)
 S = TypeVar("S")
 A = TypeVar("A")
-Ask: TypeAlias = Callable[[str, AnyRequest, float | None], Awaitable[object]]
+Ask: TypeAlias = Callable[[str, AnyRequest, Timeout], Awaitable[object]]
 """Puts a question: the key of what asks, the request, and seconds to wait."""
 
 
@@ -114,12 +114,13 @@ class Moment(Struct, frozen=True):
         """Seconds since the epoch."""
         return self.facts.now()
 
-    async def ask(self, request: Request[A], *, timeout: float | None = DEFAULT_TIMEOUT) -> A:
+    async def ask(self, request: Request[A], *, timeout: Timeout = "default") -> A:
         """Ask somebody outside, and wait; possible in before hooks of iterations and tools.
 
         Args:
             request: the question.
-            timeout: seconds; no answer means no.
+            timeout: seconds to wait for an answer; None waits for ever, "default" as long as the
+                kind of request says. No answer means no.
         """
         return cast("A", await self.facts.ask(self.key, request, timeout))
 

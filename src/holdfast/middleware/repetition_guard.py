@@ -15,11 +15,17 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import Event, ModelReplied, QuestionAnswered, QuestionAsked, ToolFinished
-from holdfast.core.limits import check_count, check_seconds
+from holdfast.core.limits import check_count
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
 from holdfast.core.question_log import ASKED
-from holdfast.core.requests import DEFAULT_TIMEOUT, Approved, Denied, PermissionRequest
+from holdfast.core.requests import (
+    Approved,
+    Denied,
+    PermissionRequest,
+    Timeout,
+    check_timeout,
+)
 from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import BeforeIteration, BeforeTools, ToolUse, arguments_of
@@ -92,7 +98,7 @@ class RepetitionGuard(Middleware[Repeated]):
         hint_at: int | None = None,
         withdraw_at: int | None = None,
         ask_at: int | None = None,
-        timeout: float | None = DEFAULT_TIMEOUT,
+        timeout: Timeout = "default",
         result_aware: bool = True,
     ) -> None:
         if max_consecutive_calls is None:
@@ -102,7 +108,7 @@ class RepetitionGuard(Middleware[Repeated]):
             max_consecutive_calls,
             {"hint_at": hint_at, "withdraw_at": withdraw_at, "ask_at": ask_at},
         )
-        check_seconds("timeout", timeout)
+        check_timeout("timeout", timeout)
         self.max_consecutive_calls = max_consecutive_calls
         self.hint_at = hint_at
         self.withdraw_at = withdraw_at

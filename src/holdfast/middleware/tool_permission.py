@@ -16,10 +16,15 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, QuestionAnswered, QuestionAsked, QuestionUnanswered
-from holdfast.core.limits import check_seconds
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.question_log import ASK, ASKED
-from holdfast.core.requests import DEFAULT_TIMEOUT, Approved, Denied, PermissionRequest
+from holdfast.core.requests import (
+    Approved,
+    Denied,
+    PermissionRequest,
+    Timeout,
+    check_timeout,
+)
 from holdfast.middleware.decisions import Deny
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import BeforeTool, ToolUse
@@ -93,7 +98,8 @@ class ToolPermission(Middleware[Remembered]):
         ask: these run when somebody says so.
         deny: these never run.
         default: what happens to all others.
-        timeout: seconds to wait for an answer; None waits for ever. No answer means no.
+        timeout: seconds to wait for an answer; None waits for ever, and by default it is 5
+            minutes while the run waits and for ever once it is suspended. No answer means no.
 
     Raises:
         ConfigurationError: two rules contradict each other; it names both.
@@ -112,9 +118,9 @@ class ToolPermission(Middleware[Remembered]):
         ask: Rules = (),
         deny: Rules = (),
         default: Verdict = "deny",
-        timeout: float | None = DEFAULT_TIMEOUT,
+        timeout: Timeout = "default",
     ) -> None:
-        check_seconds("timeout", timeout)
+        check_timeout("timeout", timeout)
         if default not in ("deny", "ask", "allow"):
             raise ConfigurationError(
                 "default", f'must be "deny", "ask" or "allow", got {default!r}'

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import OnWait
 from holdfast.core.limits import Limits, check_count
 from holdfast.core.output import OutputType
 from holdfast.core.request import ModelSettings
@@ -21,10 +22,11 @@ from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with,
 from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.defaults import Candidate, Resilience, ask_models, tool_pipeline
 from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.pipeline import Act
+from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.clock import SystemClock, system_dice
 from holdfast.runtime.models import Model
 from holdfast.runtime.plan import Plan
-from holdfast.runtime.questions import OnQuestion
 from holdfast.runtime.resolve import Access, resolve
 from holdfast.runtime.tool_call import tool_act
 from holdfast.tools.registry import Registry
@@ -52,6 +54,7 @@ class Settings:
     api_key: str | None = field(repr=False)
     timeouts: Timeouts | None
     on_question: OnQuestion | None
+    on_wait: OnWait
     journal: Journal | None
     transport: Transport | None
     clock: Clock | None

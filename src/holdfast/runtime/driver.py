@@ -6,19 +6,19 @@ It must never decide: what happens next is the machine's, how it is done is that
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
 
-from holdfast.core.effects import Effect, RunTool, begun_key, interrupted_key
-from holdfast.core.events import ToolsBegun, TurnInterrupted
-from holdfast.core.run_state import Phase
+from holdfast.core.effects import Effect, RunTool, begun_key
+from holdfast.core.events import ToolsBegun
 from holdfast.resilience.patience import pausable
 from holdfast.runtime import perform
 from holdfast.runtime.hooked_between import between
 from holdfast.runtime.run import Run
+from holdfast.runtime.settle import settle
+from holdfast.runtime.waiting import ready, suspending
 
 
 async def drive(run: Run) -> None:
-    """Perform until nothing is pending; a run that is stopped from outside is closed first."""
+    """Perform what can be performed; a run that is stopped from outside is closed first."""
     limit = asyncio.timeout(run.limits.seconds)
     try:
         async with limit:
@@ -34,19 +34,21 @@ async def drive(run: Run) -> None:
 
 
 async def _until_idle(run: Run) -> None:
-    while effects := run.machine.pending():
-        if run.hooks is not None and (end := await between(run, run.hooks)):
-            await run.commit(end)
-        elif isinstance(effects[0], RunTool):
-            await _batch(run, effects)
-        else:
-            await _one(run, effects[0])
+    while effects := await ready(run):
+        with suspending(run, effects):
+            if run.hooks is not None and (end := await between(run, run.hooks)):
+                await run.commit(end)
+            elif isinstance(effects[0], RunTool):
+                await _batch(run, effects)
+            else:
+                await _one(run, effects[0])
 
 
 async def _one(run: Run, effect: Effect) -> None:
     run.started.add(effect.key)
-    await run.commit(await perform.perform(run, effect), effect)
-    run.started.discard(effect.key)
+    with suspending(run, (effect,)):
+        await run.commit(await perform.perform(run, effect), effect)
+        run.started.discard(effect.key)
 
 
 async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
@@ -68,13 +70,3 @@ async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
                 group.create_task(in_place(effect))
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
-
-
-async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
-    """Close a turn that was stopped, so that its history tells what was attempted."""
-    if run.machine.phase in (Phase.MODEL, Phase.TOOLS):
-        key, begun = interrupted_key(run.machine.turn), tuple(sorted(run.started))
-        at = run.plan.clock.now()
-        await run.commit(TurnInterrupted(key, at, reason, begun, run.cut.partial))
-    for effect in run.machine.pending():
-        await _one(run, effect)

@@ -6,7 +6,7 @@ else. This module must never perform an effect (that is the driver's) and holds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Generic
 
 from typing_extensions import TypeVar
@@ -18,24 +18,29 @@ from holdfast.core.errors import (
     HoldfastError,
     OutputError,
     StoppedError,
+    WaitingError,
     exception_for,
 )
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message
+from holdfast.core.question_log import ASKED
 from holdfast.core.run_state import Phase
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.chain import limits_with
+from holdfast.runtime.answering import Answering
+from holdfast.runtime.asking import checked_handler, checked_on_wait
 from holdfast.runtime.clock import new_run_id
 from holdfast.runtime.compile import Settings, compile_plan
 from holdfast.runtime.conversations import Conversations
-from holdfast.runtime.driver import drive, settle
+from holdfast.runtime.driver import drive
 from holdfast.runtime.hooked_turn import go_on, run_turn
 from holdfast.runtime.notices import Channel
-from holdfast.runtime.questions import Questions, checked_handler
+from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
+from holdfast.runtime.settle import settle_left
 from holdfast.runtime.stream import RunStream
 from holdfast.runtime.subagent import Subagent, subagent_tool
 from holdfast.runtime.turn import Prompt, Turn, message_of
@@ -54,15 +59,17 @@ class Engine(Generic[T]):
         ConfigurationError: one of them is wrong; it names the argument and the fix.
     """
 
-    __slots__ = ("_journal", "_on_question", "conversations", "plan")
+    __slots__ = ("_journal", "_on_question", "_on_wait", "answering", "conversations", "plan")
 
     def __init__(self, given: Settings) -> None:
         self.plan = compile_plan(given)
         self._on_question = checked_handler(given.on_question)
+        self._on_wait = checked_on_wait(given.on_wait, given.journal)
         self._journal = given.journal
         self.conversations = Conversations(
             given.journal or MemoryJournal(), self.plan.output, self.plan.chain
         )
+        self.answering = Answering(self.plan, self.conversations, given.journal)
 
     @staticmethod
     def turn(
@@ -79,12 +86,16 @@ class Engine(Generic[T]):
 
     async def run(self, turn: Turn) -> Result[T]:
         """Run a turn that nobody watches."""
-        return await self._turn(turn, None, Questions(self._on_question))
+        return await self._turn(turn, None, self._questions())
 
     def stream(self, turn: Turn) -> RunStream[T]:
         """Run a turn that somebody watches."""
-        questions = Questions(self._on_question, watched=True)
-        return RunStream(lambda channel: self._turn(turn, channel, questions), questions)
+        questions = self._questions(watched=True)
+        output = self.plan.output.schema if self.plan.output is not None else None
+        return RunStream(lambda channel: self._turn(turn, channel, questions), questions, output)
+
+    def _questions(self, *, watched: bool = False) -> Questions:
+        return Questions(self._on_question, watched=watched, on_wait=self._on_wait)
 
     async def resume(self, run_id: str, deps: object) -> Result[T]:
         """Go on with a turn that was cut short; see `Agent.resume`."""
@@ -97,11 +108,17 @@ class Engine(Generic[T]):
                 raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
             run = Run(self.plan, run_id, entry.machine, self._journal)
             run.folds, run.session, run.deps = entry.folds, run_id, deps
-            run.questions = Questions(self._on_question)
+            run.questions = self._questions()
             if entry.machine.begun:
-                run.in_doubt = frozenset(effect.key for effect in entry.machine.pending())
+                begun = {effect.key for effect in entry.machine.pending()}
+                run.in_doubt = frozenset(begun - entry.machine.questions.rested)
             run.limits = entry.machine.limits
             return await self._go_on(run)
+
+    async def abandon(self, run_id: str) -> Result[T]:
+        """Close a turn that nobody will finish; see `Agent.abandon`."""
+        result: Result[T] = await self.answering.abandon(run_id)  # type: ignore[assignment]  # as in `_ended`
+        return result
 
     def as_tool(self, name: str | None, description: str | None, limits: Limits | None) -> Tool:
         """The agent as a tool of another one; see `Agent.as_tool`."""
@@ -130,30 +147,42 @@ class Engine(Generic[T]):
         if turn.limits is not None:
             run.limits = limits_with(self.plan.middlewares, turn.limits)
         if run.machine.phase is not Phase.IDLE:
-            # Another process, or a failing journal, left this turn: what had begun is in doubt.
-            if run.machine.begun:
-                run.started.update(effect.key for effect in run.machine.pending())
-            await settle(run, "cancelled")
+            if (log := run.machine.questions).waits:
+                keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open)
+                raise WaitingError(run.run_id, keys)
+            await settle_left(run)
         if self.plan.chain is None or run.folds is None:
-            await run.open(turn.message)
-            await drive(run)
-        else:
-            await run_turn(run, turn.message, self.plan.chain, run.folds)
-        return self._ended(run)
+            return await self._to_its_end(run, _plain_turn(run, turn.message))
+        return await self._to_its_end(run, run_turn(run, turn.message, self.plan.chain, run.folds))
 
     async def _go_on(self, run: Run) -> Result[T]:
         if self.plan.chain is None or run.folds is None:
-            await drive(run)
-        else:
-            await go_on(run, self.plan.chain, run.folds)
+            return await self._to_its_end(run, drive(run))
+        return await self._to_its_end(run, go_on(run, self.plan.chain, run.folds))
+
+    async def _to_its_end(self, run: Run, work: Awaitable[None]) -> Result[T]:
+        """Drive the run; as long as it is under way, answers are handed to it."""
+        under_way = self.answering.under_way
+        under_way[run.run_id] = run
+        try:
+            await work
+        finally:
+            del under_way[run.run_id]
+            await run.questions.close()
         return self._ended(run)
 
     def _ended(self, run: Run) -> Result[T]:
         result: Result[T] = run.result()  # type: ignore[assignment]  # the plan's output type is T
         stopped = result.status is Status.STOPPED and self.plan.output is None
-        if stopped or result.status is Status.COMPLETED:
+        if stopped or result.status in (Status.COMPLETED, Status.WAITING):
             return result
         raise _failure(run, result)
+
+
+async def _plain_turn(run: Run, message: Message) -> None:
+    """A turn of an agent without middleware."""
+    await run.open(message)
+    await drive(run)
 
 
 def _failure(run: Run, result: Result[T]) -> HoldfastError:

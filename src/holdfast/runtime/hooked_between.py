@@ -14,6 +14,7 @@ from holdfast.middleware.chain import Hook, call, call_after
 from holdfast.middleware.decisions import Decision, Deny, Stop
 from holdfast.middleware.moments import AfterIteration, BeforeTools
 from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.run import Run
 
 
@@ -39,7 +40,6 @@ async def between(run: Run, hooks: Hooked) -> Event | None:
 
 async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
     this = hooks.iteration
-    # A run that is resumed here has lost sight of the reply's iteration: its hooks ran before.
     if this is None or this.tools_seen or this.reply is None or hooks.stop is not None:
         return
     this.tools_seen = True
@@ -48,6 +48,9 @@ async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
     for hook in hooks.chain.before_tools:
         try:
             decision = await call(hook, moment)
+        except Suspended:
+            this.tools_seen = False
+            raise
         except MiddlewareError as error:
             hooks.fail(error)
             return

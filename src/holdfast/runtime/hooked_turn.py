@@ -10,17 +10,18 @@ from functools import partial
 
 import msgspec
 
-from holdfast.core.effects import closed_key, turn_key
+from holdfast.core.effects import closed_key, model_key, turn_key
 from holdfast.core.errors import MiddlewareError, StoppedError
 from holdfast.core.messages import Message
-from holdfast.core.requests import AnyRequest
+from holdfast.core.requests import AnyRequest, Timeout
+from holdfast.core.run_state import Phase
 from holdfast.middleware.chain import Chain, Hook, call, call_after
 from holdfast.middleware.decisions import Decision, Deny, Patch, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.moments import AfterTurn, BeforeTurn, RunFacts
 from holdfast.resilience.patience import pausable
 from holdfast.runtime.driver import drive
-from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.hooked import Hooked, Iteration
 from holdfast.runtime.hooked_between import end_of
 from holdfast.runtime.run import Run
 
@@ -50,8 +51,20 @@ async def go_on(run: Run, chain: Chain, folds: Folds) -> None:
         MiddlewareError: an after hook failed.
     """
     run.hooks = _hooked(run, chain, folds, run.machine.turn)
+    run.hooks.iteration = _iteration(run)
     await drive(run)
     await _after(run, run.hooks)
+
+
+def _iteration(run: Run) -> Iteration | None:
+    """The iteration whose tools are under way, as another process left it."""
+    machine = run.machine
+    if machine.phase is not Phase.TOOLS:
+        return None
+    key, now = model_key(machine.turn, machine.iteration), run.plan.clock.monotonic()
+    this = Iteration(machine.iteration, key, now, machine.reply, tools_seen=machine.begun)
+    this.results.update(machine.state().results)
+    return this
 
 
 def _hooked(run: Run, chain: Chain, folds: Folds, turn: int) -> Hooked:
@@ -72,8 +85,8 @@ def _hooked(run: Run, chain: Chain, folds: Folds, turn: int) -> Hooked:
     return Hooked(chain, folds, facts, plan.instructions)
 
 
-async def _ask(run: Run, key: str, request: AnyRequest, timeout: float | None) -> object:
-    return await run.questions.of_attempts(run)(key, 1, request, timeout)
+async def _ask(run: Run, key: str, request: AnyRequest, timeout: Timeout) -> object:
+    return await run.questions.of_hooks(run)(key, 1, request, timeout)
 
 
 async def _before(run: Run, hooks: Hooked, message: Message) -> BeforeTurn:
@@ -107,8 +120,8 @@ def _patched(hook: Hook, moment: BeforeTurn, patch: Patch) -> BeforeTurn:
 
 
 async def _after(run: Run, hooks: Hooked) -> None:
-    if not hooks.chain.after_turn:
-        return
+    if not hooks.chain.after_turn or run.machine.phase is not Phase.IDLE:
+        return  # a turn that waits for an answer is not over
     result = run.result()
     moment = AfterTurn(
         hooks.facts,

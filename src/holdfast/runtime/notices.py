@@ -23,13 +23,14 @@ _HIGH_WATER = 512
 class Channel:
     """A queue with one writer side and one reader, made for thousands of tiny items."""
 
-    __slots__ = ("_closed", "_items", "_reader", "_writers")
+    __slots__ = ("_closed", "_items", "_reader", "_seers", "_writers")
 
     def __init__(self) -> None:
         self._items: deque[Item] = deque()
         self._closed = False
         self._reader: asyncio.Future[None] | None = None
         self._writers: list[asyncio.Future[None]] = []
+        self._seers: list[asyncio.Future[None]] = []
 
     def publish(self, item: Item) -> None:
         """Hand over one item; never waits. After `close`, items are dropped."""
@@ -49,10 +50,19 @@ class Channel:
             self._writers.append(writer)
             await writer
 
+    async def seen(self) -> None:
+        """Wait until the reader has taken all there is and asks for more, or went away."""
+        if self._closed or (self._reader is not None and not self._items):
+            return
+        seer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._seers.append(seer)
+        await seer
+
     def close(self) -> None:
         """No more items; a reader gets what is left, and then the end."""
         self._closed = True
-        self._wake_writers()
+        _wake(self._writers)
+        _wake(self._seers)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
@@ -60,12 +70,6 @@ class Channel:
         """The reader went away: drop everything and let the writer go on."""
         self._items.clear()
         self.close()
-
-    def _wake_writers(self) -> None:
-        for writer in self._writers:
-            if not writer.done():
-                writer.set_result(None)
-        self._writers.clear()
 
     def __aiter__(self) -> Channel:
         return self
@@ -75,8 +79,17 @@ class Channel:
         while not items:
             if self._closed:
                 raise StopAsyncIteration
+            if self._seers:
+                _wake(self._seers)
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         if self._writers and len(items) <= _HIGH_WATER // 2:
-            self._wake_writers()
+            _wake(self._writers)
         return items.popleft()
+
+
+def _wake(waiting: list[asyncio.Future[None]]) -> None:
+    for one in waiting:
+        if not one.done():
+            one.set_result(None)
+    waiting.clear()

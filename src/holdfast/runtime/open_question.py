@@ -1,6 +1,7 @@
 """One question that waits for its end, and the receipt that an answer gets.
 
-The first end wins, whatever thread it comes from. Nothing here may know what an answer means.
+The first end wins, whatever thread it comes from. Whoever asked may leave before that, and the
+question stays open for as long as its run lives. Nothing here may know what an answer means.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from holdfast.core.errors import AnswerTypeError, Unanswered
-from holdfast.core.requests import Answer, AnyRequest
+from holdfast.core.requests import Answer, AnyAnswer, AnyRequest, Request
 
 
 class Receipt(Struct, frozen=True):
@@ -31,31 +32,95 @@ class Receipt(Struct, frozen=True):
         return not self.reason
 
 
+class Suspended(BaseException):
+    """Whoever asked leaves, and is run again when there is an answer.
+
+    No `Exception`, so that a tool that catches what goes wrong lets it pass.
+
+    Args:
+        keys: of the questions.
+    """
+
+    def __init__(self, keys: frozenset[str]) -> None:
+        super().__init__(f"waits for an answer to {', '.join(sorted(keys))}")
+        self.keys = keys
+
+
+def addressed(to: AnyAnswer | AnyRequest | str, value: object) -> AnyAnswer:
+    """The answer with the key of its question.
+
+    Args:
+        to: an answer that is addressed already; or the request, or its key.
+        value: the answer, when `to` is a request or a key.
+    """
+    if isinstance(to, Answer):
+        return to
+    return Answer(to.key if isinstance(to, Request) else to, value)
+
+
 Ending: TypeAlias = Answer[object] | Unanswered | AnswerTypeError
+Party: TypeAlias = Literal["handler", "reader"]
 
 
 class OpenQuestion:
-    """One open question. `settle` may be called from any thread; the first call wins."""
+    """One open question. `settle` may be called from any thread; the first call wins.
 
-    __slots__ = ("_event", "_lock", "_loop", "outcome", "request")
+    Args:
+        request: what is asked.
+        parties: who may answer; when none is left, `deserted` is done.
+        suspends: what that is: to leave the question open, or to end it with "nobody".
+    """
 
-    def __init__(self, request: AnyRequest) -> None:
+    __slots__ = ("_event", "_given", "_lock", "_loop", "_parties", "outcome", "request", "suspends")
+
+    def __init__(
+        self,
+        request: AnyRequest,
+        parties: frozenset[Party] = frozenset(),
+        *,
+        suspends: bool = False,
+    ) -> None:
         self.request = request
-        self.outcome: Ending | None = None
+        self.suspends = suspends
+        self.outcome: Ending | Literal["closed"] | None = None
+        self._parties = set(parties)
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
+        self._given = asyncio.Event()
         self._lock = threading.Lock()
 
-    def settle(self, outcome: Ending) -> bool:
+    def settle(self, outcome: Ending | Literal["closed"]) -> bool:
         """Whether this outcome is the one that counts."""
         with self._lock:
             if self.outcome is not None or self._loop.is_closed():
                 return False
             self.outcome = outcome
-            self._loop.call_soon_threadsafe(self._event.set)
+            self._loop.call_soon_threadsafe(self._wake)
         return True
 
-    async def wait(self) -> Ending:
-        """The outcome that counts."""
+    def _wake(self) -> None:
+        self._event.set()
+        self._given.set()
+
+    def passes(self, party: Party) -> None:
+        """This one has no answer, on the loop of the run; when nobody is left, nobody is waited for."""
+        self._parties.discard(party)
+        if not self._parties:
+            self.desert()
+
+    def desert(self) -> None:
+        """Nobody will answer while the run waits."""
+        if self.suspends:
+            self._event.set()
+        else:
+            self.settle("nobody")
+
+    async def wait(self) -> Ending | Literal["closed"] | None:
+        """The outcome that counts; None when it is time to leave."""
         await self._event.wait()
-        return self.outcome or "cancelled"
+        return self.outcome
+
+    async def given(self) -> Ending | Literal["closed"] | None:
+        """The outcome that counts, also after everybody left."""
+        await self._given.wait()
+        return self.outcome

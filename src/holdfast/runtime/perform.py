@@ -33,7 +33,6 @@ from holdfast.core.messages import Reply, Text, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.core.redaction import redact
 from holdfast.core.request import ModelRequest
-from holdfast.middleware.tool_permission import SOURCE as TOOL_PERMISSION
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
 from holdfast.runtime.hooked_model import around_model
 from holdfast.runtime.hooked_tool import around_tool
@@ -92,6 +91,7 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
 async def _ask(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
     if run.machine.over_limit:
         return _over_limit(run)
+    run.acted.add(effect.key)
     try:
         return await run.plan.ask_model(Call(effect.key, request, run.env, run.deadline))
     except Exception as error:
@@ -117,8 +117,6 @@ async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
 
 def _may_repeat(run: Run, effect: RunTool) -> bool:
     """After a crash, only what changes nothing, or nothing twice, is run again unasked."""
-    if run.machine.questions.permission_is_open(effect.key, TOOL_PERMISSION):
-        return True  # it waited for a yes, so it cannot have begun
     tool = run.plan.registry.get(effect.call.name)
     return tool is None or tool.effect in ("read", "idempotent")
 
@@ -133,6 +131,7 @@ def _doubted(run: Run, effect: RunTool) -> ToolFinished:
 
 async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
     call = effect.call
+    run.acted.add(effect.key)
     if run.channel is not None:
         run.env.tell(ToolStarted(effect.key, call.name, call.arguments))
     context = ToolContext(

@@ -9,6 +9,7 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import Attempted, Status
 from holdfast.core.messages import Message, Usage
+from holdfast.core.requests import AnyRequest
 from holdfast.core.transcript import Transcript
 
 T = TypeVar("T")
@@ -29,6 +30,8 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
         tried: the models that were asked in vain before another answered.
         stop_reason: why a middleware ended the turn, when `status` is STOPPED; `text` is then what
             it said in place of an answer.
+        questions: what the turn waits for, when `status` is WAITING: answer them with
+            `agent.answer(run_id, ...)` and go on with `agent.resume(run_id)`. `output` is None.
     """
 
     output: T
@@ -41,6 +44,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     error: ErrorInfo | None = None
     tried: tuple[Attempted, ...] = ()
     stop_reason: str = ""
+    questions: tuple[AnyRequest, ...] = ()
 
     @property
     def messages(self) -> tuple[Message, ...]:

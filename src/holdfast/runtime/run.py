@@ -10,9 +10,11 @@ import asyncio
 from holdfast.core.effects import Effect, turn_key
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Status, TurnOpened
+from holdfast.core.kept_request import kept_request
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message, Reply
+from holdfast.core.run_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.middleware.folds import Folds
 from holdfast.resilience.pipeline import Env
@@ -51,6 +53,7 @@ class Run:
     """
 
     __slots__ = (
+        "acted",
         "channel",
         "cut",
         "deadline",
@@ -69,6 +72,7 @@ class Run:
         "session",
         "started",
         "unkept",
+        "waiting",
     )
 
     def __init__(
@@ -90,6 +94,10 @@ class Run:
         self.deps: object = None
         self.deadline: float | None = None
         self.started: set[str] = set()
+        self.acted: set[str] = set()
+        """Effects whose tool or model was called, not only the hooks before it."""
+        self.waiting: dict[str, frozenset[str]] = {}
+        """Effects that were suspended, with the questions that they left."""
         self.in_doubt: frozenset[str] = frozenset()
         self.error: BaseException | None = None
         self.unkept: HoldfastError | None = None
@@ -153,7 +161,7 @@ class Run:
         return Result(
             output=output,
             text=text,
-            status=machine.status,
+            status=machine.status if machine.phase is Phase.IDLE else Status.WAITING,
             usage=machine.usage,
             iterations=machine.model_calls,
             run_id=self.run_id,
@@ -161,4 +169,5 @@ class Run:
             error=machine.error,
             tried=machine.tried,
             stop_reason=stopped.reason if stopped is not None else "",
+            questions=tuple(kept_request(asked) for asked in machine.questions.open),
         )

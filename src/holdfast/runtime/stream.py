@@ -12,10 +12,12 @@ from types import TracebackType
 from typing import Generic, TypeVar, overload
 
 from holdfast.core.deltas import TextDelta
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied
+from holdfast.core.request import OutputSchema
 from holdfast.core.requests import Answer, AnyRequest, Request
 from holdfast.runtime.notices import Channel
-from holdfast.runtime.open_question import Receipt
+from holdfast.runtime.open_question import Receipt, addressed
 from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
 
@@ -29,13 +31,18 @@ class RunStream(Generic[T]):
     Args:
         start: begins the run with the channel to publish to, and gives its result.
         questions: where answers go.
+        output: what is wanted of the answer; None for text.
     """
 
-    __slots__ = ("_channel", "_questions", "_start", "_task")
+    __slots__ = ("_channel", "_output", "_questions", "_start", "_task")
 
     def __init__(
-        self, start: Callable[[Channel], Awaitable[Result[T]]], questions: Questions
+        self,
+        start: Callable[[Channel], Awaitable[Result[T]]],
+        questions: Questions,
+        output: OutputSchema | None = None,
     ) -> None:
+        self._output = output
         self._start = start
         self._questions = questions
         self._channel = Channel()
@@ -86,10 +93,32 @@ class RunStream(Generic[T]):
             elif not live and isinstance(item, ModelReplied) and item.reply.text:
                 yield item.reply.text
 
+    async def partials(self) -> AsyncIterator[object]:
+        """What there is of a typed answer while it is written: dicts and lists, never checked.
+
+        For previews only. Each is the same object, grown: copy it to keep it. A text that is long
+        already grows in larger pieces. None says that what was shown is void: the attempt failed,
+        or the answer did not fit and is written anew.
+
+        Raises:
+            ConfigurationError: the agent has no output type.
+        """
+        if self._output is None:
+            raise ConfigurationError(
+                "output", "the answer is text, which has no parts", fix="Use run.text(live=True)"
+            )
+        from holdfast.runtime.partials import Partials  # only who looks pays for it
+
+        preview = Partials(self._output)
+        async for item in self:
+            if preview.take(item):
+                yield preview.value
+
     async def wait(self) -> Result[T]:
         """Let the run finish, and give its result; raises what the run raised.
 
-        Questions that no handler answers are denied from now on: nobody sees them.
+        Nobody sees the questions from now on: those that no handler answers are denied, or the run
+        is suspended, as the agent's `on_wait` says.
         """
         self._questions.unwatch()
         self._channel.abandon()
@@ -114,10 +143,7 @@ class RunStream(Generic[T]):
         Raises:
             AnswerTypeError: the question asks for another type; it stays open.
         """
-        if isinstance(to, Answer):
-            return self._questions.answer(to)
-        key = to.key if isinstance(to, Request) else to
-        return self._questions.answer(Answer(key, value))
+        return self._questions.answer(addressed(to, value))
 
     def dismiss(self, request: AnyRequest | str) -> Receipt:
         """Leave a question without an answer, which counts as no; from any task or thread."""

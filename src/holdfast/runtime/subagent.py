@@ -22,9 +22,10 @@ from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.notices import FromAgent
 from holdfast.core.requests import AnyRequest, Request
+from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.notices import Channel, Item
 from holdfast.runtime.plan import Plan
-from holdfast.runtime.questions import OnQuestion, Questions
+from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
 from holdfast.runtime.turn import Turn, message_of
 from holdfast.tools.context import Outlet, ToolContext

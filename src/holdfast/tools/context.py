@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.notices import Notice
-from holdfast.core.requests import DEFAULT_TIMEOUT, AnyRequest, Request
+from holdfast.core.requests import AnyRequest, Request, Timeout
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -27,8 +27,8 @@ else:
     A = TypeVar("A")
     D = TypeVar("D")
 
-Asker: TypeAlias = Callable[[str, int, AnyRequest, float | None], Awaitable[object]]
-"""Asks for the effect of this key, in this attempt of it, and waits so many seconds at most."""
+Asker: TypeAlias = Callable[[str, int, AnyRequest, Timeout], Awaitable[object]]
+"""Asks for the effect of this key, in this attempt of it, and waits so long at most."""
 
 
 class Outlet(Struct, frozen=True):
@@ -74,12 +74,17 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
         """The same for every attempt of this call, also after a crash, and for no other call."""
         return f"{self.run_id}:{self.key}"
 
-    async def ask(self, request: Request[A], *, timeout: float | None = DEFAULT_TIMEOUT) -> A:
+    async def ask(self, request: Request[A], *, timeout: Timeout = "default") -> A:
         """Ask somebody outside, and wait for the answer; the limits of time stand still meanwhile.
+
+        With `on_wait="suspend"` a question that nobody answers at once ends the run as "waiting".
+        When there is an answer the tool runs again from its beginning and finds it: what stands
+        before `ask` is done again. A sync tool writes `asyncio.run(context.ask(...))`.
 
         Args:
             request: the question; a kind of your own is a frozen `Request[...]`.
-            timeout: seconds to wait for an answer; None waits for ever.
+            timeout: seconds to wait for an answer; None waits for ever. The default is 5 minutes
+                (2 for a continuation) while the run waits, and for ever once it is suspended.
 
         Raises:
             UnansweredError: nobody answered, and the kind of request has no answer for that.

@@ -1,0 +1,55 @@
+"""Questions as they are found in a journal, made into requests again.
+
+Only a class that this process knows can say what an answer to it must be. A question of any other
+kind is shown as it was written; this module must never guess what would answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import QuestionAsked
+from holdfast.core.question_log import ASKED
+from holdfast.core.requests import AnyRequest, Request
+
+
+class UnknownRequest(Request[object], frozen=True, kw_only=True):
+    """A question of a kind that this process does not know.
+
+    Args:
+        kind: the name of its class.
+        content: its fields.
+    """
+
+    kind: str
+    content: Mapping[str, object] = {}
+
+
+def kept_request(asked: QuestionAsked) -> AnyRequest:
+    """The request of a kept question, with its key.
+
+    >>> kept_request(QuestionAsked("t1.i0.tool.0.ask.0.asked", 0.0, "Permit", {"tool": "pay"}))
+    UnknownRequest(key='t1.i0.tool.0.ask.0', kind='Permit', content={'tool': 'pay'})
+    """
+    key = asked.key.removesuffix(ASKED)
+    plain = asked.request if isinstance(asked.request, dict) else {}
+    # Where a name was given twice, as in a notebook, the newer definition is meant.
+    for kind in reversed(list(_kinds(Request))):
+        if kind.__name__ != asked.kind:
+            continue
+        try:
+            return msgspec.convert({**plain, "key": key}, kind, str_keys=True)
+        except (msgspec.ValidationError, ConfigurationError):
+            continue
+    return UnknownRequest(
+        key=key, kind=asked.kind, content={k: v for k, v in plain.items() if k != "key"}
+    )
+
+
+def _kinds(parent: type[AnyRequest]) -> Iterator[type[AnyRequest]]:
+    for kind in parent.__subclasses__():
+        yield kind
+        yield from _kinds(kind)

@@ -1,0 +1,108 @@
+"""Runs that wait for somebody: what they ask, an answer for them, and the end of waiting.
+
+A run that is under way in this process is handed its answer. For any other the answer is kept in
+the journal, where the run finds it when it goes on. Nothing here may run a tool or ask a model.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import QuestionAnswered
+from holdfast.core.kept_request import UnknownRequest, kept_request
+from holdfast.core.machine import RunMachine
+from holdfast.core.question_log import QuestionLog, asked_key
+from holdfast.core.requests import AnyAnswer, AnyRequest, checked, plain_form
+from holdfast.core.run_state import Phase
+from holdfast.journal.port import Journal
+from holdfast.runtime.conversations import Conversations
+from holdfast.runtime.open_question import Receipt
+from holdfast.runtime.plan import Plan
+from holdfast.runtime.questions import receipt_for
+from holdfast.runtime.result import Result
+from holdfast.runtime.run import Run
+from holdfast.runtime.settle import settle_left
+
+
+def open_requests(log: QuestionLog) -> tuple[AnyRequest, ...]:
+    """What waits for an answer, in the order of asking."""
+    return tuple(kept_request(asked) for asked in log.open)
+
+
+class Answering:
+    """The runs of one agent, as far as they wait.
+
+    Args:
+        plan: the agent, compiled.
+        conversations: its sessions.
+        journal: where its runs are kept; None when they do not outlive this process.
+    """
+
+    __slots__ = ("_conversations", "_journal", "_plan", "under_way")
+
+    def __init__(self, plan: Plan, conversations: Conversations, journal: Journal | None) -> None:
+        self._plan = plan
+        self._conversations = conversations
+        self._journal = journal
+        self.under_way: dict[str, Run] = {}
+        """The runs that this agent drives now, by their ids."""
+
+    async def questions(self, run_id: str) -> tuple[AnyRequest, ...]:
+        """See `Agent.questions`."""
+        run = self.under_way.get(run_id)
+        machine = run.machine if run is not None else await self._read(run_id)
+        return open_requests(machine.questions)
+
+    async def _read(self, run_id: str) -> RunMachine:
+        """The run as the journal tells it, whoever drives it."""
+        machine = RunMachine(output=self._plan.output)
+        for record in await self._conversations.journal.read(run_id):
+            machine.apply(record.event)
+        _check_known(machine, run_id)
+        return machine
+
+    async def answer(self, run_id: str, answer: AnyAnswer) -> Receipt:
+        """See `Agent.answer`."""
+        run = self.under_way.get(run_id)
+        if run is not None:
+            receipt = await run.questions.give(run, answer)
+            if receipt is not None:
+                return receipt
+        async with self._conversations.turn(run_id) as entry:
+            machine = entry.machine
+            _check_known(machine, run_id)
+            asked = next(
+                (one for one in machine.questions.open if one.key == asked_key(answer.key)), None
+            )
+            at = self._plan.clock.now()
+            if asked is None:
+                return receipt_for(machine, answer.key)
+            if asked.until is not None and at >= asked.until:
+                return Receipt("late")
+            request = kept_request(asked)
+            if isinstance(request, UnknownRequest):
+                raise ConfigurationError(
+                    "answer",
+                    f"belongs to a {request.kind}, which this process does not know",
+                    fix="Import the module that defines it",
+                )
+            checked(request, answer.value)
+            run = Run(self._plan, run_id, machine, self._conversations.journal)
+            run.folds = entry.folds
+            value = plain_form(answer.value)
+            await run.commit(QuestionAnswered(answer.key, at, value, later=True))
+            return Receipt()
+
+    async def abandon(self, run_id: str) -> Result[object]:
+        """See `Agent.abandon`."""
+        async with self._conversations.turn(run_id) as entry:
+            _check_known(entry.machine, run_id)
+            run = Run(self._plan, run_id, entry.machine, self._conversations.journal)
+            run.folds = entry.folds
+            if entry.machine.phase is not Phase.IDLE:
+                await settle_left(run)
+            return run.result()
+
+
+def _check_known(machine: RunMachine, run_id: str) -> None:
+    if not machine.turn:
+        raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
