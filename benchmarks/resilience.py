@@ -19,10 +19,18 @@ from holdfast.core.messages import Reply, Text
 from holdfast.core.request import ModelRequest
 from holdfast.resilience.defaults import Candidate, Resilience, ask_models
 from holdfast.resilience.handling import ErrorHandling
-from holdfast.resilience.pipeline import Act, Call, Done, Env, Failed, Outcome
+from holdfast.resilience.pipeline import Act, Call, Done, Env, Failed, Outcome, Pipeline
 from holdfast.runtime.clock import SystemClock
 
 ROUNDS, CALLS, WAITING = 15, 2000, 10_000
+OFF = Resilience(budget=None, breaker=None, limiter=None)
+PARTS = {
+    "the default pipeline": Resilience(),
+    "retry alone, everything else off": OFF,
+    "retry and its budget": Resilience(breaker=None, limiter=None),
+    "retry and the breaker": Resilience(budget=None, limiter=None),
+    "retry and the limiter": Resilience(budget=None, breaker=None),
+}
 RESULT = Path(__file__).parent / "results" / "resilience.md"
 _REQUEST = ModelRequest(model="m", messages=())
 _REPLY = Done(Reply((Text("ok"),)))
@@ -58,18 +66,27 @@ async def _timed(
     return (time.process_time() - begin) / CALLS * 1e6
 
 
-async def overhead() -> tuple[float, float]:
-    """Microseconds of the bare call and of the guarded one, as medians of rounds in turns."""
+async def overhead() -> dict[str, float]:
+    """Microseconds above the bare call, of each part; medians of rounds in which all take turns."""
     call = Call("t1.i0.model", _REQUEST, Env(SystemClock(), Random(1).random))
-    act = guarded(works, "bench:ok")
-    rounds = [(await _timed(works, call), await _timed(act, call)) for _ in range(ROUNDS)]
-    return median(bare for bare, _ in rounds), median(whole for _, whole in rounds)
+    acts = {name: guarded(works, f"bench:{name}", chosen) for name, chosen in PARTS.items()}
+    bare: list[float] = []
+    took: dict[str, list[float]] = {name: [] for name in acts}
+    for _ in range(ROUNDS):
+        bare.append(await _timed(works, call))
+        for name, act in acts.items():
+            took[name].append(await _timed(act, call))
+    return {name: median(times) - median(bare) for name, times in took.items()}
+
+
+def nothing_added() -> bool:
+    """Whether an act with every strategy off is the very act: no wrapper, so no cost."""
+    return Pipeline.of(None, None).around(works) is works
 
 
 async def waiting() -> tuple[float, float, float]:
     """KB and CPU microseconds for each of 10,000 calls that wait for their retry, and seconds."""
-    resilience = Resilience(budget=None, breaker=None, limiter=None)
-    act = guarded(fails, "bench:down", resilience)
+    act = guarded(fails, "bench:down", OFF)
     call = Call("t1.i0.model", _REQUEST, Env(SystemClock(), Random(1).random))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin, cpu = time.monotonic(), time.process_time()
@@ -81,7 +98,8 @@ async def waiting() -> tuple[float, float, float]:
 
 def main() -> None:
     """Measure, print and keep."""
-    bare, whole = asyncio.run(overhead())
+    parts = asyncio.run(overhead())
+    whole = parts.pop("the default pipeline")
     held, spent, took = asyncio.run(waiting())
     lines = [
         "# What resilience costs",
@@ -90,7 +108,9 @@ def main() -> None:
         "",
         "| what | figure | at most |",
         "|---|---|---|",
-        f"| the default pipeline above a bare call, nothing failing | {whole - bare:.1f} us | 15 us |",
+        f"| the default pipeline above a bare call, nothing failing | {whole:.1f} us | 15 us |",
+        *(f"| of that: {name} | {took:.1f} us | |" for name, took in parts.items()),
+        f"| an act with every strategy off is the bare act | {nothing_added()} | True |",
         f"| one of {WAITING:,} waiting retries: memory, its task included | {held:.1f} KB | |",
         f"| the same: CPU for both attempts and the wait | {spent:.0f} us | |",
         f"| the same: all of them, with a wait of 0.5 s | {took:.2f} s | |",

@@ -7,10 +7,21 @@ import threading
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.resilience.acts import OK, Bench, C, Script, fail, never
 
 from holdfast.core.notices import BreakerChanged
-from holdfast.resilience.breaker import SEED_003, BreakerOptions
+from holdfast.resilience.breaker import (
+    SEED_003,
+    BreakerOptions,
+    Closed,
+    Open,
+    State,
+    Ticket,
+    admit,
+    record,
+)
 from holdfast.resilience.circuit import Breaker, BreakerOpenError, Circuit
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
 from holdfast.resilience.retry import ErrorHandling, Retry
@@ -196,3 +207,62 @@ def test_one_circuit_serves_two_event_loops_and_probes_once() -> None:
 def test_describe_names_the_target_and_the_settings() -> None:
     described = Breaker(Circuit("openai:x")).describe()
     assert (described["target"], described["failure_ratio"]) == ("openai:x", 0.5)
+
+
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(["well", "well", "well", "unwell", "ignored", "look", "isolate", "reset"]),
+        st.sampled_from([0.0, 0.0, 0.1, 1.0, 5.0, -3.0, 40.0]),
+    ),
+    max_size=60,
+)
+
+
+@given(MOVES, st.sampled_from(["ratio", "consecutive"]), st.integers(1, 6))
+def test_counting_beside_the_state_is_the_same_as_counting_in_it(
+    moves: list[tuple[Any, float]], mode: Any, least: int
+) -> None:
+    options = BreakerOptions(mode=mode, minimum_throughput=least, failures=least, window=10.0)
+    circuit, now = Circuit("x", options), 100.0
+    known: State = Closed()
+    for move, passed in moves:
+        now += passed
+        if move == "look":
+            circuit.snapshot()
+        elif move == "isolate":
+            circuit.isolate()
+            known = Open(known.epoch + 1, 0.0, 0.0, isolated=True)
+        elif move == "reset":
+            circuit.reset()
+            known = Closed(known.epoch + 1)
+        else:
+            known, expected = admit(options, known, now)
+            ticket, _ = circuit.admit(now)
+            assert ticket == expected
+            if isinstance(ticket, Ticket):
+                known = record(options, known, ticket, move, now=now)
+                if not (move == "well" and circuit.went_well(ticket, now)):
+                    circuit.record(ticket, move, now=now)
+    circuit.snapshot()
+    assert circuit._state == known
+
+
+def test_successes_in_many_threads_are_all_counted() -> None:
+    circuit = Circuit("x", BreakerOptions(minimum_throughput=10**9))
+
+    def work() -> None:
+        for number in range(500):
+            ticket, _ = circuit.admit(1.0)
+            assert isinstance(ticket, Ticket)
+            if number % 10 == 9:
+                circuit.record(ticket, "unwell", now=1.0)
+            elif not circuit.went_well(ticket, 1.0):
+                circuit.record(ticket, "well", now=1.0)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seen = circuit.snapshot()
+    assert (seen.well, seen.unwell) == (8 * 450, 8 * 50)

@@ -17,43 +17,43 @@ class TestAdaptive:
     OPTIONS = LimiterOptions(concurrency=100)
 
     def test_a_refusal_halves_what_runs(self) -> None:
-        state = limiter.refused(self.OPTIONS, State(limit=100.0, running=20), 5.0)
+        state = limiter.refused(self.OPTIONS, State(limit=100.0), 20, 5.0)
         assert state.limit == 10.0
 
     def test_refusals_that_come_in_a_bunch_count_once(self) -> None:
-        state = State(limit=100.0, running=20)
+        state = State(limit=100.0)
         for _ in range(20):
-            state = limiter.refused(self.OPTIONS, state, 5.0)
+            state = limiter.refused(self.OPTIONS, state, 20, 5.0)
         assert state.limit == 10.0
-        assert limiter.refused(self.OPTIONS, state, 6.0).limit == 5.0
+        assert limiter.refused(self.OPTIONS, state, 20, 6.0).limit == 5.0
 
     def test_it_never_goes_below_its_lowest(self) -> None:
-        state = State(limit=1.0, running=1)
+        state = State(limit=1.0)
         for second in range(10):
-            state = limiter.refused(self.OPTIONS, state, float(second))
+            state = limiter.refused(self.OPTIONS, state, 1, float(second))
         assert state.limit == 1.0
-        assert limiter.has_place(State(limit=state.limit, running=0))
+        assert limiter.has_place(state, 0)
 
     def test_successes_raise_it_by_about_one_for_each_full_load(self) -> None:
-        state = State(limit=10.0, running=10)
+        state = State(limit=10.0)
         for _ in range(10):
-            state = limiter.succeeded(self.OPTIONS, state)
+            state = limiter.succeeded(self.OPTIONS, state, 10)
         assert 10.9 < state.limit < 11.0
 
     def test_an_idle_limit_does_not_grow(self) -> None:
-        state = State(limit=10.0, running=1)
-        assert limiter.succeeded(self.OPTIONS, state) is state
+        state = State(limit=10.0)
+        assert limiter.succeeded(self.OPTIONS, state, 1) is state
 
     def test_a_limit_that_is_half_in_use_grows(self) -> None:
-        assert limiter.succeeded(self.OPTIONS, State(limit=10.0, running=5)).limit == 10.1
-        assert limiter.succeeded(self.OPTIONS, State(limit=10.0, running=4)).limit == 10.0
+        assert limiter.succeeded(self.OPTIONS, State(limit=10.0), 5).limit == 10.1
+        assert limiter.succeeded(self.OPTIONS, State(limit=10.0), 4).limit == 10.0
 
     def test_it_never_grows_above_its_highest(self) -> None:
-        assert limiter.succeeded(self.OPTIONS, State(limit=99.999, running=99)).limit == 100.0
+        assert limiter.succeeded(self.OPTIONS, State(limit=99.999), 99).limit == 100.0
 
     def test_it_can_be_switched_off(self) -> None:
         options = LimiterOptions(adaptive=False)
-        assert limiter.refused(options, State(limit=9.0, running=9), 0.0).limit == 9.0
+        assert limiter.refused(options, State(limit=9.0), 9, 0.0).limit == 9.0
 
 
 class TestPace:
@@ -111,9 +111,9 @@ class TestPace:
 
     def test_everybody_pauses_for_retry_after_but_not_for_ever(self) -> None:
         options = LimiterOptions(max_pause=60.0)
-        state = limiter.refused(options, State(limit=9.0), 10.0, retry_after=20.0)
+        state = limiter.refused(options, State(limit=9.0), 1, 10.0, retry_after=20.0)
         assert limiter.reserved(options, state, 15.0)[1].wait == 15.0
-        state = limiter.refused(options, State(limit=9.0), 10.0, retry_after=1e9)
+        state = limiter.refused(options, State(limit=9.0), 1, 10.0, retry_after=1e9)
         assert limiter.pause_left(options, state, 10.0) == 60.0
 
     def test_a_clock_that_jumps_back_gains_nothing_and_waits_no_longer_than_a_pause(self) -> None:
@@ -184,7 +184,7 @@ uses = st.lists(
 
 
 @given(options_, uses)
-def test_places_are_never_lost_and_the_limit_stays_in_its_bounds(
+def test_the_limit_stays_in_its_bounds_and_no_wait_is_negative(
     options: LimiterOptions, history: list[tuple[str, float, int]]
 ) -> None:
     state, now = limiter.initial(options), 0.0
@@ -192,20 +192,20 @@ def test_places_are_never_lost_and_the_limit_stays_in_its_bounds(
     for move, step, amount in history:
         now += step
         if move == "enter":
-            if limiter.has_place(state):
-                state, taken = limiter.reserved(options, limiter.entered(state), now)
+            if limiter.has_place(state, len(out)):
+                state, taken = limiter.reserved(options, state, now)
                 assert taken.wait >= 0
                 out.append(taken)
         elif out:
-            taken = out.pop(0)
+            taken, running = out[0], len(out)
+            del out[0]
             if move == "abandon":
-                state = limiter.refunded(options, limiter.left(state), taken)
+                state = limiter.refunded(options, state, taken)
                 continue
             state = limiter.settled(options, state, taken, amount if move == "done" else 0)
             if move == "done":
-                state = limiter.succeeded(options, state)
+                state = limiter.succeeded(options, state, running)
             elif move == "refused":
-                state = limiter.refused(options, state, now, float(amount))
-            state = limiter.left(state)
-        assert state.running == len(out)
+                state = limiter.refused(options, state, running, now, float(amount))
+        assert len(out) <= options.concurrency
         assert options.at_least <= state.limit <= options.concurrency

@@ -208,11 +208,23 @@ def record(
     return state
 
 
+def slice_at(options: BreakerOptions, now: float) -> int:
+    """The number of the slice of the window that `now` lies in."""
+    return int(now * _BUCKETS / options.window)
+
+
+def with_more_well(state: Closed, count: int) -> Closed:
+    """The state after so many more successes in the newest slice, which there must be."""
+    *before, last = state.window
+    more = Tally(last.slice, last.well + count, last.unwell)
+    return Closed(state.epoch, (*before, more), state.streak)
+
+
 def _counted(options: BreakerOptions, state: Closed, well: bool, now: float) -> Closed:
     streak = 0 if well else state.streak + 1
     if options.mode == "consecutive":
         return Closed(state.epoch, (), streak)
-    current = int(now * _BUCKETS / options.window)
+    current = slice_at(options, now)
     window = state.window
     if window and window[-1].slice == current:
         last = window[-1]

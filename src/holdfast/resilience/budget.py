@@ -60,8 +60,12 @@ def filled(options: BudgetOptions, bucket: Bucket, now: float) -> Bucket:
 
 def deposited(options: BudgetOptions, bucket: Bucket) -> Bucket:
     """The bucket after one more first attempt."""
-    room = max(options.most, options.reserve)
-    return Bucket(min(room, bucket.tokens + options.ratio), bucket.at)
+    return Bucket(min(room_of(options), bucket.tokens + options.ratio), bucket.at)
+
+
+def room_of(options: BudgetOptions) -> float:
+    """The most tokens that a bucket can hold."""
+    return max(options.most, options.reserve)
 
 
 def withdrawn(bucket: Bucket) -> Bucket | None:
@@ -77,15 +81,18 @@ class RetryBudget:
     (True, False)
     """
 
-    __slots__ = ("_bucket", "_lock", "options")
+    __slots__ = ("_bucket", "_lock", "_room", "options")
 
     def __init__(self, options: BudgetOptions | None = None) -> None:
         self.options = options or BudgetOptions()
         self._bucket = Bucket(self.options.reserve, float("-inf"))
+        self._room = room_of(self.options)
         self._lock = Lock()
 
     def deposit(self) -> None:
         """Count one first attempt."""
+        if self._bucket.tokens >= self._room:
+            return
         with self._lock:
             self._bucket = deposited(self.options, self._bucket)
 

@@ -2,6 +2,9 @@
 
 Observing and controlling are apart from deciding, which is `breaker`'s. A subscriber is called
 outside the lock, in the thread whose call changed the state; it must never block.
+
+Nearly all calls of nearly all circuits succeed while the circuit is closed. Those are counted beside
+the state, and put into it before anything looks at it, so that they cost no new state each.
 """
 
 from __future__ import annotations
@@ -27,8 +30,20 @@ from holdfast.resilience.breaker import (
     admit,
     judge,
     record,
+    slice_at,
+    with_more_well,
 )
-from holdfast.resilience.pipeline import Act, Call, Failed, Outcome, P, T, not_sent, settings_of
+from holdfast.resilience.pipeline import (
+    Act,
+    Call,
+    Done,
+    Failed,
+    Outcome,
+    P,
+    T,
+    not_sent,
+    settings_of,
+)
 
 _log = logging.getLogger("holdfast")
 
@@ -92,12 +107,24 @@ class Circuit:
     'closed'
     """
 
-    __slots__ = ("_lock", "_state", "_subscribers", "options", "target")
+    __slots__ = (
+        "_lock",
+        "_slice",
+        "_state",
+        "_subscribers",
+        "_ticket",
+        "_uncounted",
+        "options",
+        "target",
+    )
 
     def __init__(self, target: str, options: BreakerOptions | None = None) -> None:
         self.target = target
         self.options = options or BreakerOptions()
         self._state: State = Closed()
+        self._ticket = Ticket(0)
+        self._slice: int | None = None
+        self._uncounted = 0
         self._lock = Lock()
         self._subscribers: tuple[Subscriber, ...] = ()
 
@@ -106,20 +133,37 @@ class Circuit:
         with self._lock:
             before = self._state
             if type(before) is Closed:
-                return Ticket(before.epoch), None
+                if self._ticket.epoch != before.epoch:
+                    self._ticket = Ticket(before.epoch)
+                return self._ticket, None
             self._state, answer = admit(self.options, before, now)
             after = self._state
         return answer, self._changed(before, after)
+
+    def went_well(self, ticket: Ticket, now: float) -> bool:
+        """Count a success where that changes nothing but a number; False: `record` must do it."""
+        with self._lock:
+            state = self._state
+            if ticket.epoch != state.epoch or type(state) is not Closed or state.streak:
+                return False
+            if self.options.mode == "consecutive":
+                return True
+            if self._slice is None or slice_at(self.options, now) != self._slice:
+                return False
+            self._uncounted += 1
+            return True
 
     def record(
         self, ticket: Ticket, verdict: Verdict, *, now: float, retry_after: float | None = None
     ) -> BreakerChanged | None:
         """Count one result, and give the change that this made."""
         with self._lock:
-            before = self._state
+            before = self._counted()
             self._state = after = record(
                 self.options, before, ticket, verdict, now=now, retry_after=retry_after
             )
+            window = after.window if type(after) is Closed else ()
+            self._slice = window[-1].slice if window else None
         return None if type(before) is type(after) else self._changed(before, after)
 
     def isolate(self) -> None:
@@ -132,7 +176,8 @@ class Circuit:
 
     def snapshot(self) -> Snapshot:
         """The state, as counted so far."""
-        state = self._state
+        with self._lock:
+            state = self._counted()
         if isinstance(state, Closed):
             well = sum(tally.well for tally in state.window)
             unwell = sum(tally.unwell for tally in state.window)
@@ -155,9 +200,17 @@ class Circuit:
 
     def _set(self, make: Callable[[State], State]) -> None:
         with self._lock:
-            before = self._state
+            before = self._counted()
             self._state = after = make(before)
+            self._slice = None
         self._changed(before, after)
+
+    def _counted(self) -> State:
+        """The state with every success in it; the lock is held."""
+        if self._uncounted and type(self._state) is Closed:
+            self._state = with_more_well(self._state, self._uncounted)
+        self._uncounted = 0
+        return self._state
 
     def _changed(self, before: State, after: State) -> BreakerChanged | None:
         old, new = _named(before), _named(after)
@@ -213,6 +266,8 @@ class Breaker(Struct, frozen=True):
                 # Cancelled, or a bug: no word about the endpoint, but a probe must give its place back.
                 circuit.record(answer, "ignored", now=clock.monotonic())
                 raise
+            if type(outcome) is Done and circuit.went_well(answer, clock.monotonic()):
+                return outcome
             retry_after = outcome.info.retry_after if isinstance(outcome, Failed) else None
             change = circuit.record(
                 answer, judge(outcome), now=clock.monotonic(), retry_after=retry_after

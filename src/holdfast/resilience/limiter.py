@@ -4,8 +4,9 @@ The limit of calls at once adapts by what the provider says: a refusal for too m
 it (at most once a second, since refusals come in bunches), and each success while it is in use
 raises it a little, as TCP does. Pace is kept by buckets that may go into debt: whoever comes next
 waits until the debt is paid. What a reply costs is known only afterwards, so a call reserves what
-calls cost on average, and the difference is settled when it ends. `throttle` holds the state and
-the queue; this module must never wait.
+calls cost on average, and the difference is settled when it ends. `throttle` holds the state, the
+queue and the number of calls that run, which changes with each call where the state mostly does not;
+this module must never wait.
 """
 
 from __future__ import annotations
@@ -69,13 +70,12 @@ class LimiterOptions(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True):
-    """Where a limiter is: calls that run, the limit, and the buckets as counted at `at`.
+    """Where a limiter is: the limit, and the buckets as counted at `at`.
 
     `mean` is what a call costs on average, in tokens.
     """
 
     limit: float
-    running: int = 0
     requests: float = 0.0
     tokens: float = 0.0
     mean: float = 0.0
@@ -85,7 +85,7 @@ class State(Struct, frozen=True):
 
 
 def initial(options: LimiterOptions) -> State:
-    """Nothing runs, and the buckets are full."""
+    """The limit is at its highest, and the buckets are full."""
     return State(
         float(options.concurrency),
         requests=_room(options, options.requests_per_minute),
@@ -93,23 +93,13 @@ def initial(options: LimiterOptions) -> State:
     )
 
 
-def has_place(state: State) -> bool:
-    """Whether one more call may run at once.
+def has_place(state: State, running: int) -> bool:
+    """Whether one more call may run at once, beside those that do.
 
-    >>> has_place(State(limit=2.9, running=1)), has_place(State(limit=2.9, running=2))
+    >>> has_place(State(limit=2.9), 1), has_place(State(limit=2.9), 2)
     (True, False)
     """
-    return state.running < int(state.limit)
-
-
-def entered(state: State) -> State:
-    """The state after a call took a place."""
-    return msgspec.structs.replace(state, running=state.running + 1)
-
-
-def left(state: State) -> State:
-    """The state after a call gave its place back."""
-    return msgspec.structs.replace(state, running=max(0, state.running - 1))
+    return running < int(state.limit)
 
 
 class Reservation(Struct, frozen=True):
@@ -119,14 +109,24 @@ class Reservation(Struct, frozen=True):
     tokens: float = 0.0
 
 
-_FREE = Reservation(0.0)
+FREE = Reservation(0.0)
+"""What a call takes where no pace is kept."""
+
+
+def has_pace(options: LimiterOptions) -> bool:
+    """Whether calls or tokens are counted by the minute."""
+    return bool(options.requests_per_minute or options.tokens_per_minute)
 
 
 def reserved(options: LimiterOptions, state: State, now: float) -> tuple[State, Reservation]:
     """Take one call out of the pace, and the state after that."""
-    wait = pause_left(options, state, now) if state.paused_until > now else 0.0
-    if not options.requests_per_minute and not options.tokens_per_minute:
-        return state, Reservation(wait) if wait else _FREE
+    wait = 0.0
+    if state.paused_until > now:
+        wait = pause_left(options, state, now)
+    elif state.paused_until:
+        state = msgspec.structs.replace(state, paused_until=0.0)
+    if not has_pace(options):
+        return state, Reservation(wait) if wait else FREE
     state = _filled(options, state, now)
     if options.requests_per_minute:
         state = msgspec.structs.replace(state, requests=state.requests - 1.0)
@@ -164,9 +164,9 @@ def settled(options: LimiterOptions, state: State, taken: Reservation, tokens: i
     )
 
 
-def succeeded(options: LimiterOptions, state: State) -> State:
-    """The state after a call went well: the limit grows, if it is used."""
-    in_use = state.running * 2 >= state.limit
+def succeeded(options: LimiterOptions, state: State, running: int) -> State:
+    """The state after a call went well: the limit grows, if so many calls use it."""
+    in_use = running * 2 >= state.limit
     if options.adaptive and in_use and state.limit < options.concurrency:
         limit = min(float(options.concurrency), state.limit + 1.0 / state.limit)
         return msgspec.structs.replace(state, limit=limit)
@@ -174,13 +174,18 @@ def succeeded(options: LimiterOptions, state: State) -> State:
 
 
 def refused(
-    options: LimiterOptions, state: State, now: float, retry_after: float | None = None
+    options: LimiterOptions,
+    state: State,
+    running: int,
+    now: float,
+    retry_after: float | None = None,
 ) -> State:
     """The state after the provider refused a call because there were too many.
 
     Args:
         options: the settings.
-        state: the state before; the call still counts as running.
+        state: the state before.
+        running: the calls that ran, this one included.
         now: the monotonic clock, in seconds.
         retry_after: what the provider said, in seconds; everybody pauses for so long.
     """
@@ -190,7 +195,7 @@ def refused(
     lately = state.lowered_at is not None and 0 <= now - state.lowered_at < _LOWER_EVERY
     if not options.adaptive or lately:
         return state
-    limit = max(float(options.at_least), min(state.limit, state.running) * options.decrease)
+    limit = max(float(options.at_least), min(state.limit, running) * options.decrease)
     return msgspec.structs.replace(state, limit=limit, lowered_at=now)
 
 

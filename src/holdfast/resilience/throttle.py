@@ -16,6 +16,7 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
 from holdfast.core.messages import Reply
 from holdfast.resilience import limiter
+from holdfast.resilience.clock import Clock
 from holdfast.resilience.limiter import LimiterOptions, Reservation
 from holdfast.resilience.pipeline import (
     Act,
@@ -75,7 +76,16 @@ class Throttle:
         tokens_of: how many tokens a value cost, for `tokens_per_minute`.
     """
 
-    __slots__ = ("_lock", "_queue", "_state", "_tokens_of", "options", "target")
+    __slots__ = (
+        "_lock",
+        "_paced",
+        "_queue",
+        "_running",
+        "_state",
+        "_tokens_of",
+        "options",
+        "target",
+    )
 
     def __init__(
         self,
@@ -88,13 +98,29 @@ class Throttle:
         self.options = options or LimiterOptions()
         self._tokens_of = tokens_of
         self._state = limiter.initial(self.options)
+        self._paced = limiter.has_pace(self.options)
+        self._running = 0
         self._queue: OrderedDict[Waiter[bool], None] = OrderedDict()
         self._lock = Lock()
 
     def load(self) -> Load:
         """How much is going on."""
         state = self._state
-        return Load(self.target, state.running, len(self._queue), int(state.limit))
+        return Load(self.target, self._running, len(self._queue), int(state.limit))
+
+    def enter_at_once(self) -> Reservation | None:
+        """A place where there is one and nothing else to heed; else None, and `enter` must be asked.
+
+        Who got a reservation must give it to `leave`.
+        """
+        if self._paced:
+            return None
+        with self._lock:
+            state = self._state
+            if self._queue or state.paused_until or not limiter.has_place(state, self._running):
+                return None
+            self._running += 1
+            return limiter.FREE
 
     async def enter(self, call: Call[P]) -> Reservation | LimiterError:
         """Wait for a place and for the pace; the error when that is not to be had.
@@ -105,10 +131,9 @@ class Throttle:
         taken = Reservation(0.0)
         now = call.env.clock.monotonic()
         with self._lock:
-            if not self._queue and limiter.has_place(self._state):
-                self._state, taken = limiter.reserved(
-                    self.options, limiter.entered(self._state), now
-                )
+            if not self._queue and limiter.has_place(self._state, self._running):
+                self._running += 1
+                self._state, taken = limiter.reserved(self.options, self._state, now)
                 if taken.wait <= 0:
                     return taken
             elif len(self._queue) >= self.options.queue:
@@ -140,7 +165,7 @@ class Throttle:
                 self._queue.pop(waiter, None)
                 return True
             if not keep:
-                self._state = limiter.left(self._state)
+                self._running -= 1
                 self._grant()
             return False
 
@@ -168,30 +193,38 @@ class Throttle:
     def _abandon(self, taken: Reservation) -> None:
         """Give back a place and a reservation that were not used."""
         with self._lock:
-            self._state = limiter.refunded(self.options, limiter.left(self._state), taken)
+            self._running -= 1
+            self._state = limiter.refunded(self.options, self._state, taken)
             self._grant()
 
-    def leave(self, taken: Reservation, outcome: Outcome[T] | None, now: float) -> None:
+    def leave(self, taken: Reservation, outcome: Outcome[T] | None, clock: Clock) -> None:
         """Give the place back, and learn from how the call went; None when it was cancelled."""
-        done = isinstance(outcome, Done)
-        tokens = self._tokens_of(outcome.value) if isinstance(outcome, Done) else 0
+        options = self.options
+        tokens = 0
+        if self._paced and isinstance(outcome, Done):
+            tokens = self._tokens_of(outcome.value)
         with self._lock:
-            state = limiter.settled(self.options, self._state, taken, tokens)
-            if done:
-                state = limiter.succeeded(self.options, state)
+            state = self._state
+            if self._paced:
+                state = limiter.settled(options, state, taken, tokens)
+            if isinstance(outcome, Done):
+                if state.limit < options.concurrency:
+                    state = limiter.succeeded(options, state, self._running)
             elif isinstance(outcome, Failed) and outcome.info.category is _TOO_MANY:
-                state = limiter.refused(self.options, state, now, outcome.info.retry_after)
-            self._state = limiter.left(state)
+                now, told = clock.monotonic(), outcome.info.retry_after
+                state = limiter.refused(options, state, self._running, now, told)
+            self._state = state
+            self._running -= 1
             if self._queue:
                 self._grant()
 
     def _grant(self) -> None:
         """Hand free places to the first in the queue; the lock is held."""
-        while self._queue and limiter.has_place(self._state):
+        while self._queue and limiter.has_place(self._state, self._running):
             waiter, _ = self._queue.popitem(last=False)
             if waiter.wake(True):
                 waiter.granted = True
-                self._state = limiter.entered(self._state)
+                self._running += 1
 
 
 class Limiter(Struct, frozen=True):
@@ -213,14 +246,14 @@ class Limiter(Struct, frozen=True):
         throttle = self.throttle
 
         async def with_limiter(call: Call[P]) -> Outcome[T]:
-            taken = await throttle.enter(call)
+            taken = throttle.enter_at_once() or await throttle.enter(call)
             if isinstance(taken, LimiterError):
                 return not_sent(taken)
             outcome: Outcome[T] | None = None
             try:
                 outcome = await act(call)
             finally:
-                throttle.leave(taken, outcome, call.env.clock.monotonic())
+                throttle.leave(taken, outcome, call.env.clock)
             return outcome
 
         return with_limiter
