@@ -1,14 +1,20 @@
+"""How strategies compose, and what becomes of one of somebody's own that breaks the rules."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
-from tests.resilience.acts import OK, Bench, Script, fail
+from tests.resilience.acts import OK, Bench, C, Script, fail, never
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.circuit import Breaker, Circuit
-from holdfast.resilience.pipeline import ORDER, Act, P, Pipeline, Strategy, T
+from holdfast.resilience.pipeline import ORDER, Act, Call, Failed, P, Pipeline, Strategy, T
 from holdfast.resilience.retry import Retry
+from holdfast.resilience.throttle import Limiter, Throttle
+from holdfast.resilience.timeout import Deadline
 
 
 class Named:
@@ -62,3 +68,60 @@ async def test_the_first_strategy_is_outermost() -> None:
     bench = Bench()
     await Pipeline((Retry(), Breaker(circuit))).around(act)(bench.call())
     assert circuit.snapshot().unwell == 4
+
+
+class Own:
+    """A strategy of one's own, which does what it is told."""
+
+    name = "own"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+    def wrap(self, act: Act[Any, Any]) -> Act[Any, Any]:
+        async def with_own(call: Call[Any]) -> Any:
+            await act(call)
+            return self.answer() if callable(self.answer) else self.answer
+
+        return with_own
+
+
+@pytest.mark.parametrize("nonsense", [None, "ok", 3, [OK]])
+async def test_an_answer_of_ones_own_that_is_no_outcome_is_named(nonsense: Any) -> None:
+    act = Pipeline.of(Retry(), Own(nonsense)).around(Script(OK))
+    with pytest.raises(ConfigurationError, match=r"pipeline\.own: gave .* and no outcome"):
+        await act(Bench().call())
+
+
+async def test_a_strategy_of_ones_own_that_raises_leaves_nothing_behind() -> None:
+    def fault() -> None:
+        raise KeyError("fault")
+
+    circuit, throttle = Circuit("x", BreakerOptions(probes=1)), Throttle("x")
+    pipeline = Pipeline.of(Retry(), Breaker(circuit), Limiter(throttle), Own(fault))
+    act = Script(OK)
+    with pytest.raises(KeyError):
+        await pipeline.around(act)(Bench().call())
+    assert len(act.calls) == 1
+    assert (throttle.load().running, circuit.snapshot().unwell) == (0, 0)
+
+
+async def test_a_strategy_of_ones_own_that_never_answers_is_ended_by_the_deadline() -> None:
+    class Blocks(Own):
+        def wrap(self, act: Act[Any, Any]) -> Act[Any, Any]:
+            return never
+
+    pipeline = Pipeline.of(Deadline(0.01), Retry(), Blocks(None))
+    outcome = await pipeline.around(Script(OK))(Bench().call())
+    assert isinstance(outcome, Failed)
+    assert outcome.info.category is C.TIMEOUT
+
+
+@pytest.mark.parametrize("wrong", ["retry", 3, object(), lambda act: act, Retry])
+def test_what_is_no_strategy_is_named(wrong: Any) -> None:
+    for make in (lambda: Pipeline.of(wrong), lambda: Pipeline((wrong,))):
+        with pytest.raises(ConfigurationError, match=r"pipeline: .* no strategy"):
+            make()

@@ -170,6 +170,7 @@ class Pipeline(Struct, frozen=True):
     def __post_init__(self) -> None:
         outer = ""
         for strategy in self.strategies:
+            _check_strategy(strategy)
             name = strategy.name
             if name not in ORDER:
                 continue
@@ -191,6 +192,7 @@ class Pipeline(Struct, frozen=True):
         place = -1
         for strategy in strategies:
             if strategy is not None:
+                _check_strategy(strategy)
                 place = ORDER.index(strategy.name) if strategy.name in ORDER else place
                 placed.append((place, strategy))
         placed.sort(key=lambda pair: pair[0])
@@ -200,11 +202,45 @@ class Pipeline(Struct, frozen=True):
         """Compose once: `first(second(...(act)))`."""
         for strategy in reversed(self.strategies):
             act = strategy.wrap(act)
+            if strategy.name not in ORDER:
+                act = _checked(strategy.name, act)
         return act
 
     def describe(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
         """The names and settings, outermost first."""
         return tuple((strategy.name, strategy.describe()) for strategy in self.strategies)
+
+
+def _check_strategy(strategy: object) -> None:
+    whole = all(hasattr(strategy, part) for part in ("name", "describe", "wrap"))
+    if isinstance(strategy, type):
+        raise ConfigurationError(
+            "pipeline",
+            f"{strategy.__name__} is a class and no strategy",
+            fix=f"Write {strategy.__name__}(...)",
+        )
+    if not whole or not isinstance(strategy.name, str):  # type: ignore[attr-defined]  # it has one
+        raise ConfigurationError(
+            "pipeline",
+            f"{strategy!r:.80} is no strategy",
+            fix="A strategy has a name, describe() and wrap(act)",
+        )
+
+
+def _checked(name: str, act: Act[P, T]) -> Act[P, T]:
+    """The act of a strategy of somebody's own, held to the rule that an outcome is a value."""
+
+    async def checked(call: Call[P]) -> Outcome[T]:
+        outcome: object = await act(call)
+        if isinstance(outcome, Done | Failed):
+            return outcome
+        raise ConfigurationError(
+            f"pipeline.{name}",
+            f"gave {outcome!r:.80} and no outcome",
+            fix="Return Done(value), Failed(error, info), or what the inner act returned",
+        )
+
+    return checked
 
 
 def settings_of(options: Struct) -> Mapping[str, object]:
