@@ -159,6 +159,8 @@ if TYPE_CHECKING:
     from holdfast.sdk.send import asend_message_streaming as asend_message_streaming
     from holdfast.sdk.send import send_message as send_message
     from holdfast.sdk.send import send_message_streaming as send_message_streaming
+    from holdfast.sessions.overview import SessionInfo as SessionInfo
+    from holdfast.sessions.sessions import Sessions as Sessions
     from holdfast.skills.collection import Skills as Skills
     from holdfast.skills.limits import SkillLimits as SkillLimits
     from holdfast.skills.middleware import SkillInstructions as SkillInstructions
@@ -264,7 +266,9 @@ _HOME: dict[str, str] = {
     "Rule": "holdfast.middleware.tool_permission",
     "RunStream": "holdfast.runtime.stream",
     "SessionBusyError": "holdfast.core.errors",
+    "SessionInfo": "holdfast.sessions.overview",
     "SessionRewound": "holdfast.core.events",
+    "Sessions": "holdfast.sessions.sessions",
     "Skill": "holdfast.skills.skill",
     "SkillInstructions": "holdfast.skills.middleware",
     "SkillLimits": "holdfast.skills.limits",

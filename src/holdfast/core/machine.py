@@ -103,6 +103,7 @@ class RunMachine:
         "applied",
         "error",
         "iteration",
+        "last",
         "limits",
         "model_calls",
         "output",
@@ -128,6 +129,7 @@ class RunMachine:
         self.phase = Phase.IDLE
         self.turn = 0
         self.applied = 0
+        self.last: ev.Event | None = None
         self.limits = _DEFAULT_LIMITS
         self._reset(0.0)
 
@@ -248,6 +250,7 @@ class RunMachine:
         if not checked:
             self.check(event)
         self.applied += 1
+        self.last = event
         if event.key in self._planned:
             self.questions.leave(event.key, event.at)
         _HANDLERS[type(event)](self, event)

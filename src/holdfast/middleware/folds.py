@@ -104,6 +104,15 @@ class Folds:
             except Exception as error:  # noqa: BLE001  # REASON: a fold is the user's code
                 self._fail(middleware, error)
 
+    def go_back(self, states: Mapping[int, object]) -> None:
+        """Take states of an earlier moment again, for those middlewares that go back.
+
+        Args:
+            states: by the identity of their middleware.
+        """
+        back = (id(one) for one in self._table.middlewares if one.rewinds)
+        self.states.update((key, states[key]) for key in back)
+
     def _fail(self, middleware: Middleware[Any], error: Exception) -> None:
         name = type(error).__name__
         problem = str(error) if isinstance(error, ImpureFoldError) else f"raised {name}"

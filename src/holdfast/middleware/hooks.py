@@ -44,6 +44,8 @@ class Middleware(Generic[S]):
     * `hook_timeout`: seconds for one hook that waits; None waits for ever. Wraps have none.
     * `scope`: whether the fold begins anew with each "turn", or lasts for the "session".
     * `events`: the kinds of events that `fold` is for; empty means all of them.
+    * `rewinds`: whether the state goes back when the session is rewound. False is for what does not
+      become undone, such as money that was spent.
 
     >>> class Brief(Middleware):
     ...     async def before_iteration(self, moment):
@@ -59,6 +61,7 @@ class Middleware(Generic[S]):
     hook_timeout: float | None = HOOK_TIMEOUT
     scope: Literal["turn", "session"] = "turn"
     events: Sequence[type[Event]] = ()
+    rewinds: bool = True
 
     @property
     def name(self) -> str:

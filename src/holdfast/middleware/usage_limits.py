@@ -43,6 +43,7 @@ class UsageLimits(Middleware[Spent]):
     """
 
     events = (ModelReplied, ModelFailed)
+    rewinds = False  # what was spent stays spent
 
     def __init__(
         self,

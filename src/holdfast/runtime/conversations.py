@@ -1,5 +1,8 @@
 """Sessions that are open in this process: one machine each, and one turn of each at a time.
 
+Where several processes share a journal, a turn begins with a lease of the session and ends with its
+release, so that "at a time" holds among all of them.
+
 A machine kept here is only a shortcut for folding its journal again, so it may be dropped at any
 moment; it must never be the only place where something is known.
 """
@@ -7,30 +10,39 @@ moment; it must never be the only place where something is known.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from holdfast.core.effects import digest
-from holdfast.core.errors import ReplayMismatchError
+from holdfast.core.errors import ReplayMismatchError, SessionBusyError
+from holdfast.core.events import SessionRewound
 from holdfast.core.machine import RunMachine
 from holdfast.core.output import OutputType
 from holdfast.core.run_state import Phase
-from holdfast.journal.port import Journal, Record
+from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal
 from holdfast.middleware.chain import Chain
 from holdfast.middleware.folds import Folds
+from holdfast.middleware.refold import refold
 
 _MOST_OPEN = 1000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5  # seconds between looks at a session that is busy elsewhere
 
 
 class _Open:
-    """One session: its machine, what middlewares remember, and who waits for it or holds it."""
+    """One session: its machine, what middlewares remember, and who waits for it or holds it.
 
-    __slots__ = ("folds", "lock", "machine", "users")
+    `log` is where its events go in the turn that is under way: the journal, or a lease.
+    """
 
-    def __init__(self, machine: RunMachine, folds: Folds | None) -> None:
+    __slots__ = ("folds", "lock", "log", "machine", "users")
+
+    def __init__(self, machine: RunMachine, folds: Folds | None, log: RunLog) -> None:
         self.machine = machine
         self.folds = folds
+        self.log = log
         self.lock = asyncio.Lock()
         self.users = 0
 
@@ -38,35 +50,70 @@ class _Open:
 class Conversations:
     """The open sessions of one agent, least recently used first."""
 
-    __slots__ = ("_chain", "_open", "_output", "journal")
+    __slots__ = ("_chain", "_open", "_output", "_shared", "journal")
 
     def __init__(
         self, journal: Journal, output: OutputType | None, chain: Chain | None = None
     ) -> None:
         self._chain = chain
         self.journal = journal
+        self._shared = journal if isinstance(journal, SharedJournal) else None
         self._output = output
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
     @asynccontextmanager
-    async def turn(self, session: str) -> AsyncIterator[_Open]:
-        """The session, caught up with its journal; a second turn waits for the first."""
+    async def turn(self, session: str, *, patience: float = math.inf) -> AsyncIterator[_Open]:
+        """The session, caught up with its journal; a second turn waits for the first.
+
+        Args:
+            session: its name, or that of a run.
+            patience: seconds to wait for a turn in another process; 0 refuses also one in this.
+
+        Raises:
+            SessionBusyError: another turn is under way.
+        """
         entry = self._open.get(session)
         if entry is None:
-            entry = self._open[session] = _Open(*self._fresh())
+            entry = self._open[session] = _Open(*self._fresh(), self.journal)
+        elif entry.users and not patience:
+            raise SessionBusyError(session)
         self._open.move_to_end(session)
         entry.users += 1
         try:
             async with entry.lock:
-                await self._catch_up(session, entry)
+                entry.log = await self.claim(session, patience)
                 try:
+                    await self._catch_up(session, entry)
                     yield entry
                 finally:
                     if entry.machine.phase is not Phase.IDLE:
                         self._forget(session)
+                    await release(entry.log)
         finally:
             entry.users -= 1
             self._trim()
+
+    async def claim(self, run: str, patience: float = math.inf) -> RunLog:
+        """Where the events of a run go: a lease of it, or the journal when that needs none.
+
+        Args:
+            run: the run, or the session.
+            patience: seconds to wait for another process.
+
+        Raises:
+            SessionBusyError: another process has it still.
+        """
+        if self._shared is None:
+            return self.journal
+        end, pause = time.monotonic() + patience, _FIRST_PAUSE
+        while True:
+            try:
+                return await self._shared.claim(run)
+            except SessionBusyError:
+                if time.monotonic() + pause > end:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _fresh(self) -> tuple[RunMachine, Folds | None]:
         folds = self._chain.new_folds() if self._chain else None
@@ -74,16 +121,22 @@ class Conversations:
 
     async def _catch_up(self, session: str, entry: _Open) -> None:
         known = entry.machine.applied
-        # The last known record is read again: without it, the session was deleted meanwhile.
+        # The last known record is read again: without it, the session was deleted meanwhile, and
+        # with another in its place, it is another session that has the name now.
         kept = await self.journal.read(session, max(known - 1, 0))
-        if known and not kept:
+        if known and (not kept or kept[0].event != entry.machine.last):
             entry.machine, entry.folds = self._fresh()
             known, kept = 0, await self.journal.read(session)
-        for record in kept[1:] if known else kept:
+        new = kept[1:] if known else kept
+        rewound = any(type(record.event) is SessionRewound for record in new)
+        for record in new:
             _check_plan(entry.machine, record)
             entry.machine.apply(record.event)
-            if entry.folds is not None:
+            if entry.folds is not None and not rewound:
                 entry.folds.apply(record.event)
+        if self._chain is not None and rewound:
+            events = [record.event for record in await self.journal.read(session)]
+            entry.folds = refold(self._chain.new_folds(), events)
 
     def _forget(self, session: str) -> None:
         self._open.pop(session, None)
@@ -96,6 +149,12 @@ class Conversations:
                 return
             if not entry.users:
                 self._forget(session)
+
+
+async def release(log: RunLog) -> None:
+    """Let others have the run, if it was leased."""
+    if isinstance(log, Lease):
+        await log.release()
 
 
 def _check_plan(machine: RunMachine, record: Record) -> None:

@@ -1,0 +1,66 @@
+"""Which runs of a journal are sessions, and which stand beside one of them.
+
+`ada/:title` holds the titles of `ada`, and `ada/t1.i0.tool.0` is what an agent did that was a tool
+of it. This module must never take another session of a similar name for one of these.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable
+
+from holdfast.core.errors import ConfigurationError
+
+TITLES = "/:title"
+
+_OF_A_TOOL = re.compile(r"/t\d+\.i\d+\.tool\.\d+")
+
+
+def title_run(session: str) -> str:
+    """The run that holds the titles of a session.
+
+    >>> title_run("ada")
+    'ada/:title'
+    """
+    return session + TITLES
+
+
+def is_session(run: str) -> bool:
+    """Whether a run is a session of its own.
+
+    >>> [is_session(run) for run in ("ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0")]
+    [True, True, False, False]
+    """
+    return not run.endswith(TITLES) and _OF_A_TOOL.search(run) is None
+
+
+def beside(session: str, runs: Iterable[str]) -> list[str]:
+    """The runs that belong to a session and are not the session itself.
+
+    >>> beside("ada", ["ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0", "adam/:title"])
+    ['ada/:title', 'ada/t1.i0.tool.0']
+    """
+    length = len(session)
+    return [
+        run
+        for run in runs
+        if run.startswith(session)
+        and (run[length:] == TITLES or _OF_A_TOOL.match(run, length) is not None)
+    ]
+
+
+def new_name() -> str:
+    """A name that no other session has."""
+    return f"{random.getrandbits(128):032x}"
+
+
+def checked(session: object, argument: str = "session") -> str:
+    """The name as it is. Raises ConfigurationError when no session can have it."""
+    if not isinstance(session, str) or not session.strip():
+        raise ConfigurationError(argument, f"must be a text that is not empty, got {session!r}")
+    if not is_session(session):
+        raise ConfigurationError(
+            argument, f"{session!r} stands beside a session", fix="Choose another name"
+        )
+    return session

@@ -1,0 +1,44 @@
+"""Conversations to do something with, and what a model would be sent next in one."""
+
+from __future__ import annotations
+
+from holdfast import Agent, tool
+from holdfast.core.messages import Message, ToolCall
+from holdfast.journal.port import Journal
+from holdfast.sessions.sessions import Sessions
+from holdfast.testing import FakeClock, ScriptedModel
+
+
+@tool(effect="read")
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place} is sunny"
+
+
+async def talk(
+    journal: Journal, clock: FakeClock, session: str, *said: str, tools: bool = False
+) -> None:
+    """One turn for each text; the model answers `re TEXT`."""
+    script: list[object] = []
+    for text in said:
+        if tools:
+            script.append(ToolCall("c", "look", '{"place": "Porto"}'))
+        script.append(f"re {text}")
+    agent = Agent(ScriptedModel(*script), tools=[look], journal=journal, clock=clock)  # type: ignore[arg-type]
+    for text in said:
+        clock.advance(1)
+        await agent.run(text, session=session)
+
+
+async def sent(journal: Journal, session: str) -> list[str]:
+    """What an agent sends in the next turn of the session, without keeping that turn."""
+    seen: list[list[Message]] = []
+
+    def answer(request: object) -> str:
+        seen.append(list(request.messages))  # type: ignore[attr-defined]
+        return "x"
+
+    fork = await Sessions(journal).fork(session)
+    await Agent(ScriptedModel(answer), tools=[look], journal=journal).run("next", session=fork)
+    await Sessions(journal).delete(fork)
+    return [message.text for message in seen[0][:-1]]

@@ -1,0 +1,212 @@
+"""A session as lines of text: read again exactly, or refused with the number of the line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.sessions.talks import look, sent, talk
+
+from holdfast import Agent, MemoryJournal, SqliteJournal
+from holdfast.core.errors import ConfigurationError, HoldfastError
+from holdfast.core.events import TurnOpened
+from holdfast.core.messages import Reply, Text, ToolCall, user
+from holdfast.journal.encoding import decode, record_of
+from holdfast.journal.failures import JournalCorruptError, JournalError, JournalVersionError
+from holdfast.journal.port import Journal, Record
+from holdfast.sessions.lines import exported, imported
+from holdfast.sessions.sessions import Sessions
+from holdfast.testing import FakeClock, ScriptedModel
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "journals"
+ODD = 'héllo \U0001f9ff \x00 \u2028 \ud800 \x9b2J "quoted" \\ \n'
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    if request.param == "memory":
+        yield MemoryJournal()
+        return
+    with SqliteJournal(tmp_path / "talk.db") as kept:
+        yield kept
+
+
+async def made(journal: Journal) -> list[str]:
+    """The lines of a session with everything in it."""
+    clock = FakeClock()
+    await talk(journal, clock, "ada", "one", ODD, tools=True)
+    await talk(journal, clock, "ada/t1.i0.tool.0", "of a tool")
+    kept = Sessions(journal, clock=clock.now)
+    await kept.rename("ada", "Ada")
+    await kept.compact("ada", keep=1, summary="one")
+    await kept.rewind("ada", 1)
+    return [line async for line in kept.export("ada")]
+
+
+async def whole(journal: Journal, session: str) -> dict[str, list[Record]]:
+    runs = [entry.run for entry in await journal.runs() if entry.run.startswith(session)]
+    return {run[len(session) :]: list(await journal.read(run)) for run in runs}
+
+
+@pytest.mark.anyio
+async def test_what_was_exported_comes_back_exactly(journal: Journal) -> None:
+    lines = await made(journal)
+    before = await whole(journal, "ada")
+    kept = Sessions(journal)
+    assert await kept.import_(lines, session="copy") == "copy"
+    assert await whole(journal, "copy") == before
+    assert [line async for line in kept.export("ada")] == lines
+    assert (await kept.info("copy")).title == "Ada"
+    await kept.delete("ada")
+    assert await kept.import_(f"{line}\r\n" for line in lines) == "ada"
+    assert await whole(journal, "ada") == before
+    assert await sent(journal, "ada") == ["one", "", "", "re one"]
+
+
+@pytest.mark.anyio
+async def test_lines_are_json_that_no_terminal_obeys(journal: Journal) -> None:
+    lines = await made(journal)
+    for line in lines:
+        assert not {"\x1b", "\x9b", "\n"} & set(line)
+        json.loads(line)
+    assert json.loads(lines[-1])["end"] == len(lines) - 1
+
+
+@pytest.mark.anyio
+async def test_an_import_never_overwrites(journal: Journal) -> None:
+    lines = await made(journal)
+    before = await whole(journal, "ada")
+    kept = Sessions(journal)
+    with pytest.raises(ConfigurationError, match="already"):
+        await kept.import_(lines)
+    name = await kept.create("named", session="named")
+    with pytest.raises(ConfigurationError, match="already"):
+        await kept.import_(lines, session=name)
+    assert await whole(journal, "ada") == before
+
+
+@pytest.mark.anyio
+async def test_an_import_that_fails_half_way_leaves_nothing(journal: Journal) -> None:
+    lines = await made(journal)
+    await Sessions(journal).delete("ada")
+
+    class Full:
+        """A disk that is full after three appends."""
+
+        def __init__(self) -> None:
+            self.left = 3
+            self.read, self.runs, self.delete = journal.read, journal.runs, journal.delete
+
+        async def append(self, *given: object) -> None:
+            if not self.left:
+                raise HoldfastError("full")
+            self.left -= 1
+            await journal.append(*given)  # type: ignore[arg-type]
+
+    with pytest.raises(HoldfastError, match="full"):
+        await Sessions(Full()).import_(lines)  # type: ignore[arg-type]
+    assert list(await journal.runs()) == []
+
+
+def lines_of_golden(name: str) -> list[str]:
+    records = [
+        record_of(decode(line)) for line in (GOLDEN / f"{name}.jsonl").read_bytes().splitlines()
+    ]
+    return list(exported({"golden": records}))
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in GOLDEN.glob("*.jsonl")))
+def test_journals_of_every_age_go_out_and_in(name: str) -> None:
+    records = [
+        record_of(decode(line)) for line in (GOLDEN / f"{name}.jsonl").read_bytes().splitlines()
+    ]
+    assert imported(lines_of_golden(name), "x") == {"golden": records}
+
+
+LINES = lines_of_golden("tools")
+
+
+def refused(lines: list[str]) -> JournalError:
+    with pytest.raises(JournalError) as caught:
+        imported(lines, "talk.jsonl")
+    return caught.value
+
+
+@pytest.mark.parametrize("gone", range(len(LINES)))
+def test_a_missing_line_is_found(gone: int) -> None:
+    error = refused(LINES[:gone] + LINES[gone + 1 :])
+    assert error.path == f"talk.jsonl, line {gone + 1}"
+
+
+@pytest.mark.parametrize("end", range(len(LINES)))
+def test_a_file_that_was_cut_is_found(end: int) -> None:
+    assert refused(LINES[:end]).path == f"talk.jsonl, line {end + 1}"
+
+
+def test_a_line_that_was_cut_is_named() -> None:
+    assert refused([*LINES[:2], LINES[2][:-30]]).path == "talk.jsonl, line 3"
+
+
+@pytest.mark.parametrize("at", range(len(LINES)))
+def test_a_line_that_is_there_twice_is_named(at: int) -> None:
+    assert refused([*LINES[: at + 1], *LINES[at:]]).path == f"talk.jsonl, line {at + 2}"
+
+
+@given(st.data())
+def test_no_letter_can_change_unseen(data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, len(LINES) - 1))
+    line = LINES[number]
+    at = data.draw(st.integers(0, len(line) - 1))
+    letter = data.draw(st.characters().filter(lambda one: one != line[at]))
+    error = refused([*LINES[:number], line[:at] + letter + line[at + 1 :], *LINES[number + 1 :]])
+    assert error.path == f"talk.jsonl, line {number + 1}"
+
+
+@given(st.lists(st.text(max_size=60), max_size=5))
+def test_any_other_text_is_refused(lines: list[str]) -> None:
+    refused(lines)
+
+
+def test_a_newer_version_is_told() -> None:
+    lines = list(exported({"ada": [Record(TurnOpened("t1", 1.0, user("hi"), flags=1 << 30))]}))
+    assert refused(lines).path == "import, line 1".replace("import", "talk.jsonl")
+    newer = [line.replace('"schema":1', '"schema":9') for line in lines]
+    assert isinstance(refused(newer), JournalCorruptError), "its sum does not fit"
+    assert issubclass(JournalVersionError, JournalError)
+
+
+def test_records_that_cannot_follow_each_other_are_named() -> None:
+    twice = [Record(TurnOpened(f"t{n}", 1.0, user("hi"))) for n in (1, 2)]
+    error = refused(list(exported({"ada": twice})))
+    assert error.path == "talk.jsonl, line 2"
+    assert "TurnOpened" in error.problem
+
+
+@pytest.mark.anyio
+async def test_an_act_that_was_changed_is_named(journal: Journal) -> None:
+    """The sums of a forger fit; the fingerprint of what was planned does not."""
+    call = Reply((ToolCall("c", "look", '{"place": "Porto"}'),))
+    agent = Agent(ScriptedModel(call, "done"), tools=[look], journal=journal)
+    await agent.run("hi", session="ada")
+    records = list(await journal.read("ada"))
+    at = next(n for n, record in enumerate(records) if record.event.key == "t1.i0.model")
+    other = Reply((Text("!"), ToolCall("c", "look", '{"place": "Faro"}')))
+    event = records[at].event
+    records[at] = Record(type(event)(event.key, event.at, other), records[at].digest)  # type: ignore[call-arg,arg-type]
+    tool = next(n for n, record in enumerate(records) if ".tool." in record.event.key)
+    assert refused(list(exported({"ada": records}))).path == f"talk.jsonl, line {tool + 1}"
+
+
+@pytest.mark.anyio
+async def test_two_sessions_in_one_file_are_refused(journal: Journal) -> None:
+    records = [Record(TurnOpened("t1", 1.0, user("hi")))]
+    lines = list(exported({"ada": records, "bob": records}))
+    with pytest.raises(ConfigurationError, match="more than one"):
+        await Sessions(journal).import_(lines)
+    for name in ("/:title", "", "x/t1.i0.tool.0"):
+        with pytest.raises(ConfigurationError):
+            await Sessions(journal).import_(list(exported({name: records})))
