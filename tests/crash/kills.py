@@ -1,0 +1,231 @@
+"""Kills processes that drive runs, lets others go on, and looks at what came of it.
+
+The parent must have no thread and no event loop, since it forks.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from tests.crash.life import Death, Job, live
+from tests.crash.talks import TALKS, TOOLS, Talk
+
+from holdfast.core.batch import IN_DOUBT_TEXT
+from holdfast.core.messages import Message, ToolResult
+
+MOST_DEATHS = 12  # of one run; then it is left in peace
+INSTANT = "at a random instant"
+
+
+@dataclass
+class Tally:
+    """What was counted; `losses` and `duplicates` and `others` must stay empty."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    runs: Counter[str] = field(default_factory=Counter)
+    doubts: int = 0
+    losses: list[str] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Count another one's numbers too."""
+        self.kills += other.kills
+        self.runs += other.runs
+        self.doubts += other.doubts
+        self.losses += other.losses
+        self.duplicates += other.duplicates
+        self.others += other.others
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that must not be."""
+        return self.losses + self.duplicates + self.others
+
+    def table(self) -> str:
+        """For people."""
+        rows = [f"{count:7}  killed {kind}" for kind, count in sorted(self.kills.items())]
+        rows += [f"{count:7}  runs of {talk!r}, each ended" for talk, count in self.runs.items()]
+        rows.append(f"{self.doubts:7}  writes in doubt, and the model was told so")
+        rows.append(f"{len(self.losses):7}  acknowledged events lost")
+        rows.append(f"{len(self.duplicates):7}  effects done twice")
+        rows.append(f"{len(self.others):7}  other differences from the run that nothing disturbed")
+        return "\n".join(rows)
+
+
+class Player:
+    """Plays one run to its end, killing its processes on the way.
+
+    Args:
+        job: the run.
+        dice: decide who dies when.
+        tally: where everything is counted.
+    """
+
+    def __init__(self, job: Job, dice: random.Random, tally: Tally) -> None:
+        self.job = job
+        self._dice = dice
+        self._tally = tally
+        self._marks: Counter[str] = Counter()
+        self._frozen: dict[str, int] = {}
+
+    def undisturbed(self) -> list[Message]:
+        """The messages of this run when nobody kills it."""
+        assert self._life(None, None), self._error()
+        return self._said()
+
+    def play(self, whole: list[Message]) -> None:
+        """Kill, go on, kill, ..., and compare the end with the run that nobody killed."""
+        deaths = 0
+        while True:
+            death, instant = self._fate(deaths)
+            before = self._count()
+            over = self._life(death, instant)
+            self._look(before)
+            if over:
+                break
+            deaths += 1
+        self._tally.runs[self.job.talk] += 1
+        self._compare(whole)
+
+    def _fate(self, deaths: int) -> tuple[Death | None, float | None]:
+        if deaths >= MOST_DEATHS:
+            return None, None
+        if self._dice.random() < 0.4:
+            return None, self._dice.uniform(0.004, 0.05)
+        return Death(self._dice.choice((1, 1, 2, 3, 5)), before=self._dice.random() < 0.5), None
+
+    def _life(self, death: Death | None, instant: float | None) -> bool:
+        """One process; whether it came to its end by itself."""
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = live(self.job, death)
+            finally:
+                os._exit(status)
+        if instant is not None:
+            time.sleep(instant)
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            kind = (
+                INSTANT if death is None else f"{'before' if death.before else 'after'} an append"
+            )
+            self._tally.kills[kind] += 1
+            return False
+        assert os.WEXITSTATUS(status) == 0, f"{self.job}: {self._error()}"
+        return True
+
+    def _look(self, before: Counter[str]) -> None:
+        """What the last process found in the journal, and what it did in spite of it."""
+        job, now = self.job, self._count()
+        kept = _lines(job.file("kept"))
+        for key in kept:
+            # All that was done for it was done before this process began, or by an earlier one.
+            self._frozen.setdefault(key, before[key])
+        for key, count in self._frozen.items():
+            if now[key] > count:
+                self._tally.duplicates.append(f"{job.run}: {key} was done after it had an outcome")
+                self._frozen[key] = now[key]
+
+    def _count(self) -> Counter[str]:
+        return Counter(line.split()[0] for line in _lines(self.job.file("marks")))
+
+    def _compare(self, whole: list[Message]) -> None:
+        job, tally = self.job, self._tally
+        lost = set(_lines(job.file("acks"))) - set(_lines(job.file("end")))
+        tally.losses += [f"{job.run}: {key}" for key in sorted(lost)]
+        for line, count in Counter(_lines(job.file("marks"))).items():
+            _, _, name = line.partition(" ")
+            if count > 1 and TOOLS.get(name) == "write":
+                tally.duplicates.append(f"{job.run}: {line} ran {count} times")
+        said, doubts = _without_doubts(self._said(), whole)
+        tally.doubts += doubts
+        if said != whole:
+            tally.others.append(f"{job.run}: {said} instead of {whole}")
+
+    def _said(self) -> list[Message]:
+        """The messages, without the place that differs from run to run."""
+        text = self.job.file("said").read_text()
+        text = text.replace(str(self.job.file("marks")), "HERE")
+        return msgspec.json.decode(text, type=list[Message])
+
+    def _error(self) -> str:
+        return self.job.file("error").read_text()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _without_doubts(said: list[Message], whole: list[Message]) -> tuple[list[Message], int]:
+    """The messages as if every write in doubt had been told; and how many were in doubt."""
+    doubts = 0
+    text = msgspec.json.encode(said).decode()
+    for name, effect in TOOLS.items():
+        if effect == "write":
+            doubt = IN_DOUBT_TEXT.format(name=name)
+            doubts += sum(
+                isinstance(part, ToolResult) and part.text == doubt
+                for message in said
+                for part in message.parts
+            )
+            text = text.replace(doubt, f"{name} is done")
+    told = msgspec.json.decode(text, type=list[Message])
+    return [_whole_results(message) for message in told], doubts
+
+
+def _whole_results(message: Message) -> Message:
+    parts = tuple(
+        msgspec.structs.replace(part, is_error=False)
+        if isinstance(part, ToolResult) and part.text.endswith(" is done")
+        else part
+        for part in message.parts
+    )
+    return msgspec.structs.replace(message, parts=parts)
+
+
+def warm_up(folder: Path, base_url: str) -> None:
+    """Live here once, so that each fork has everything imported and compiled."""
+    for talk in TALKS.values():
+        # With a key of its own: what is learned about the health of an account stays in the process.
+        job = Job(talk.name, f"warm-{talk.name}", folder / "warm.db", base_url, "warm")
+        assert live(job, None) == 0, job.file("error").read_text()
+    assert threading.active_count() == 1, threading.enumerate()
+    gc.collect()
+    gc.freeze()
+
+
+def whole_runs(folder: Path, base_url: str) -> dict[str, list[Message]]:
+    """The messages of every kind of run when nothing disturbs it."""
+    found = {}
+    for talk in TALKS.values():
+        job = Job(talk.name, f"whole-{talk.name}", folder / "whole.db", base_url)
+        found[talk.name] = Player(job, random.Random(0), Tally()).undisturbed()
+    return found
+
+
+def kill_runs(folder: Path, base_url: str, kills: int, seed: int) -> Tally:
+    """Kill so many processes, or a few more."""
+    dice, tally = random.Random(seed), Tally()
+    warm_up(folder, base_url)
+    whole = whole_runs(folder, base_url)
+    number = 0
+    while tally.kills.total() < kills and len(tally.problems) < 20:
+        talk: Talk = dice.choice(list(TALKS.values()))
+        number += 1
+        # Several runs to a file, so that a crash falls into a file with a past.
+        path = folder / f"{seed}-{number // 8}.db"
+        job = Job(talk.name, f"{seed}-{number}", path, base_url)
+        Player(job, dice, tally).play(whole[talk.name])
+    return tally

@@ -1,0 +1,110 @@
+"""The life of one process that drives a run: it begins or goes on, and may be told when to die.
+
+It runs in a fork of a process that has imported everything, so that a life is short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from tests.crash.talks import TALKS, agent_for, mark, prompt
+
+from holdfast.core.effects import Effect
+from holdfast.core.events import Event
+from holdfast.journal.sqlite import SqliteJournal
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, and where its traces are.
+
+    Args:
+        talk: what kind of run.
+        run: its name.
+        journal: the file.
+        base_url: of the provider.
+        api_key: names the account there.
+    """
+
+    talk: str
+    run: str
+    journal: Path
+    base_url: str
+    api_key: str = "any"
+
+    def file(self, what: str) -> Path:
+        """`marks`, `acks`, `kept`, `end`, `said` or `error` of this run."""
+        return self.journal.with_name(f"{self.run}.{what}")
+
+
+@dataclass(frozen=True)
+class Death:
+    """At which append the process kills itself, from 1, and on which side of it."""
+
+    append: int
+    before: bool
+
+
+class Dying(SqliteJournal):
+    """A journal whose process notes what was acknowledged, and kills itself at one append."""
+
+    def __init__(self, job: Job, death: Death | None) -> None:
+        super().__init__(job.journal, wait=10.0)
+        self._acks = str(job.file("acks"))
+        self._death = death
+        self._appends = 0
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        self._appends += 1
+        dies = self._death is not None and self._death.append == self._appends
+        if dies and self._death is not None and self._death.before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        await super().append(run, event, effect)
+        mark(self._acks, event.key)
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def live(job: Job, death: Death | None) -> int:
+    """Drive the run to its end; 0 when it got there."""
+    try:
+        asyncio.run(_live(job, death))
+    except BaseException:  # noqa: BLE001  # REASON: nobody is above a fork
+        job.file("error").write_text(traceback.format_exc())
+        return 1
+    return 0
+
+
+async def _live(job: Job, death: Death | None) -> None:
+    talk = TALKS[job.talk]
+    with Dying(job, death) as journal:
+        marks = str(job.file("marks"))
+        agent = agent_for(talk, job, journal)
+        if await _note(journal, job, "kept"):
+            result = await agent.resume(job.run, deps=marks)
+        else:
+            asked = prompt(talk, marks)
+            async with agent.stream(asked, session=job.run, deps=marks) as run:
+                result = await run.wait()
+        await _note(journal, job, "end")
+        _write(job.file("said"), msgspec.json.encode(result.messages).decode())
+
+
+async def _note(journal: SqliteJournal, job: Job, what: str) -> int:
+    """Write down which keys the journal has now."""
+    kept = [record.event.key for record in await journal.read(job.run)]
+    _write(job.file(what), "\n".join(kept))
+    return len(kept)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    beside.rename(path)

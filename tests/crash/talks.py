@@ -1,0 +1,157 @@
+"""Whole runs to be killed: what the model says, and agents whose tools leave a mark on the disk.
+
+The brain knows nothing but the request, so that every process is told the same; the numbers of the
+requests decide which of them fail on the way. It serves both sides of the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from typing_extensions import TypedDict
+
+from holdfast import Agent, ErrorHandling, tool
+from holdfast.core.messages import Message, ToolResult
+from holdfast.core.requests import PermissionRequest
+from holdfast.journal.port import Journal
+from holdfast.middleware.tool_permission import ToolPermission
+from holdfast.testing.emulator import DropAfter, Refused, call
+from holdfast.testing.emulator.brain import ReplyLike
+from holdfast.testing.emulator.faults import FaultEntry
+from holdfast.testing.emulator.request import EmulatedRequest
+from holdfast.tools.context import ToolContext
+from holdfast.tools.tool import ToolEffect
+
+TOOLS: dict[str, ToolEffect] = {
+    "look": "read",
+    "put": "idempotent",
+    "pay": "write",
+    "book": "write",
+}
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One kind of run.
+
+    Args:
+        name: the first word of its prompt; the second one names the file for the marks.
+        batches: the tools that each reply asks for; then the answer comes.
+        asks: whether somebody is asked before each write.
+        repair: whether the first answer does not fit its type.
+    """
+
+    name: str
+    batches: Sequence[Sequence[str]]
+    asks: bool = False
+    repair: bool = False
+
+
+TALKS = {
+    talk.name: talk
+    for talk in (
+        Talk("tools", [["look", "put", "pay"], ["book", "look"]]),
+        Talk("questions", [["pay", "look"], ["book"]], asks=True),
+        Talk("repair", [["pay"]], repair=True),
+        Talk("plain", []),
+    )
+}
+
+
+class Address(Protocol):
+    """Where the provider is."""
+
+    @property
+    def base_url(self) -> str: ...
+    @property
+    def api_key(self) -> str: ...
+
+
+class Found(TypedDict):
+    """The answer of a talk whose answers have a type."""
+
+    said: list[str]
+
+
+def mark(place: str, what: str) -> None:
+    """A lasting trace of something that happened."""
+    file = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(file, f"{what}\n".encode())
+    os.fsync(file)
+    os.close(file)
+
+
+def brain(request: EmulatedRequest) -> ReplyLike:
+    """What the model says; a mark tells that it was asked."""
+    messages = [message for message in request.messages if message.role != "system"]
+    name, _, place = messages[0].text.partition(" ")
+    asked = sum(message.role == "assistant" for message in messages)
+    mark(place, f"t1.i{asked}.model")
+    talk = TALKS[name]
+    if asked < len(talk.batches):
+        names = enumerate(talk.batches[asked])
+        return [call(name, {}, id=f"c{asked}{index}") for index, name in names]
+    if talk.repair and asked == len(talk.batches):
+        return "I know it, and this is no JSON."
+    said = results(messages)
+    return json.dumps({"said": said}) if talk.repair else "Done: " + " | ".join(said)
+
+
+def faults(request: EmulatedRequest) -> FaultEntry:
+    """Every third stream breaks in its middle, and some requests are refused."""
+    if request.number % 7 == 5:
+        return Refused("overloaded")
+    return DropAfter(2) if request.number % 3 == 1 else None
+
+
+def results(messages: Sequence[Message]) -> list[str]:
+    """The texts of all tool results."""
+    return [
+        part.text for message in messages for part in message.parts if isinstance(part, ToolResult)
+    ]
+
+
+def _made(name: str, effect: ToolEffect) -> Any:
+    @tool(name=name, effect=effect)
+    async def act(context: ToolContext[str]) -> str:
+        """Act."""
+        await asyncio.sleep(0)
+        mark(context.deps, f"{context.key} {name}")
+        await asyncio.sleep(0.001)
+        return f"{name} is done"
+
+    return act
+
+
+# Made here, so that no fork has to.
+_made_tools = [_made(name, effect) for name, effect in TOOLS.items()]
+
+
+def agent_for(talk: Talk, at: Address, journal: Journal) -> Agent[Any]:
+    """An agent with real HTTP and tools that leave their marks where `deps` says."""
+
+    async def person(request: PermissionRequest) -> object:
+        await asyncio.sleep(0.002)
+        return request.approve()
+
+    return Agent(
+        "openai:emulated",
+        tools=_made_tools,
+        output=Found if talk.repair else str,
+        middleware=[ToolPermission(allow=["look"], ask=["pay", "book"])] if talk.asks else [],
+        on_question=person if talk.asks else None,
+        error_handling=ErrorHandling(retry_delay=0.001, max_retries=8),
+        base_url=at.base_url,
+        api_key=at.api_key,
+        journal=journal,
+    )
+
+
+def prompt(talk: Talk, place: str) -> str:
+    """What the user says."""
+    return f"{talk.name} {place}"

@@ -1,0 +1,52 @@
+"""Processes that drive whole runs are killed at any instant; the runs end as if nobody had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+KILLS = 500
+
+CODE = """
+import sys
+from pathlib import Path
+from tests.crash.kills import kill_runs
+from tests.crash.provider import provider
+{broken}
+with provider() as base_url:
+    tally = kill_runs(Path(sys.argv[1]), base_url, int(sys.argv[2]), 7)
+print(tally.table())
+print(*tally.problems, sep=chr(10))
+sys.exit(bool(tally.problems) or tally.kills.total() < int(sys.argv[2]))
+"""
+
+
+BROKEN = """
+from holdfast.runtime import perform
+perform._may_repeat = lambda run, effect: True
+"""
+
+
+def kill(folder: Path, kills: int, broken: str = "") -> subprocess.CompletedProcess[str]:
+    # In a process of its own: the lives are forks, and pytest has threads.
+    return subprocess.run(
+        [sys.executable, "-c", CODE.format(broken=broken), folder, str(kills)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+def test_five_hundred_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path) -> None:
+    done = kill(tmp_path, KILLS)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_write_that_is_repeated_is_noticed(tmp_path: Path) -> None:
+    done = kill(tmp_path, 50, BROKEN)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "pay ran 2 times" in done.stdout or "book ran 2 times" in done.stdout, done.stdout
