@@ -174,3 +174,9 @@ def test_work_is_in_proportion_to_the_bytes_however_they_come(size: int) -> None
     many_events = b"data: 1\n\n" * (length // 9)
     for body in (one_line, many_lines, many_events):
         assert work(body, size) < 6 * len(body)
+
+
+def test_a_line_of_the_field_error_is_an_event_of_that_name() -> None:
+    decoder = SseDecoder()
+    assert decoder.feed(b"data: 1\n\nerror: boom\n\n") == [(b"", b"1"), (b"error", b"boom")]
+    assert decoder.unknown == 0

@@ -32,7 +32,7 @@ class SseDecoder:
     r"""Takes the bytes of one event stream and gives its events.
 
     Lines may end in LF, CR or CRLF. Comments are counted and dropped, as are lines of unknown
-    fields; an event without data is not an event.
+    fields; an event without data is not an event. A line `error: ...` is an event of that name.
 
     Args:
         limit: the largest event, in bytes.
@@ -176,6 +176,10 @@ class SseDecoder:
                 data.append(value)
             elif field == b"event":
                 name = value
+            elif field == b"error":
+                # No field of an event stream, but some servers end a reply that fails with one.
+                name = b"error"
+                data.append(value)
             elif not field:
                 self.comments += bool(colon)
             else:

@@ -329,7 +329,7 @@ def test_nothing_said_is_an_error(content: list[dict[str, Any]]) -> None:
     [
         b"<html><body>Bad gateway</body></html>",
         b"upstream connect error",
-        b'{"content": "text", "type": "message"}',
+        b'{"content": {"text": "Hi"}, "type": "message"}',
         b'{"choices": []}',
         b'{"type": "message"}',
         b'[{"type": "message"}]',

@@ -255,7 +255,8 @@ class TestContent:
         }
         content = [thinking, {"type": "text", "text": "Hi"}, {"type": "reference", "ids": [1]}]
         reply = read(whole({"content": content})).reply
-        assert reply.parts == (Reasoning("Hm", "s", "openai_chat"), Text("Hi"))
+        kept = Opaque("openai_chat", {"content_blocks": [content[2]]})
+        assert reply.parts == (Reasoning("Hm", "s", "openai_chat"), Text("Hi"), kept)
         assert read(stream(chunk({"content": content}, "stop"))).reply == reply
 
     @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text"])

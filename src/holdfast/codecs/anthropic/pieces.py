@@ -109,13 +109,16 @@ class Pieces:
             case "ping":
                 return
             case _:
-                self._unknown(event, kind, out)
+                self._other(event, kind, out)
                 return
         self._recognised = True
 
     def take_whole(self, message: _Object, out: list[Delta]) -> None:
         """A whole body, as the events of its stream."""
         content = message.get("content")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+            message = {**message, "content": content}
         if message.get("type") == "error" or ("error" in message and content is None):
             self._fail(message, out)
         elif isinstance(content, list):
@@ -272,7 +275,8 @@ class Pieces:
                 out.append(PartSeen(Text("", {"wire": WIRE, **beside}), index))
         elif kind == "tool_use" and index not in self._filled:
             given = fields.get("input")
-            out.append(ToolCallDelta(index, arguments="{}" if given is None else json_text(given)))
+            text = given if isinstance(given, str) else "{}" if given is None else json_text(given)
+            out.append(ToolCallDelta(index, arguments=text))
         self._filled.discard(index)
 
     def _fail(self, event: _Object, out: list[Delta]) -> None:
@@ -280,9 +284,13 @@ class Pieces:
         body = json_text(event).encode()
         out.append(ErrorSeen(classify(Failure(provider=self._provider, body=body))))
 
-    def _unknown(self, event: _Object, kind: str, out: list[Delta]) -> None:
+    def _other(self, event: _Object, kind: str, out: list[Delta]) -> None:
         if event.get("error"):
             self._fail(event, out)
+        elif kind == "message" and "content" in event and not self._recognised:
+            # Whole, in a stream of one event.
+            self._recognised = True
+            self.take_whole(event, out)
         else:
             self._strange = True
             self._pass_over(kind)

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from holdfast.codecs.events import error_of
 from holdfast.codecs.gemini.documents import DocumentSplitter
 from holdfast.codecs.gemini.pieces import Pieces
 from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
@@ -145,7 +146,7 @@ class GeminiDecoder:
         return out
 
     def _events(self, events: list[SseEvent], out: list[Delta]) -> None:
-        for _, payload in events:
+        for name, payload in events:
             if self._quick is not None:
                 try:
                     chunk = _read_text_chunk(payload)
@@ -157,7 +158,10 @@ class GeminiDecoder:
                     if chunk.usageMetadata is not _NO_USAGE:
                         self._pieces.late_usage = chunk.usageMetadata
                     continue
-            self._event(payload, out)
+            if name == b"error" and read_json(payload) is UNREADABLE:
+                self._take(error_of(payload), out)
+            else:
+                self._event(payload, out)
 
     def _event(self, payload: bytes, out: list[Delta], *, cut: bool = False) -> None:
         payload = payload.strip()

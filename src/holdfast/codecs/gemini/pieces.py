@@ -164,12 +164,14 @@ class Pieces:
         out.append(ErrorSeen(self._classify(Failure(provider=self._provider, body=body))))
 
     def _candidates(self, candidates: list[object], out: list[Delta]) -> None:
-        for candidate in candidates:
+        numbered = any(isinstance(one, dict) and "index" in one for one in candidates)
+        for at, candidate in enumerate(candidates):
             if not isinstance(candidate, dict):
                 self._failed = True
                 out.append(NotAReply("candidate object", kind_of(candidate)))
                 continue
-            index = candidate.get("index") or 0
+            # A number of 0 is left out; where none has a number, the place is one.
+            index = (candidate.get("index") or 0) if numbered else at
             if self._candidate is None:
                 self._candidate = index
             if index != self._candidate:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.codecs.body import Body
+from holdfast.codecs.events import error_of
 from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
 from holdfast.codecs.openai_chat.pieces import Pieces
 from holdfast.codecs.openai_chat.plain import read_chunk, read_whole
@@ -124,6 +125,12 @@ class ChatDecoder:
         if isinstance(value, dict):
             self._pieces.take(value, out, failed=name == b"error")
             self._quick = self._pieces.at_rest
+        elif value is UNREADABLE and name == b"error" and not self._pieces.finished:
+            self._pieces.take(error_of(payload), out, failed=True)
+        elif value is UNREADABLE and b"\n" in payload:
+            # Events that lack the blank line between them: one object a line.
+            for line in payload.split(b"\n"):
+                self._event(b"", line, out, cut=cut)
         elif self._pieces.finished or cut or name not in _NAMES:
             self.bad_lines += 1
         elif value is UNREADABLE:

@@ -12,7 +12,7 @@ from holdfast.codecs.json_text import json_text, kind_of
 from holdfast.codecs.openai_chat.calls import CallTracker
 from holdfast.codecs.openai_chat.media import AudioPieces, image
 from holdfast.codecs.openai_chat.reasoning import ReasoningState, thought
-from holdfast.codecs.openai_chat.vocabulary import WIRE, finish_reason, usage_of
+from holdfast.codecs.openai_chat.vocabulary import BLOCKS, WIRE, finish_reason, usage_of
 from holdfast.codecs.wire import CHOICES, Failure
 from holdfast.core.deltas import (
     Delta,
@@ -89,14 +89,18 @@ class Pieces:
         """
         if failed or _is_error(chunk):
             self._fail(chunk, out)
+        elif isinstance(own := chunk.get("x_groq"), dict) and own.get("error"):
+            self._fail({"error": own["error"]}, out)
         choices = chunk.get("choices")
         if "choices" not in chunk:
             self._strange = True
         elif choices is None or isinstance(choices, list):
             self._recognised = True
             self._start(chunk, bool(choices), out)
+            # The only choice of a whole reply is the first, whatever number it has.
+            only = whole and choices is not None and len(choices) == 1
             for choice in choices or ():
-                self._choice(choice, whole, out)
+                self._choice(choice, whole, only, out)
         else:
             out.append(NotAReply("choices list", kind_of(choices)))
             self._failed = True
@@ -143,11 +147,11 @@ class Pieces:
         if isinstance(usage, dict) and usage:
             out.append(UsageSeen(usage_of(usage)))
 
-    def _choice(self, choice: object, whole: bool, out: list[Delta]) -> None:
+    def _choice(self, choice: object, whole: bool, only: bool, out: list[Delta]) -> None:
         if not isinstance(choice, dict):
             self._refuse("choice object", choice, out)
             return
-        if choice.get("index") not in _FIRST:
+        if not only and choice.get("index") not in _FIRST:
             self.other_choices += 1
             return
         if whole and self._choice_seen:
@@ -193,9 +197,8 @@ class Pieces:
             self._say(json_text(content), out)
         elif content is not None:
             self._refuse("content text", content, out)
-        if isinstance(refusal := message.get("refusal"), str) and refusal:
-            self._flush(out)
-            out.append(RefusalDelta(refusal))
+        if isinstance(refusal := message.get("refusal"), str):
+            self._decline(refusal, out)
         self._tool_calls(message, whole, out)
         if not _RARE.isdisjoint(message):
             self._rarities(message, out)
@@ -207,6 +210,8 @@ class Pieces:
             calls = [{"index": 0, "function": legacy}]
         if calls is None:
             return
+        if isinstance(calls, dict):
+            calls = [calls]
         if not isinstance(calls, list):
             self._refuse("tool_calls list", calls, out)
             return
@@ -233,12 +238,22 @@ class Pieces:
             elif (picture := image(item)) is not None:
                 self._flush(out)
                 out.append(PartSeen(picture))
-            # Anything else (a reference, a citation) is about the text and no part of it.
+            elif isinstance(refusal := item.get("refusal"), str):
+                self._decline(refusal, out)
+            elif item.get("type") != "text":
+                # A reference, a citation, a block that is not known today: about the text.
+                self._flush(out)
+                out.append(PartSeen(Opaque(WIRE, {BLOCKS: [item]})))
 
     def _say(self, text: str, out: list[Delta]) -> None:
         if text:
             self._flush(out)
             out.append(TextDelta(text))
+
+    def _decline(self, words: str, out: list[Delta]) -> None:
+        if words:
+            self._flush(out)
+            out.append(RefusalDelta(words))
 
     def _rarities(self, message: _Object, out: list[Delta]) -> None:
         if isinstance(audio := message.get("audio"), dict):
@@ -262,7 +277,7 @@ class Pieces:
         out.append(NotAReply(expected, kind_of(got)))
 
 
-_FIRST = (None, 0)
+_FIRST = (None, 0, "0")
 _RARE = frozenset(("audio", "images", "annotations"))
 
 

@@ -16,6 +16,9 @@ from holdfast.core.messages import FinishReason, Usage
 WIRE = "openai_chat"
 """The name of this wire on parts that only it understands."""
 
+BLOCKS = "content_blocks"
+"""The field of an opaque part that holds blocks of a reply's content; never sent back."""
+
 _FINISH = {
     "stop": FinishReason.STOP,
     "eos": FinishReason.STOP,

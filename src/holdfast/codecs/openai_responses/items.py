@@ -68,7 +68,7 @@ class ItemReader:
 
     def begin(self, key: Key, fields: _Object, out: list[Delta]) -> Item:
         """An item is announced; its texts, if it has any yet, wait for its end."""
-        kind = text_of(fields.get("type"))
+        kind = kind_of_item(fields)
         item = Item(key, kind, text_of(fields.get("id")), self._next(), fields)
         if kind in ("function_call", CUSTOM):
             out.append(ToolCallDelta(item.index, _call_id(fields), text_of(fields.get("name"))))
@@ -126,7 +126,10 @@ class ItemReader:
             name: v for name, v in fields.items() if name not in _MESSAGE_FIELDS and v is not None
         }
         strange = []
-        for at, part in enumerate(_objects(fields.get("content"))):
+        content = fields.get("content")
+        if isinstance(content, str):
+            content = [{"type": "output_text", "text": content}]
+        for at, part in enumerate(_objects(content)):
             kind = part.get("type")
             if kind == "refusal":
                 self.settle(item, "refusal", at, text_of(part.get("refusal")), out)
@@ -170,6 +173,16 @@ class ItemReader:
 _THOUGHTS = ("summary", "thought")
 # A custom tool takes plain text; here it is a call with one argument, so that it can be run.
 _OPENING, _CLOSING = '{"input":"', '"}'
+
+
+def kind_of_item(fields: _Object) -> str:
+    """An item's type; one that does not say it and has content is a message.
+
+    >>> kind_of_item({"type": "reasoning"}), kind_of_item({"content": []})
+    ('reasoning', 'message')
+    """
+    said = text_of(fields.get("type"))
+    return "message" if not said and "content" in fields else said
 
 
 def text_of(value: object) -> str:

@@ -15,7 +15,14 @@ from __future__ import annotations
 from holdfast.codecs.json_text import json_text, kind_of
 from holdfast.codecs.openai_chat.vocabulary import usage_of
 from holdfast.codecs.openai_responses.errors import classify
-from holdfast.codecs.openai_responses.items import Item, ItemReader, Key, Track, text_of
+from holdfast.codecs.openai_responses.items import (
+    Item,
+    ItemReader,
+    Key,
+    Track,
+    kind_of_item,
+    text_of,
+)
 from holdfast.codecs.openai_responses.vocabulary import COMPLETED, incomplete_reason, is_progress
 from holdfast.codecs.wire import Failure
 from holdfast.core.deltas import (
@@ -134,6 +141,9 @@ class Pieces:
             ) if isinstance(response, dict):
                 self._start(response, out)
                 self._finish(response, kind, out)
+            case "" if event.get("object") == "response" and not self._recognised:
+                # Whole, in a stream of one event.
+                self.take_whole(event, out)
             case _ if is_progress(kind):
                 return
             case _ if event.get("error"):
@@ -192,7 +202,7 @@ class Pieces:
 
     def _done(self, key: Key, fields: _Object, out: list[Delta]) -> None:
         item = self._seen.get(key)
-        if item is None or item.kind != text_of(fields.get("type")):
+        if item is None or item.kind != kind_of_item(fields):
             self._added(key, fields, out)
             item = self._seen[key]
         self._reader.end(item, fields, out)
@@ -265,7 +275,7 @@ def _same(seen: dict[Key, Item], items: list[_Object]) -> list[Key | None]:
 
     The same id decides, else the same place, else the same type in order.
     """
-    kinds = [text_of(fields.get("type")) for fields in items]
+    kinds = [kind_of_item(fields) for fields in items]
     by_id = {(item.kind, item.id): key for key, item in seen.items() if item.id}
     left = dict(seen)
     found: list[Key | None] = [None] * len(items)

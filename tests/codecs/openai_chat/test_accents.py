@@ -1,0 +1,244 @@
+"""What gateways and servers that speak this wire send beside its document: read, or typed."""
+
+import json
+
+import pytest
+from tests.codecs.openai_chat.bodies import DONE, call, chunk, event, read, stream, whole
+
+from holdfast.codecs.assemble import Assembled
+from holdfast.codecs.openai_chat.history import HistoryEncoder
+from holdfast.codecs.wire import Quirks
+from holdfast.core.errors import ErrorCategory
+from holdfast.core.messages import FinishReason, Opaque, Reasoning, ReplyKind, Text, Usage
+
+USAGE = {"prompt_tokens": 5, "completion_tokens": 3}
+HELLO = (chunk({"content": "Hel"}), chunk({"content": "lo"}), chunk({}, "stop", usage=USAGE))
+PAY = call("pay", "{}", id="call_1")
+
+
+def body(*choices: object, **more: object) -> bytes:
+    return json.dumps({"id": "c1", "model": "m1", "choices": list(choices), **more}).encode()
+
+
+def shown(assembled: Assembled) -> tuple[str, str, str]:
+    """Kind, text, and calls as `id name arguments`."""
+    reply = assembled.reply
+    calls = ";".join(f"{one.id} {one.name} {one.arguments}" for one in reply.calls)
+    return reply.kind.value, reply.text, calls
+
+
+class TestFraming:
+    """A stream by any server's idea of one."""
+
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            stream(*HELLO).replace(b"data: ", b"data:"),
+            stream(*HELLO).replace(b"data: [DONE]", b"data:[DONE]"),
+            stream(*HELLO).replace(b"\n\n", b"\n"),
+            stream(*HELLO, done=False).replace(b"\n\n", b"\n"),
+            stream(*HELLO).replace(b"\n", b"\r"),
+            stream(*HELLO).replace(b"\n", b"\r\n"),
+            b"\xef\xbb\xbf" + stream(*HELLO),
+            b": OPENROUTER PROCESSING\n\n" * 3 + stream(*HELLO),
+            b"".join(event(one, "message") for one in HELLO) + DONE,
+            b"".join(b"id: 7\n" + event(one) for one in HELLO) + DONE,
+            b"retry: 100\n\n" + stream(*HELLO),
+            stream(*HELLO, done=False),
+            stream(*HELLO) + b"garbage behind the end",
+            b"".join(
+                b"data: " + json.dumps(one, indent=1).replace("\n", "\ndata: ").encode() + b"\n\n"
+                for one in HELLO
+            ),
+            stream(HELLO[0]).removesuffix(DONE)
+            + b'event: ping\ndata: {"type": "ping"}\n\n'
+            + stream(*HELLO[1:]),
+        ],
+    )
+    def test_the_same_reply(self, sent: bytes) -> None:
+        assembled = read(sent)
+        assert assembled.error is None
+        assert assembled.reply == read(stream(*HELLO)).reply
+
+    def test_a_whole_reply_with_blanks_around_it(self) -> None:
+        for sent in (b"\n \r\n" + whole({"content": "Hi"}), whole({"content": "Hi"}) + b"\n\n"):
+            assert read(sent).reply.text == "Hi"
+
+    @pytest.mark.parametrize("behind", [b"x", b"{}", whole({"content": "again"})])
+    def test_a_whole_reply_with_something_behind_it_is_none(self, behind: bytes) -> None:
+        assert read(whole({"content": "Hi"}) + behind).reply.kind is ReplyKind.NOT_A_REPLY
+
+    def test_lines_without_blank_lines_that_were_cut_are_not_whole(self) -> None:
+        sent = stream(*HELLO[:2], done=False).replace(b"\n\n", b"\n")
+        for at in (len(sent), len(sent) - 5):
+            assert read(sent[:at]).reply.kind is ReplyKind.UNTERMINATED
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "behind",
+        [
+            b"event: error\ndata: overloaded\n\n",
+            b"event: error\ndata: two\ndata: lines\n\n",
+            b'event: error\ndata: {"message": "overloaded", "code": 503}\n\n',
+            # A server of local models ends a reply that fails like this.
+            b'error: {"code": 503, "message": "Loading model", "type": "unavailable_error"}\n\n',
+            event(chunk({}, "stop", x_groq={"id": "r", "error": "over capacity"})),
+            event({"error": {"code": 502, "message": "Provider disconnected"}, "choices": []}),
+        ],
+    )
+    def test_an_error_after_text_is_an_error_with_the_text_kept(self, behind: bytes) -> None:
+        assembled = read(stream(HELLO[0], done=False) + behind)
+        assert assembled.reply.kind is ReplyKind.ERROR_REPLY
+        assert assembled.reply.text == "Hel"
+        assert assembled.error is not None
+        assert assembled.error.info.category.retryable
+
+    def test_what_a_gateway_says_in_the_choice_itself(self) -> None:
+        choice = {"index": 0, "message": {"content": "a"}, "finish_reason": "error"}
+        error = {"code": 429, "message": "Rate limit exceeded"}
+        assembled = read(body({**choice, "error": error}))
+        assert assembled.error is not None
+        assert assembled.error.info.category is ErrorCategory.RATE_LIMIT_RETRYABLE
+
+
+class TestChoices:
+    @pytest.mark.parametrize("index", [0, None, "0", 1, 7])
+    def test_the_only_choice_of_a_whole_reply_counts(self, index: object) -> None:
+        choice = {"index": index, "message": {"content": "Hi"}, "finish_reason": "stop"}
+        assert shown(read(body(choice))) == ("complete", "Hi", "")
+
+    def test_the_first_of_several_counts_wherever_it_stands(self) -> None:
+        first, second = (
+            {"index": at, "message": {"content": f"{at}"}, "finish_reason": "stop"} for at in (0, 1)
+        )
+        assert read(body(second, first)).reply.text == "0"
+
+    def test_chunks_that_hold_nothing(self) -> None:
+        nothing = {"index": 0, "delta": None, "finish_reason": None}
+        ended = {"index": 0, "delta": None, "finish_reason": "stop"}
+        azure = {"id": "", "model": "", "choices": [], "prompt_filter_results": [{"a": 1}]}
+        late = {"id": "", "choices": [{"index": 0, "content_filter_offsets": {"check_offset": 3}}]}
+        sent = stream(
+            azure, {"choices": [nothing]}, {"choices": None}, HELLO[0], {"choices": [ended]}, late
+        )
+        assert shown(read(sent)) == ("complete", "Hel", "")
+
+
+class TestContent:
+    @pytest.mark.parametrize(
+        ("message", "text"),
+        [
+            ({"content": [{"type": "text", "text": None}, {"type": "text", "text": "Hi"}]}, "Hi"),
+            ({"content": [{"type": "output_text", "text": "Hi"}]}, "Hi"),
+            ({"content": ["H", "i"]}, "Hi"),
+            ({"content": {"answer": 1}}, '{"answer":1}'),
+            ({"content": "Hi", "tool_calls": []}, "Hi"),
+            ({"content": "Hi", "tool_calls": None, "function_call": None, "audio": None}, "Hi"),
+            ({"content": "Hi", "function_call": {}}, "Hi"),
+            ({"content": "Hi", "refusal": ""}, "Hi"),
+        ],
+    )
+    def test_forms_of_text(self, message: object, text: str) -> None:
+        for sent in (whole(message), stream(chunk(message), chunk({}, "stop"))):
+            assert shown(read(sent)) == ("complete", text, "")
+
+    def test_blocks_that_are_not_known_are_kept_and_never_sent_back(self) -> None:
+        strange = {"type": "hologram", "x": 1}
+        message = {"content": [strange, {"type": "text", "text": "Hi"}]}
+        for sent in (whole(message), stream(chunk(message), chunk({}, "stop"))):
+            reply = read(sent).reply
+            kept = Opaque("openai_chat", {"content_blocks": [strange]})
+            assert reply.parts == (kept, Text("Hi"))
+            again = json.loads(HistoryEncoder(Quirks()).encode(reply.message))
+            assert again == {"role": "assistant", "content": "Hi"}
+
+    def test_only_a_block_that_is_not_known_is_no_answer(self) -> None:
+        reply = read(whole({"content": [{"type": "hologram"}]})).reply
+        assert reply.kind is ReplyKind.EMPTY
+
+    def test_a_refusal_as_a_block(self) -> None:
+        message = {"content": [{"type": "refusal", "refusal": "No."}]}
+        for sent in (whole(message), stream(chunk(message), chunk({}, "stop"))):
+            assert read(sent).reply.kind is ReplyKind.REFUSED
+
+    def test_thoughts_in_blocks_that_come_piece_by_piece(self) -> None:
+        def thinking(words: str, **more: object) -> object:
+            block = {"type": "thinking", "thinking": [{"type": "text", "text": words}], **more}
+            return chunk({"content": [block]})
+
+        sent = stream(thinking("H"), thinking("m", closed=True), chunk({"content": "Hi"}, "stop"))
+        assert read(sent).reply.parts == (Reasoning("Hm"), Text("Hi"))
+
+    def test_what_a_search_engine_puts_beside_the_reply_does_no_harm(self) -> None:
+        beside = {"citations": ["https://example.org"], "search_results": [{"url": "u"}]}
+        assert read(whole({"content": "Hi"}, **beside)).reply.text == "Hi"
+
+    def test_a_completion_of_the_older_kind(self) -> None:
+        choice = {"text": "Hi", "index": 0, "logprobs": None, "finish_reason": "stop"}
+        assert shown(read(body(choice, object="text_completion"))) == ("complete", "Hi", "")
+
+
+class TestCalls:
+    @pytest.mark.parametrize(
+        ("calls", "wanted"),
+        [
+            ([{**PAY, "index": 3}], "call_1 pay {}"),
+            (PAY, "call_1 pay {}"),
+            ([{"function": {"name": "pay", "arguments": "{}"}}], " pay {}"),
+            ([{"id": 7, "function": {"name": "pay", "arguments": None}}], "7 pay {}"),
+            ([call("pay", {"sum": 1}, id="a")], 'a pay {"sum":1}'),
+            ([PAY, PAY], "call_1 pay {};call_1 pay {}"),
+            ([None, PAY], "call_1 pay {}"),
+        ],
+    )
+    def test_forms_of_calls(self, calls: object, wanted: str) -> None:
+        for finish in ("tool_calls", "stop", "function_call", None, ""):
+            sent = whole({"content": None, "tool_calls": calls}, finish)
+            assert shown(read(sent)) == ("complete", "", wanted)
+
+    def test_calls_that_were_announced_and_never_came(self) -> None:
+        assert read(whole({"content": None, "tool_calls": []}, "tool_calls")).error is not None
+
+    def test_a_legacy_call_that_streams(self) -> None:
+        sent = stream(
+            chunk({"function_call": {"name": "pay", "arguments": ""}}),
+            chunk({"function_call": {"arguments": '{"sum"'}}),
+            chunk({"function_call": {"arguments": ": 1}"}}),
+            chunk({}, "function_call"),
+        )
+        assert shown(read(sent)) == ("complete", "", ' pay {"sum": 1}')
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("usage", "wanted"),
+        [
+            (None, Usage()),
+            ([], Usage()),
+            ("5", Usage()),
+            ({}, Usage()),
+            ({"total_tokens": 8}, Usage()),
+            ({"prompt_tokens": 5}, Usage(5)),
+            ({"prompt_tokens": 5.0, "completion_tokens": None}, Usage(5)),
+            ({"prompt_tokens": -1, "completion_tokens": True}, Usage()),
+            ({"prompt_tokens": 5, "prompt_tokens_details": []}, Usage(5)),
+            ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 2}}, Usage(5, 0, 2)),
+            ({"input_tokens": 5, "output_tokens": 3}, Usage(5, 3)),
+        ],
+    )
+    def test_absent_partial_and_strange(self, usage: object, wanted: Usage) -> None:
+        for sent in (
+            whole({"content": "Hi"}, usage=usage),
+            stream(chunk({"content": "Hi"}, "stop", usage=usage)),
+        ):
+            assert read(sent).reply.usage == wanted
+
+    def test_totals_that_grow_with_each_chunk(self) -> None:
+        first = chunk({"content": "Hi"}, usage={**USAGE, "completion_tokens": 1})
+        assert read(stream(first, chunk({}, "stop", usage=USAGE))).reply.usage == Usage(5, 3)
+
+
+def test_a_finish_reason_that_comes_twice() -> None:
+    reply = read(stream(chunk({"content": "Hi"}, "stop"), chunk({}, "stop", usage=USAGE))).reply
+    assert (reply.finish, reply.usage) == (FinishReason.STOP, Usage(5, 3))

@@ -1,0 +1,71 @@
+"""The frame of the wires of typed events: what is no JSON, and where a body ends."""
+
+import pytest
+
+from holdfast.codecs.events import EventDecoder, error_of
+from holdfast.codecs.sse import SseEvent
+from holdfast.core.deltas import Delta, NotAReply, TextDelta
+
+
+class Pieces:
+    """Notes what it is given."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.passed_over: dict[str, int] = {}
+
+    def take(self, event: dict[str, object], name: str, out: list[Delta]) -> None:
+        out.append(TextDelta(f"{name}:{event}"))
+        self.ended = self.ended or "end" in event
+
+    def take_whole(self, body: dict[str, object], out: list[Delta], /) -> None:
+        out.append(TextDelta(f"whole:{body}"))
+
+    def cut(self, out: list[Delta]) -> None:
+        out.append(TextDelta("cut"))
+
+
+class Decoder(EventDecoder):
+    def _read(self, events: list[SseEvent], out: list[Delta]) -> None:
+        for name, payload in events:
+            self._read_carefully(name, payload, out)
+
+
+def read(body: bytes, limit: int = 1000) -> list[str]:
+    decoder = Decoder(Pieces(), "", limit)
+    found = [*decoder.feed(body), *decoder.close(), *decoder.close()]
+    return [one.text if isinstance(one, TextDelta) else type(one).__name__ for one in found]
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b'data: {"a": 1}\n\n', [":{'a': 1}", "cut"]),
+        (b'event: x\ndata: {"a": 1}\n\n', ["x:{'a': 1}", "cut"]),
+        (b'data: {"a": 1}\ndata: {"b": 2}\n\n', [":{'a': 1}", ":{'b': 2}", "cut"]),
+        (b'data: {"a":\ndata: 1}\n\n', [":{'a': 1}", "cut"]),
+        (b"data: [DONE]\n\n", ["cut"]),
+        (b"data: words\n\n", ["NotAReply", "cut"]),
+        (b'data: {"end": 1}\n\ndata: words\n\n', [":{'end': 1}", "cut"]),
+        (b"event: error\ndata: boom\n\n", [f"error:{error_of(b'boom')}", "cut"]),
+        (b'{"a": 1}', ["whole:{'a': 1}"]),
+        (b"<html>", ["NotAReply"]),
+    ],
+)
+def test_bodies(body: bytes, wanted: list[str]) -> None:
+    assert read(body) == wanted
+
+
+def test_an_event_over_the_limit_ends_the_body_once() -> None:
+    assert read(b"data: " + b"x" * 2000, limit=100) == ["NotAReply"]
+
+
+def test_the_words_of_an_error_are_cut_and_never_raise() -> None:
+    error = error_of(b"\xff" * 100_000)["error"]
+    assert isinstance(error, dict)
+    assert len(str(error["message"])) == 2000
+
+
+def test_a_problem_names_what_came() -> None:
+    decoder = Decoder(Pieces(), "", 1000)
+    assert decoder.feed(b"data: 7\n\n") == [NotAReply("event object", "number")]
