@@ -89,6 +89,7 @@ KEYWORDS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("with_clock", (CLOCK,), {"clock": CLOCK}),
     ("with_dice", (DICE,), {"dice": DICE}),
     ("with_questions", (answer,), {"on_question": answer}),
+    ("with_busy_sessions", ("refuse",), {"on_busy": "refuse"}),
     ("with_suspension", (JOURNAL,), {"on_wait": "suspend", "journal": JOURNAL}),
 ]
 MIDDLEWARES: list[tuple[str, dict[str, Any], Middleware[Any]]] = [

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from holdfast.resilience.defaults import Resilience
     from holdfast.resilience.handling import ErrorHandling
     from holdfast.runtime.asking import OnQuestion
+    from holdfast.runtime.conversations import OnBusy
     from holdfast.runtime.models import Model
     from holdfast.runtime.open_question import Receipt
+    from holdfast.runtime.recovery import Recovered
     from holdfast.runtime.result import Result
     from holdfast.runtime.stream import RunStream
     from holdfast.runtime.structured_output import StructuredOutput
@@ -64,7 +66,10 @@ class Agent(Generic[T]):
         on_wait: what becomes of a run that asks while nobody answers at once. "hold" keeps it going
             until there is an answer or its time is over. "suspend" ends it with the status
             "waiting", to be resumed when there is one; it needs a journal.
-        journal: where events are kept; without one, in memory.
+        on_busy: what becomes of a message to a session whose turn is under way, here or in another
+            process. "queue" lets it wait, "refuse" raises SessionBusyError.
+        journal: where events are kept, or the address of it: "sqlite:///talk.db",
+            "postgresql://user@host/database"; without one, in memory.
         transport: how HTTP is done; without one, aiohttp with a shared pool.
         clock: time, for tests.
         dice: chance, for tests.
@@ -95,7 +100,8 @@ class Agent(Generic[T]):
         timeouts: Timeouts | None = None,
         on_question: OnQuestion | None = None,
         on_wait: OnWait = "hold",
-        journal: Journal | None = None,
+        on_busy: OnBusy = "queue",
+        journal: Journal | str | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
         dice: Dice | None = None,
@@ -122,6 +128,7 @@ class Agent(Generic[T]):
                 timeouts=timeouts,
                 on_question=on_question,
                 on_wait=on_wait,
+                on_busy=on_busy,
                 journal=journal,
                 transport=transport,
                 clock=clock,
@@ -199,6 +206,26 @@ class Agent(Generic[T]):
             HoldfastError: the turn did not complete.
         """
         return await self._engine.resume(run_id, deps)
+
+    async def recover(self, *, deps: object = None, parallel: int = 8) -> list[Recovered[T]]:
+        """Go on with every run of this agent that a crash cut short, as `resume` does with one.
+
+        Left alone are runs of agents of another name, runs that wait for an answer, and, in a
+        journal that processes share, runs whose process lives. A journal that belongs to one
+        process cannot tell that: there, call this before anything else runs.
+
+        Args:
+            deps: as for `run`.
+            parallel: how many runs at once.
+
+        Returns:
+            One outcome for each, with its result or its error.
+
+        Raises:
+            ConfigurationError: this agent has no journal.
+            JournalError: the journal could not list its runs.
+        """
+        return await self._engine.recover(deps, parallel)
 
     async def questions(self, run_id: str) -> tuple[AnyRequest, ...]:
         """What a run waits for, as the journal tells it, in the order of asking.

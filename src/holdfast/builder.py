@@ -39,6 +39,7 @@ from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.defaults import Resilience
 from holdfast.resilience.handling import ErrorHandling
 from holdfast.runtime.asking import OnQuestion
+from holdfast.runtime.conversations import OnBusy
 from holdfast.runtime.models import Model
 from holdfast.runtime.structured_output import StructuredOutput
 from holdfast.tools.tool import Tool
@@ -70,7 +71,8 @@ class Keywords(TypedDict, total=False):
     timeouts: Timeouts
     on_question: OnQuestion
     on_wait: OnWait
-    journal: Journal
+    on_busy: OnBusy
+    journal: Journal | str
     transport: Transport
     clock: Clock
     dice: Dice
@@ -180,9 +182,13 @@ class AgentBuilder(Generic[T]):
         """Retries, waits, and what the model sees of errors, for model calls and tools."""
         return self._with(error_handling=handling)
 
-    def with_journal(self, journal: Journal) -> AgentBuilder[T]:
+    def with_journal(self, journal: Journal | str) -> AgentBuilder[T]:
         """Where events are kept."""
         return self._with(journal=journal)
+
+    def with_busy_sessions(self, on_busy: OnBusy) -> AgentBuilder[T]:
+        """Whether a message to a session whose turn is under way is to "queue" or to "refuse"."""
+        return self._with(on_busy=on_busy)
 
     def with_transport(self, transport: Transport) -> AgentBuilder[T]:
         """How HTTP is done."""
@@ -200,7 +206,7 @@ class AgentBuilder(Generic[T]):
         """An async function that answers what a run asks."""
         return self._with(on_question=handler)
 
-    def with_suspension(self, journal: Journal) -> AgentBuilder[T]:
+    def with_suspension(self, journal: Journal | str) -> AgentBuilder[T]:
         """End a run that asks while nobody answers as "waiting", to be resumed from the journal."""
         return self._with(on_wait="suspend", journal=journal)
 

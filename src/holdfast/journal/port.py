@@ -69,6 +69,7 @@ class RunLog(Protocol):
         ...
 
 
+@runtime_checkable
 class Journal(RunLog, Protocol):
     """Where the facts of runs are kept."""
 

@@ -179,6 +179,11 @@ class PostgresJournal:
         """
         self._finalizer()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return not self._finalizer.alive
+
     def __enter__(self) -> Self:
         return self
 

@@ -125,6 +125,11 @@ class SqliteJournal:
         """Wait until everything is kept, and let go of the file. May be repeated."""
         self._finalizer()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return not self._finalizer.alive
+
     def __enter__(self) -> Self:
         return self
 

@@ -22,6 +22,8 @@ from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle_left
 
+_PATIENCE = 5.0  # seconds; a run that goes on in another process cannot be told from here
+
 
 def open_requests(log: QuestionLog) -> tuple[AnyRequest, ...]:
     """What waits for an answer, in the order of asking."""
@@ -67,7 +69,7 @@ class Answering:
             receipt = await run.questions.give(run, answer)
             if receipt is not None:
                 return receipt
-        async with self._conversations.turn(run_id) as entry:
+        async with self._conversations.turn(run_id, patience=_PATIENCE) as entry:
             machine = entry.machine
             _check_known(machine, run_id)
             asked = next(
@@ -86,7 +88,7 @@ class Answering:
                     fix="Import the module that defines it",
                 )
             checked(request, answer.value)
-            run = Run(self._plan, run_id, machine, self._conversations.journal)
+            run = Run(self._plan, run_id, machine, entry.log)
             run.folds = entry.folds
             value = plain_form(answer.value)
             await run.commit(QuestionAnswered(answer.key, at, value, later=True))
@@ -96,7 +98,7 @@ class Answering:
         """See `Agent.abandon`."""
         async with self._conversations.turn(run_id) as entry:
             _check_known(entry.machine, run_id)
-            run = Run(self._plan, run_id, entry.machine, self._conversations.journal)
+            run = Run(self._plan, run_id, entry.machine, entry.log)
             run.folds = entry.folds
             if entry.machine.phase is not Phase.IDLE:
                 await settle_left(run)

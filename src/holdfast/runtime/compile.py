@@ -25,6 +25,7 @@ from holdfast.resilience.handling import ErrorHandling
 from holdfast.resilience.pipeline import Act
 from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.clock import SystemClock, system_dice
+from holdfast.runtime.conversations import OnBusy
 from holdfast.runtime.models import Model
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.resolve import Access, resolve
@@ -55,7 +56,8 @@ class Settings:
     timeouts: Timeouts | None
     on_question: OnQuestion | None
     on_wait: OnWait
-    journal: Journal | None
+    on_busy: OnBusy
+    journal: Journal | str | None
     transport: Transport | None
     clock: Clock | None
     dice: Dice | None

@@ -15,9 +15,10 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal, TypeAlias
 
 from holdfast.core.effects import digest
-from holdfast.core.errors import ReplayMismatchError, SessionBusyError
+from holdfast.core.errors import ConfigurationError, ReplayMismatchError, SessionBusyError
 from holdfast.core.events import SessionRewound
 from holdfast.core.machine import RunMachine
 from holdfast.core.output import OutputType
@@ -28,10 +29,16 @@ from holdfast.middleware.folds import Folds
 from holdfast.middleware.refold import refold
 
 _MOST_OPEN = 1000
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5  # seconds between looks at a session that is busy elsewhere
+OnBusy: TypeAlias = Literal["queue", "refuse"]
+"""What becomes of a message to a session whose turn is under way."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = (
+    0.02,
+    0.5,
+)  # seconds between looks at a session that is busy elsewhere
 
 
-class _Open:
+class Open:
     """One session: its machine, what middlewares remember, and who waits for it or holds it.
 
     `log` is where its events go in the turn that is under way: the journal, or a lease.
@@ -59,10 +66,10 @@ class Conversations:
         self.journal = journal
         self._shared = journal if isinstance(journal, SharedJournal) else None
         self._output = output
-        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._open: OrderedDict[str, Open] = OrderedDict()
 
     @asynccontextmanager
-    async def turn(self, session: str, *, patience: float = math.inf) -> AsyncIterator[_Open]:
+    async def turn(self, session: str, *, patience: float = math.inf) -> AsyncIterator[Open]:
         """The session, caught up with its journal; a second turn waits for the first.
 
         Args:
@@ -74,27 +81,29 @@ class Conversations:
         """
         entry = self._open.get(session)
         if entry is None:
-            entry = self._open[session] = _Open(*self._fresh(), self.journal)
+            entry = self._open[session] = Open(*self._fresh(), self.journal)
         elif entry.users and not patience:
             raise SessionBusyError(session)
         self._open.move_to_end(session)
         entry.users += 1
         try:
             async with entry.lock:
-                entry.log = await self.claim(session, patience)
+                lease = await self.lease(session, patience)
+                entry.log = lease or self.journal
                 try:
                     await self._catch_up(session, entry)
                     yield entry
                 finally:
                     if entry.machine.phase is not Phase.IDLE:
                         self._forget(session)
-                    await release(entry.log)
+                    if lease is not None:
+                        await lease.release()
         finally:
             entry.users -= 1
             self._trim()
 
-    async def claim(self, run: str, patience: float = math.inf) -> RunLog:
-        """Where the events of a run go: a lease of it, or the journal when that needs none.
+    async def lease(self, run: str, patience: float = math.inf) -> Lease | None:
+        """A lease of a run, to be released; None where the journal belongs to this process alone.
 
         Args:
             run: the run, or the session.
@@ -104,7 +113,7 @@ class Conversations:
             SessionBusyError: another process has it still.
         """
         if self._shared is None:
-            return self.journal
+            return None
         end, pause = time.monotonic() + patience, _FIRST_PAUSE
         while True:
             try:
@@ -119,7 +128,7 @@ class Conversations:
         folds = self._chain.new_folds() if self._chain else None
         return RunMachine(output=self._output), folds
 
-    async def _catch_up(self, session: str, entry: _Open) -> None:
+    async def _catch_up(self, session: str, entry: Open) -> None:
         known = entry.machine.applied
         # The last known record is read again: without it, the session was deleted meanwhile, and
         # with another in its place, it is another session that has the name now.
@@ -151,10 +160,26 @@ class Conversations:
                 self._forget(session)
 
 
-async def release(log: RunLog) -> None:
-    """Let others have the run, if it was leased."""
-    if isinstance(log, Lease):
-        await log.release()
+def checked_journal(given: object) -> Journal | None:
+    """The journal that an agent was given, or whose address. Raises ConfigurationError."""
+    if isinstance(given, str):
+        from holdfast.journal.url import open_journal
+
+        return open_journal(given)
+    if given is None or isinstance(given, Journal):
+        return given
+    raise ConfigurationError(
+        "journal",
+        f"must be a journal or its address, got {type(given).__name__}",
+        fix='For a file write journal="sqlite:///file.db"',
+    )
+
+
+def checked_on_busy(on_busy: object) -> float:
+    """The patience of a turn whose session is busy. Raises ConfigurationError."""
+    if on_busy not in ("queue", "refuse"):
+        raise ConfigurationError("on_busy", f'must be "queue" or "refuse", got {on_busy!r}')
+    return 0.0 if on_busy == "refuse" else math.inf
 
 
 def _check_plan(machine: RunMachine, record: Record) -> None:

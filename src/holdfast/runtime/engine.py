@@ -28,16 +28,18 @@ from holdfast.core.messages import Message
 from holdfast.core.question_log import ASKED
 from holdfast.core.run_state import Phase
 from holdfast.journal.memory import MemoryJournal
+from holdfast.journal.port import Journal
 from holdfast.middleware.chain import limits_with
 from holdfast.runtime.answering import Answering
 from holdfast.runtime.asking import checked_handler, checked_on_wait
 from holdfast.runtime.clock import new_run_id
 from holdfast.runtime.compile import Settings, compile_plan
-from holdfast.runtime.conversations import Conversations
+from holdfast.runtime.conversations import Conversations, Open, checked_journal, checked_on_busy
 from holdfast.runtime.driver import drive
 from holdfast.runtime.hooked_turn import go_on, run_turn
 from holdfast.runtime.notices import Channel
 from holdfast.runtime.questions import Questions
+from holdfast.runtime.recovery import Recovered, is_interrupted, recover_each
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle_left
@@ -59,17 +61,26 @@ class Engine(Generic[T]):
         ConfigurationError: one of them is wrong; it names the argument and the fix.
     """
 
-    __slots__ = ("_journal", "_on_question", "_on_wait", "answering", "conversations", "plan")
+    __slots__ = (
+        "_journal",
+        "_on_question",
+        "_on_wait",
+        "_patience",
+        "answering",
+        "conversations",
+        "plan",
+    )
 
     def __init__(self, given: Settings) -> None:
         self.plan = compile_plan(given)
         self._on_question = checked_handler(given.on_question)
         self._on_wait = checked_on_wait(given.on_wait, given.journal)
-        self._journal = given.journal
+        self._patience = checked_on_busy(given.on_busy)
+        self._journal = journal = checked_journal(given.journal)
         self.conversations = Conversations(
-            given.journal or MemoryJournal(), self.plan.output, self.plan.chain
+            journal or MemoryJournal(), self.plan.output, self.plan.chain
         )
-        self.answering = Answering(self.plan, self.conversations, given.journal)
+        self.answering = Answering(self.plan, self.conversations, journal)
 
     @staticmethod
     def turn(
@@ -99,21 +110,47 @@ class Engine(Generic[T]):
 
     async def resume(self, run_id: str, deps: object) -> Result[T]:
         """Go on with a turn that was cut short; see `Agent.resume`."""
-        if self._journal is None:
-            raise ConfigurationError(
-                "journal", "there is none to resume from", fix="Pass journal= to the Agent"
-            )
-        async with self.conversations.turn(run_id) as entry:
+        self._kept("resume")
+        async with self.conversations.turn(run_id, patience=self._patience) as entry:
             if not entry.machine.turn:
                 raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
-            run = Run(self.plan, run_id, entry.machine, self._journal)
-            run.folds, run.session, run.deps = entry.folds, run_id, deps
-            run.questions = self._questions()
-            if entry.machine.begun:
-                begun = {effect.key for effect in entry.machine.pending()}
-                run.in_doubt = frozenset(begun - entry.machine.questions.rested)
-            run.limits = entry.machine.limits
-            return await self._go_on(run)
+            return await self._go_on(self._left(run_id, entry, deps))
+
+    def _kept(self, act: str) -> Journal:
+        if self._journal is None:
+            raise ConfigurationError(
+                "journal", f"there is none to {act} from", fix="Pass journal= to the Agent"
+            )
+        return self._journal
+
+    def _left(self, run_id: str, entry: Open, deps: object) -> Run:
+        """The run of a turn that was left as the journal tells it."""
+        run = Run(self.plan, run_id, entry.machine, entry.log)
+        run.folds, run.session, run.deps = entry.folds, run_id, deps
+        run.questions = self._questions()
+        if entry.machine.begun:
+            begun = {effect.key for effect in entry.machine.pending()}
+            run.in_doubt = frozenset(begun - entry.machine.questions.rested)
+        run.limits = entry.machine.limits
+        return run
+
+    async def recover(self, deps: object, parallel: int) -> list[Recovered[T]]:
+        """Go on with every interrupted run of this agent; see `Agent.recover`."""
+        entries = await self._kept("recover").runs(turn_open=True)
+        runs = [
+            entry.run
+            for entry in entries
+            if entry.agent == self.plan.name
+            and not entry.leased
+            and entry.run not in self.answering.under_way
+        ]
+
+        async def go_on(run_id: str) -> Result[T] | None:
+            async with self.conversations.turn(run_id, patience=0) as entry:
+                run = self._left(run_id, entry, deps)
+                return await self._go_on(run) if is_interrupted(run) else None
+
+        return await recover_each(runs, go_on, parallel)
 
     async def abandon(self, run_id: str) -> Result[T]:
         """Close a turn that nobody will finish; see `Agent.abandon`."""
@@ -129,18 +166,24 @@ class Engine(Generic[T]):
 
     async def _turn(self, turn: Turn, channel: Channel | None, questions: Questions) -> Result[T]:
         if turn.session is not None:
-            async with self.conversations.turn(turn.session) as entry:
-                journal = self.conversations.journal
-                run = Run(self.plan, turn.session, entry.machine, journal, channel)
+            async with self.conversations.turn(turn.session, patience=self._patience) as entry:
+                run = Run(self.plan, turn.session, entry.machine, entry.log, channel)
                 run.folds = entry.folds
                 run.questions = questions
                 return await self._drive(run, turn)
-        machine = RunMachine(turn.history, self.plan.output)
-        journal = self._journal or MemoryJournal()
-        run = Run(self.plan, new_run_id(), machine, journal, channel)
-        run.folds = self.plan.chain.new_folds() if self.plan.chain is not None else None
-        run.questions = questions
-        return await self._drive(run, turn)
+        run_id = new_run_id()
+        lease = await self.conversations.lease(run_id)
+        try:
+            machine = RunMachine(turn.history, self.plan.output)
+            run = Run(
+                self.plan, run_id, machine, lease or self._journal or MemoryJournal(), channel
+            )
+            run.folds = self.plan.chain.new_folds() if self.plan.chain is not None else None
+            run.questions = questions
+            return await self._drive(run, turn)
+        finally:
+            if lease is not None:
+                await lease.release()
 
     async def _drive(self, run: Run, turn: Turn) -> Result[T]:
         run.session, run.deps = turn.session, turn.deps

@@ -14,8 +14,9 @@ from holdfast.core.kept_request import kept_request
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message, Reply
+from holdfast.core.output import Parsed
 from holdfast.core.run_state import Phase
-from holdfast.journal.port import Journal
+from holdfast.journal.port import Journal, RunLog
 from holdfast.middleware.folds import Folds
 from holdfast.resilience.pipeline import Env
 from holdfast.runtime.hooked import Hooked
@@ -48,7 +49,7 @@ class Run:
         plan: the agent, compiled.
         run_id: names the run in its journal.
         machine: the conversation so far; this run opens its next turn.
-        journal: where the events go.
+        journal: where the events go: a journal, or a lease of one.
         channel: where events and notices are shown; None when nobody looks.
     """
 
@@ -80,7 +81,7 @@ class Run:
         plan: Plan,
         run_id: str,
         machine: RunMachine,
-        journal: Journal,
+        journal: RunLog,
         channel: Channel | None = None,
     ) -> None:
         self.plan = plan

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
-from holdfast.journal.port import Journal, Record
+from holdfast.journal.port import Journal, Record, RunEntry
 
 
 class SimulatedCrash(BaseException):
@@ -47,6 +47,14 @@ class CrashAt:
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """What is kept."""
         return await self._journal.read(run, after)
+
+    async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
+        """All runs that are kept."""
+        return await self._journal.runs(turn_open=turn_open)
+
+    async def delete(self, run: str) -> int:
+        """Forget a run."""
+        return await self._journal.delete(run)
 
     def _die(self) -> None:
         self._dead = True
