@@ -64,6 +64,7 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
 
     `tried` are the models that were asked before the one that answered, and why each was left.
     """
+    `lost` are the tokens of attempts before it, which were paid for and are in no reply.
 
     key: str
     at: float
@@ -71,9 +72,13 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     attempts: int = 1
     tried: tuple[Attempted, ...] = ()
 
+    lost: Usage | None = None
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
-    """No attempt gave a reply that can be used; `partial` is what the last one got."""
+    """No attempt gave a reply that can be used; `partial` is what the last one got.
+
+    `lost` are the tokens of the attempts before that.
+    """
 
     key: str
     at: float
@@ -82,6 +87,7 @@ class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
     attempts: int = 1
     tried: tuple[Attempted, ...] = ()
 
+    lost: Usage | None = None
     def __post_init__(self) -> None:
         _refuse_private(self.error)
 

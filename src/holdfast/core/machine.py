@@ -276,6 +276,8 @@ class RunMachine:
         self.transcript.append(reply.message)
         calls = reply.calls
         if calls:
+        if event.lost is not None:
+            self.usage = self.usage + event.lost
             self._batch = Batch(self.turn, self.iteration, calls)
             self._use_tools(unfinished=reply.kind is ReplyKind.TRUNCATED)
         elif reply.kind is ReplyKind.PAUSED:
@@ -358,6 +360,8 @@ class RunMachine:
         if self._batch.is_whole:
             self._append_results()
             self._next_iteration(event.at)
+        if event.lost is not None:
+            self.usage = self.usage + event.lost
 
     def _append_results(self) -> None:
         self.transcript.append(self._batch.message())

@@ -92,9 +92,11 @@ class UsageLimits(Middleware[Spent]):
     def fold(self, state: Spent, event: Event) -> Spent:
         """Count."""
         if isinstance(event, ModelReplied):
-            return Spent(state.calls + (event.attempts > 0), state.usage + event.reply.usage)
+            usage = event.reply.usage + (event.lost or Usage())
+            return Spent(state.calls + (event.attempts > 0), state.usage + usage)
         if isinstance(event, ModelFailed):
             partial = event.partial.usage if event.partial is not None else Usage()
+            partial += event.lost or Usage()
             return Spent(state.calls + 1, state.usage + partial)
         return state
 

@@ -1,4 +1,4 @@
-"""A reply that broke off, between two attempts: what is kept of it, and who hears that it is not.
+"""What an attempt that failed leaves to the next one: a text to go on from, or tokens that are lost.
 
 The attempt says what can be kept (`Failed.kept`), and the retry strategy hands it to the next one.
 Text that was kept and is not continued must be declared abandoned, exactly once, by whoever gives
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 
-from holdfast.core.errors import ErrorCategory
-from holdfast.core.messages import Reply
+from holdfast.core.errors import ErrorCategory, HoldfastError
+from holdfast.core.messages import Reply, Usage
 from holdfast.core.notices import AttemptAbandoned
 from holdfast.resilience.pipeline import Call, Failed, P
 
@@ -18,6 +18,18 @@ from holdfast.resilience.pipeline import Call, Failed, P
 def kept_after(call: Call[P], outcome: Failed) -> Reply | None:
     """What there is of the reply after this outcome; who was held back lost nothing."""
     return outcome.kept if outcome.sent else call.kept
+
+
+def spent(outcome: Failed, kept: Reply | None = None) -> Usage | None:
+    """The tokens of a failure that are in no reply: those of what it got, or of what was kept before."""
+    partial = outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
+    got = partial or kept
+    return got.usage if got is not None and got.usage.total else None
+
+
+def added(one: Usage | None, other: Usage | None) -> Usage | None:
+    """The sum, None when there is nothing to add."""
+    return one + other if one and other else one or other
 
 
 def abandon(call: Call[P], outcome: Failed) -> None:

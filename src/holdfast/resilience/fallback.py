@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory, HoldfastError
 from holdfast.core.events import Attempted
+from holdfast.core.messages import Usage
+from holdfast.resilience.broken_off import added, spent
 from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T
 
 ELSEWHERE: frozenset[ErrorCategory] = frozenset(
@@ -98,13 +100,15 @@ class Fallback(Struct, frozen=True):
                 return outcome
             name = primary
             tried: tuple[Attempted, ...] = ()
+            lost: Usage | None = None
             for other, model, ask in others:
                 if not isinstance(outcome, Failed) or not goes_on(categories, outcome, call):
                     break
                 tried = (*tried, Attempted(name, outcome.attempts, outcome.info.public()))
+                lost = added(lost, added(outcome.lost, spent(outcome)))
                 outcome = await ask(_aimed(call, model, tried))
                 name = other
-            return _recorded(outcome, tried)
+            return _recorded(outcome, tried, lost)
 
         return with_fallback
 
@@ -128,13 +132,14 @@ def _aimed(call: Call[P], model: str | None, tried: tuple[Attempted, ...]) -> Ca
     return msgspec.structs.replace(call, payload=payload, attempt=attempt)
 
 
-def _recorded(outcome: Outcome[T], tried: tuple[Attempted, ...]) -> Outcome[T]:
-    """The outcome with what was tried before it, in a failure also in words."""
+def _recorded(outcome: Outcome[T], tried: tuple[Attempted, ...], lost: Usage | None) -> Outcome[T]:
+    """The outcome with what was tried and lost before it, in a failure also in words."""
     if not tried:
         return outcome
     attempts = outcome.attempts + sum(record.attempts for record in tried)
+    lost = added(lost, outcome.lost)
     if isinstance(outcome, Done):
-        return Done(outcome.value, attempts, tried)
+        return Done(outcome.value, attempts, tried, lost)
     before = "; ".join(f"{record.target}: {record.error.safe}" for record in tried)
     info = msgspec.structs.replace(
         outcome.info, safe=f"{outcome.info.safe} (before that, {before})"
@@ -142,4 +147,4 @@ def _recorded(outcome: Outcome[T], tried: tuple[Attempted, ...]) -> Outcome[T]:
     outcome.error.add_note(f"tried before: {before}")
     if isinstance(outcome.error, HoldfastError):
         outcome.error.info = info
-    return msgspec.structs.replace(outcome, info=info, attempts=attempts, tried=tried)
+    return msgspec.structs.replace(outcome, info=info, attempts=attempts, tried=tried, lost=lost)

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
 from holdfast.core.events import Attempted
-from holdfast.core.messages import Reply
+from holdfast.core.messages import Reply, Usage
 from holdfast.core.notices import Notice
 from holdfast.resilience.clock import Clock, Dice
 
@@ -45,11 +45,15 @@ ORDER = (
 
 
 class Done(Struct, Generic[T], frozen=True):
-    """The act gave a value, at attempt number `attempts`; `tried` are the targets left before."""
+    """The act gave a value, at attempt number `attempts`; `tried` are the targets left before.
+
+    `lost` are the tokens of the attempts that failed before, of replies that are in no value.
+    """
 
     value: T
     attempts: int = 1
     tried: tuple[Attempted, ...] = ()
+    lost: Usage | None = None
 
 
 class Failed(Struct, frozen=True):
@@ -65,6 +69,7 @@ class Failed(Struct, frozen=True):
         tried: the targets that were left before this one.
         out_of_time: True when it was given up for want of time; a caller with more may fare better.
         kept: what there is of a reply that another attempt can continue.
+        lost: tokens of the attempts before this one; its own are with its partial reply.
     """
 
     error: BaseException
@@ -75,6 +80,7 @@ class Failed(Struct, frozen=True):
     tried: tuple[Attempted, ...] = ()
     out_of_time: bool = False
     kept: Reply | None = None
+    lost: Usage | None = None
 
 
 def failed(error: HoldfastError) -> Failed:

@@ -153,6 +153,9 @@ class Cache(Struct, frozen=True):
                 return await asked(call, key)
             if isinstance(known, Done):
                 replay(call, known.value)
+                known = Done(
+                    known.value, known.attempts, known.tried
+                )  # who asked has lost the tokens
             # The key names the payload, so what is kept under it is of this act's type.
             return cast("Outcome[T]", known)
 

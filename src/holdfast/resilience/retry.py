@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
+from holdfast.core.messages import Usage
 from holdfast.core.notices import RetryScheduled
 from holdfast.resilience import ask, backoff, broken_off
 from holdfast.resilience.budget import RetryBudget
@@ -210,6 +211,7 @@ class _Progress:
         "handling",
         "held",
         "last",
+        "lost",
         "made",
         "previous",
         "read",
@@ -227,6 +229,7 @@ class _Progress:
         self.held = 0.0
         self.previous = 0.0
         self.refreshed = False
+        self.lost: Usage | None = None
         self.last: Failed | None = None
         self.read: ErrorInfo | None = None
 
@@ -247,7 +250,7 @@ async def _repeat(
         call = _next(progress, call, outcome)
         await broken_off.wait_before(call, decision.delay)
         outcome = await act(call)
-    return Done(outcome.value, progress.made + 1, outcome.tried)
+    return Done(outcome.value, progress.made + 1, outcome.tried, progress.lost)
 
 
 def _next(progress: _Progress, call: Call[P], outcome: Failed) -> Call[P]:
@@ -255,6 +258,7 @@ def _next(progress: _Progress, call: Call[P], outcome: Failed) -> Call[P]:
     kept = broken_off.kept_after(call, outcome)
     if kept is None:
         broken_off.abandon(call, outcome)
+        progress.lost = broken_off.added(progress.lost, broken_off.spent(outcome, call.kept))
     return msgspec.structs.replace(
         call,
         attempt=progress.first + progress.made,
@@ -279,7 +283,8 @@ async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Deci
             return decision
         if progress.budget and not progress.budget.withdraw(call.env.clock.monotonic()):
             return Stop("budget")
-        progress.previous, progress.held, progress.last = decision.delay, 0.0, outcome
+        progress.previous, progress.held = decision.delay, 0.0
+        progress.last = msgspec.structs.replace(outcome, lost=progress.lost)
     else:
         decision = decide_held(
             handling, outcome.info, waited=progress.held, remaining=call.remaining()
@@ -371,7 +376,10 @@ def _stopped(progress: _Progress, outcome: Failed, stop: Stop) -> Failed:
     if isinstance(final.error, HoldfastError):
         final.error.info = info
     late = stop.reason == "deadline"
-    return msgspec.structs.replace(final, info=info, attempts=progress.made, out_of_time=late)
+    lost = progress.lost if final is outcome else final.lost
+    return msgspec.structs.replace(
+        final, info=info, attempts=progress.made, out_of_time=late, lost=lost
+    )
 
 
 def with_details(info: ErrorInfo) -> ErrorInfo:

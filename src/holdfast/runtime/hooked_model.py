@@ -119,7 +119,7 @@ async def _through_wraps(
             return failed(error)
         raise
     before = last[0] if last else Done(reply, 0)
-    return Done(reply, before.attempts, before.tried)
+    return Done(reply, before.attempts, before.tried, before.lost)
 
 
 def _request(request: ModelRequest, moment: BeforeIteration) -> ModelRequest:
@@ -172,7 +172,7 @@ async def _after(
         return failed(error)
     if seen.reply is None or seen.reply is moment.reply:
         return outcome
-    return Done(seen.reply, outcome.attempts, outcome.tried)
+    return Done(seen.reply, outcome.attempts, outcome.tried, outcome.lost)
 
 
 async def _tell_error(hooks: Hooked, asked: ModelCall, outcome: Failed) -> None:

@@ -79,12 +79,20 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         outcome = _over_limit(run)
     at = plan.clock.now()
     if isinstance(outcome, Done):
-        return ModelReplied(effect.key, at, outcome.value, outcome.attempts, outcome.tried)
+        return ModelReplied(
+            effect.key, at, outcome.value, outcome.attempts, outcome.tried, lost=outcome.lost
+        )
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _detail(outcome))
     partial = outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
     return ModelFailed(
-        effect.key, at, outcome.info.public(), partial, outcome.attempts, outcome.tried
+        effect.key,
+        at,
+        outcome.info.public(),
+        partial,
+        outcome.attempts,
+        outcome.tried,
+        lost=outcome.lost,
     )
 
 
