@@ -11,6 +11,8 @@ never guess: what it does not know is refused by name.
 from __future__ import annotations
 
 import json
+from functools import cache
+from typing import get_args
 
 import msgspec
 from msgspec import Struct
@@ -140,10 +142,15 @@ def _parsed(data: bytes | str) -> object:
         return json.loads(data)  # takes halves of surrogate pairs
 
 
-def _types() -> frozenset[str]:
-    members: tuple[type[Struct], ...] = Event.__args__
-    return frozenset(str(member.__struct_config__.tag) for member in members)
+_MEMBERS: tuple[type[Event], ...] = get_args(Event)
 
-
-TYPES = _types()
+TYPES = {str(member.__struct_config__.tag): member for member in _MEMBERS}
 """The types of events that this version knows, by tag."""
+
+
+@cache
+def decoder_of(tag: str) -> msgspec.json.Decoder[Event]:
+    """Reads the JSON object of one type of event. Raises ValueError for an unknown one."""
+    if tag not in TYPES:
+        raise ValueError(f"{tag} is no event")
+    return msgspec.json.Decoder(TYPES[tag])

@@ -9,14 +9,17 @@ import asyncio
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from holdfast.core.effects import Effect, digest
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.journal.encoding import (
+    SCHEMA,
     Line,
     check_schema,
     damaged,
+    decoder_of,
     from_json,
     line_of,
     record_of,
@@ -24,6 +27,7 @@ from holdfast.journal.encoding import (
 )
 from holdfast.journal.port import Record
 
+_BLANK = '{"key":"","at":0,'
 _MANY = 500  # records that take longer to decode than an event loop should wait
 
 
@@ -36,6 +40,11 @@ def checked(name: str, argument: str = "session") -> str:
     return name
 
 
+def as_row(line: Line) -> tuple[Line, str]:
+    """A line, and its event as text."""
+    return line, to_json(line.event).decode()
+
+
 def written(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
     """The row of a record: its columns, and its event as text. The number is given at the insert.
 
@@ -45,7 +54,7 @@ def written(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
     checked(event.key, "event.key")
     try:
         line = line_of(run, 0, Record(event, digest(effect) if effect else ""))
-        return line, to_json(line.event).decode()
+        return as_row(line)
     except (TypeError, ValueError) as error:
         problem = f"{event.key} cannot be written as JSON: {error}"
         raise ConfigurationError("event", problem) from error
@@ -77,6 +86,44 @@ async def records_of(lines: Sequence[Line], path: str) -> Sequence[Record]:
     if len(lines) < _MANY:
         return _records(lines, path)
     return await asyncio.to_thread(_records, lines, path)
+
+
+async def records_from(rows: Sequence[tuple[object, ...]], path: str) -> Sequence[Record]:
+    """The records of rows, like `records_of` those of their lines, and in a third of the time.
+
+    Args:
+        rows: their columns are those of `Line`, the event as text.
+        path: the journal, for errors.
+    """
+    if len(rows) < _MANY:
+        return _decoded(rows, path)
+    return await asyncio.to_thread(_decoded, rows, path)
+
+
+def _decoded(rows: Sequence[tuple[object, ...]], path: str) -> list[Record]:
+    return [_at_once(row) or _one_by_one(row, path) for row in rows]
+
+
+def _at_once(row: tuple[object, ...]) -> Record | None:
+    """The record of an ordinary row; None when something about it has to be looked at."""
+    schema, _, _, key, digest, tag, at, event = row
+    if not (isinstance(event, str) and isinstance(tag, str) and isinstance(digest, str)):
+        return None
+    if schema != SCHEMA or type(at) is not float or type(key) is not str or event[:1] != "{":
+        return None
+    try:
+        found = decoder_of(tag).decode(_BLANK + event[1:] if event != "{}" else _BLANK[:-1] + "}")
+    except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError):
+        return None
+    # They have columns of their own, and are put back without writing them into the text first.
+    force_setattr(found, "key", key)
+    force_setattr(found, "at", at)
+    return Record(found, digest)
+
+
+def _one_by_one(row: tuple[object, ...], path: str) -> Record:
+    line = line_from(row, path)
+    return record_of(line, _place(path, line.run, line.seq))
 
 
 def _records(lines: Sequence[Line], path: str) -> list[Record]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +20,10 @@ import msgspec
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import Event
-from holdfast.journal.encoding import Line
+from holdfast.journal import finding
+from holdfast.journal.encoding import Line, line_of
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import checked, line_from, records_of, written
+from holdfast.journal.rows import as_row, checked, line_from, records_from, written
 from holdfast.journal.settled import settled
 from holdfast.journal.writer import Act, Writer
 
@@ -101,13 +102,15 @@ class SqliteJournal:
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
-        return await records_of(await self.lines(run, after), self.path)
+        return await records_from(await self._select(run, after), self.path)
 
     async def lines(self, run: str, after: int = 0) -> Sequence[Line]:
         """The same as lines, for export; an unknown type of event is no error here."""
+        return [line_from(row, self.path) for row in await self._select(run, after)]
+
+    async def _select(self, run: str, after: int) -> list[tuple[object, ...]]:
         select = partial(_rows, _SELECT, (checked(run), after))
-        rows = await settled(self._writer.submit(Act(select, writes=False)))
-        return [line_from(row, self.path) for row in rows]
+        return await settled(self._writer.submit(Act(select, writes=False)))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""
@@ -120,6 +123,36 @@ class SqliteJournal:
         gone = await settled(self._writer.submit(Act(partial(_delete, checked(run)), writes=True)))
         await settled(self._writer.submit(Act(_truncate_log, writes=False)))
         return gone
+
+    async def keys(self, run: str) -> Sequence[str]:
+        """The keys of a run, in order of the records."""
+        find = partial(finding.keys, checked(run))
+        return await settled(self._writer.submit(Act(find, writes=False)))
+
+    async def pick(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
+        """Those records of a run that have one of these keys, in order."""
+        find = partial(finding.pick, checked(run), keys)
+        rows = await settled(self._writer.submit(Act(find, writes=False)))
+        return await records_from(rows, self.path)
+
+    async def holding(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Run and key of every record whose text may hold all of these words, the newest first."""
+        find = partial(finding.holding, words)
+        return await settled(self._writer.submit(Act(find, writes=False)))
+
+    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+        """Keep these runs with exactly these records: all of them or, on failure, nothing.
+
+        Raises:
+            ConflictError: one of the runs has records already.
+            JournalError: they could not be kept.
+        """
+        rows = {
+            checked(run): [as_row(line_of(run, seq, one)) for seq, one in enumerate(records, 1)]
+            for run, records in runs.items()
+        }
+        insert = partial(finding.insert_runs, rows)
+        await settled(self._writer.submit(Act(insert, writes=True)))
 
     def close(self) -> None:
         """Wait until everything is kept, and let go of the file. May be repeated."""

@@ -55,7 +55,7 @@ async def search(journal: Indexed, text: str, limit: int) -> list[Found]:
         text: what was said, as one piece.
         limit: the most places.
     """
-    wanted = _checked(text).casefold()
+    wanted = _checked(text).lower()
     found: list[Found] = []
     places = await journal.holding(_words(wanted))
     for run, keys in _batches([place for place in places if _is_public(place[0])]):
@@ -101,11 +101,11 @@ def _batches(places: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
 def _in(run: str, event: Event, wanted: str) -> list[Found]:
     role, said = _said(event)
     line = " ".join(said.split())
-    folded = line.casefold()
+    folded = line.lower()
     at = folded.find(" ".join(wanted.split()))
     if at < 0:
         return []
-    # Folding can change the length of a text; then the words around it are a little off.
+    # Lowering can change the length of a text; then the words around it are a little off.
     start = max(min(at, len(line)) - _AROUND, 0)
     end = at + len(wanted) + _AROUND
     excerpt = ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")

@@ -1,0 +1,77 @@
+"""Statements of a SQLite journal by which sessions are found without decoding all their records.
+
+Each function is an act for the writer. It must never change a record, and `insert_runs` must add
+whole runs or nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from holdfast.core.errors import ConflictError
+from holdfast.journal.encoding import Line
+
+_KEYS = "SELECT key FROM (SELECT key, seq FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY seq"
+_PICK = (
+    "SELECT schema, run, seq, key, digest, type, at, event FROM records WHERE run = ? AND key IN ({})"
+    " ORDER BY seq"
+)
+# What was said by somebody. JSON writes what is no plain letter in a way that LIKE cannot know.
+_HOLDING = (
+    "SELECT run, key FROM records WHERE type IN ('turn_opened', 'model_replied', 'tool_finished',"
+    " 'turn_stopped', 'history_compacted', 'session_titled'){} ORDER BY at DESC, run, seq DESC"
+)
+_LIKE = " AND event LIKE ? ESCAPE '!'"
+_LIKE_OR_ESCAPED = " AND (event LIKE ? ESCAPE '!' OR INSTR(event, '\\u'))"
+_INSERT = (
+    "INSERT INTO records (run, seq, key, digest, type, at, schema, event)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_MOST_KEYS = 500  # SQLite takes at least 999 variables
+
+Row = tuple[object, ...]
+
+
+def keys(run: str, connection: sqlite3.Connection) -> list[str]:
+    """The keys of a run in order; from an index, so that no record is read."""
+    return [key for (key,) in connection.execute(_KEYS, (run,))]
+
+
+def pick(run: str, wanted: Sequence[str], connection: sqlite3.Connection) -> list[Row]:
+    """The rows of a run that have one of these keys, in order."""
+    found: list[Row] = []
+    for start in range(0, len(wanted), _MOST_KEYS):
+        some = wanted[start : start + _MOST_KEYS]
+        query = _PICK.format(", ".join("?" * len(some)))
+        found += connection.execute(query, (run, *some))
+    return sorted(found, key=lambda row: row[2])  # type: ignore[arg-type, return-value]  # seq is a number
+
+
+def holding(words: Sequence[str], connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Run and key of what may hold all of these words, the newest first."""
+    tests = "".join(_LIKE if word.isascii() else _LIKE_OR_ESCAPED for word in words)
+    patterns = [f"%{_escaped(word)}%" for word in words]
+    return connection.execute(_HOLDING.format(tests), patterns).fetchall()
+
+
+def _escaped(word: str) -> str:
+    return word.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def insert_runs(
+    runs: Mapping[str, Sequence[tuple[Line, str]]], connection: sqlite3.Connection
+) -> None:
+    """Add whole runs; the caller's transaction makes them one. Raises ConflictError."""
+    for run in runs:
+        # Looked at first: what raises here must leave nothing to undo.
+        if connection.execute("SELECT 1 FROM records WHERE run = ? LIMIT 1", (run,)).fetchone():
+            raise ConflictError(f"the journal has a run {run!r} already")
+    for run, rows in runs.items():
+        connection.executemany(
+            _INSERT,
+            (
+                (run, line.seq, line.key, line.digest, line.type, line.at, line.schema, body)
+                for line, body in rows
+            ),
+        )
