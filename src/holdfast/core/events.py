@@ -15,7 +15,6 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorInfo, Unanswered
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolResult, Usage
-from holdfast.core.output import OutputRung, Problem
 
 
 class Status(StrEnum):
@@ -64,16 +63,16 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     """One accepted reply. Key: `t{turn}.i{iteration}.model`.
 
     `tried` are the models that were asked before the one that answered, and why each was left.
-    """
     `lost` are the tokens of attempts before it, which were paid for and are in no reply.
+    """
 
     key: str
     at: float
     reply: Reply
     attempts: int = 1
     tried: tuple[Attempted, ...] = ()
-
     lost: Usage | None = None
+
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
     """No attempt gave a reply that can be used; `partial` is what the last one got.
@@ -87,8 +86,8 @@ class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
     partial: Reply | None = None
     attempts: int = 1
     tried: tuple[Attempted, ...] = ()
-
     lost: Usage | None = None
+
     def __post_init__(self) -> None:
         _refuse_private(self.error)
 

@@ -273,11 +273,11 @@ class RunMachine:
         self.model_calls += 1
         self.tried += event.tried
         self.usage = self.usage + reply.usage
+        if event.lost is not None:
+            self.usage = self.usage + event.lost
         self.transcript.append(reply.message)
         calls = reply.calls
         if calls:
-        if event.lost is not None:
-            self.usage = self.usage + event.lost
             self._batch = Batch(self.turn, self.iteration, calls)
             self._use_tools(unfinished=reply.kind is ReplyKind.TRUNCATED)
         elif reply.kind is ReplyKind.PAUSED:
@@ -347,6 +347,8 @@ class RunMachine:
         self.tried += event.tried
         if event.partial is not None:
             self.usage = self.usage + event.partial.usage
+        if event.lost is not None:
+            self.usage = self.usage + event.lost
         limit = event.error.category is ErrorCategory.LIMIT and self.over_limit
         self._end(ev.Status.LIMIT if limit else ev.Status.FAILED, event.error)
 
@@ -360,8 +362,6 @@ class RunMachine:
         if self._batch.is_whole:
             self._append_results()
             self._next_iteration(event.at)
-        if event.lost is not None:
-            self.usage = self.usage + event.lost
 
     def _append_results(self) -> None:
         self.transcript.append(self._batch.message())
