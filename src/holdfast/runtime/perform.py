@@ -124,9 +124,12 @@ async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
 
 
 def _may_repeat(run: Run, effect: RunTool) -> bool:
-    """After a crash, only what changes nothing, or nothing twice, is run again unasked."""
+    """After a crash, only what changes nothing, or nothing twice, is run again unasked.
+
+    Of a tool that is gone nobody knows what it was, so that the model must learn of the doubt.
+    """
     tool = run.plan.registry.get(effect.call.name)
-    return tool is None or tool.effect in ("read", "idempotent")
+    return tool is not None and tool.effect in ("read", "idempotent")
 
 
 def _doubted(run: Run, effect: RunTool) -> ToolFinished:

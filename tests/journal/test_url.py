@@ -1,0 +1,91 @@
+"""The address of a journal: what each form means, and what is said about the rest."""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from pathlib import Path
+
+import pytest
+
+from holdfast import Agent, ConfigurationError, JournalError
+from holdfast.journal.memory import MemoryJournal
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.url import open_journal
+from holdfast.testing import ScriptedModel
+
+
+def test_memory() -> None:
+    one, two = open_journal("memory:"), open_journal("memory:")
+    assert isinstance(one, MemoryJournal)
+    assert one is not two
+
+
+async def test_a_file_from_the_root_and_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url, name in (
+        (f"sqlite:///{tmp_path}/one.db", "one.db"),
+        ("sqlite:///two.db", "two.db"),
+        ("sqlite:///a%20b%25.db", "a b%.db"),
+    ):
+        journal = open_journal(url)
+        assert isinstance(journal, SqliteJournal)
+        assert journal.path == str(tmp_path / name)
+        journal.close()
+
+
+async def test_agents_that_name_the_same_file_share_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/talk.db"
+    one = Agent(ScriptedModel("Hello, Ada!"), journal=url)
+    two = Agent(ScriptedModel("You are Ada."), journal=url)
+    await one.run("I am Ada.", session="ada")
+    assert len((await two.run("Who am I?", session="ada")).messages) == 4
+    del one, two
+    gc.collect()
+    SqliteJournal(tmp_path / "talk.db").close()  # nobody holds it any more
+
+
+def test_a_journal_that_was_closed_is_opened_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/talk.db"
+    first = open_journal(url)
+    assert open_journal(url) is first
+    first.close()
+    second = open_journal(url)
+    assert second is not first
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("talk.db", "sqlite:///file.db"),
+        ("", "sqlite:///file.db"),
+        ("C:\\talk.db", "sqlite:///file.db"),
+        ("mysql://ada:hush@db/talk", "no journal for mysql:"),
+        ("sqlite://talk.db", "names no file"),
+        ("sqlite:", "names no file"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("sqlite:///a%00.db", "names no file"),
+        ("sqlite:///etc/talk.db", "four slashes: sqlite:////etc/talk.db"),
+        ("postgresql://ada:hush@db:port/talk", "no address of a PostgreSQL database"),
+    ],
+)
+def test_what_is_no_address_is_said_without_its_password(url: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Agent(ScriptedModel("x"), journal=url)
+    assert said in str(caught.value)
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_folder_that_is_missing_is_an_error_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="folder does not exist"):
+        Agent(ScriptedModel("x"), journal=f"sqlite:///{tmp_path}/none/talk.db")
+
+
+def test_what_is_neither_address_nor_journal_is_named(tmp_path: Path) -> None:
+    for given in (tmp_path, 5, object()):
+        with pytest.raises(ConfigurationError, match="journal: must be a journal or its address"):
+            Agent(ScriptedModel("x"), journal=given)  # type: ignore[arg-type]
