@@ -136,6 +136,12 @@ class Assembler:
         """Whether the wire's own end marker has come: what follows it cannot change the reply."""
         return self._evidence.ended
 
+    @property
+    def proven(self) -> bool:
+        """Whether the reply is whole even if its body breaks off here: only counts may be missing."""
+        evidence = self._evidence
+        return evidence.ended or (evidence.last and self._quirks.ends_without_marker)
+
     def finish(self) -> Assembled:
         """The reply as far as it came, judged. May be called at any time, and again."""
         parts = self._built()

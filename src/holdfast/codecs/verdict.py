@@ -68,6 +68,7 @@ class Evidence(Struct):
 
     finish: FinishReason | None = None
     raw_finish: str = ""
+    last: bool = False
     ended: bool = False
     error: ErrorInfo | None = None
     not_a_reply: NotAReply | None = None
@@ -76,8 +77,8 @@ class Evidence(Struct):
     def take(self, delta: Delta) -> None:
         """Note one delta that is no content; the first error stands, and the last reason."""
         match delta:
-            case Finished(reason, raw):
-                self.finish, self.raw_finish = reason, raw
+            case Finished(reason, raw, last):
+                self.finish, self.raw_finish, self.last = reason, raw, last
             case Ended():
                 self.ended = True
             case ErrorSeen(error):

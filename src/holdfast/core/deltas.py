@@ -62,10 +62,14 @@ class ReplyStarted(Struct, frozen=True, gc=False):
 
 
 class Finished(Struct, frozen=True, gc=False):
-    """The wire's word for why the reply ended, in our vocabulary and in its own."""
+    """The wire's word for why the reply ended, in our vocabulary and in its own.
+
+    `last` is false where content may follow all the same, as some servers do it.
+    """
 
     reason: FinishReason
     raw: str = ""
+    last: bool = True
 
 
 class UsageSeen(Struct, frozen=True):

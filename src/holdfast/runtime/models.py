@@ -8,7 +8,7 @@ show in a `repr`, an error or a notice.
 from __future__ import annotations
 
 from asyncio import CancelledError, timeout
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -18,10 +18,10 @@ from holdfast.codecs.assemble import Assembled, Assembler
 from holdfast.codecs.continuation import Seam, can_go_on, continuing
 from holdfast.codecs.presets import Preset
 from holdfast.codecs.wire import Codec, Decoder, Encoded, Failure
-from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
-from holdfast.core.errors import HoldfastError, exception_for
+from holdfast.core.deltas import Delta, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.core.errors import HoldfastError, TransportError, exception_for
 from holdfast.core.messages import Reply
-from holdfast.core.notices import AttemptAbandoned, AttemptStarted
+from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
 from holdfast.core.request import ModelRequest
 from holdfast.resilience.cache import scope_of
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome, failed
@@ -172,23 +172,22 @@ class HttpModel:
     ) -> None:
         decoder = self._decoder(response, call)
         feed, publish, ready = assembler.feed, call.env.publish, call.env.ready
-        while data := await response.read():
-            if not (deltas := decoder.feed(data)):
-                continue
-            response.content_seen()
-            for delta in deltas:
-                feed(delta)
-                if publish is not None and type(delta) in _SHOWN:
-                    publish(delta)  # type: ignore[arg-type]  # _SHOWN is the union's deltas
-            if ready is not None:
-                await ready()
-            if assembler.ended:
-                await _run_out(response)
-                break
-        for delta in decoder.close():
-            feed(delta)
-            if publish is not None and type(delta) in _SHOWN:
-                publish(delta)  # type: ignore[arg-type]  # as above
+        try:
+            while data := await response.read():
+                if not (deltas := decoder.feed(data)):
+                    continue
+                response.content_seen()
+                _take(deltas, feed, publish)
+                if ready is not None:
+                    await ready()
+                if assembler.ended:
+                    await _run_out(response)
+                    break
+        except TransportError:
+            # What broke off after its proof of completeness has ended all the same.
+            if not assembler.proven:
+                raise
+        _take(decoder.close(), feed, publish)
 
     def _decoder(self, response: Response, call: Call[ModelRequest]) -> Decoder:
         preset = self._endpoint.preset
@@ -211,6 +210,16 @@ class HttpModel:
             )
         )
         return Failed(exception_for(info), info)
+
+
+def _take(
+    deltas: list[Delta], feed: Callable[[Delta], None], publish: Callable[[Notice], None] | None
+) -> None:
+    """Fold the deltas of one read, and show those that a reader may see."""
+    for delta in deltas:
+        feed(delta)
+        if publish is not None and type(delta) in _SHOWN:
+            publish(delta)  # type: ignore[arg-type]  # _SHOWN is the union's deltas
 
 
 async def _run_out(response: Response) -> None:

@@ -572,3 +572,43 @@ def test_the_usage_of_a_plain_chunk_never_replaces_a_later_one() -> None:
         *[chunk(text("a"), usageMetadata={"candidatesTokenCount": n}) for n in range(1, 4)]
     )
     assert read(cut).reply.usage.output == 3
+
+
+COUNTED = {"usageMetadata": {"promptTokenCount": 1, "totalTokenCount": 3}}
+
+
+class TestProofOfTheEnd:
+    """A finish reason alone is none: some models give one in each chunk."""
+
+    @staticmethod
+    def last(*chunks: object) -> list[bool]:
+        return [one.last for one in deltas(events(*chunks)) if isinstance(one, Finished)]
+
+    def test_after_chunks_without_one_and_with_the_total(self) -> None:
+        assert self.last(chunk(text("Hi")), chunk(text("!"), finish="STOP", **COUNTED)) == [True]
+
+    @pytest.mark.parametrize(
+        "chunks",
+        [
+            [chunk(text("Hi")), chunk(text("!"), finish="STOP")],
+            [chunk(text("Hi"), finish="STOP", **COUNTED)],
+            [
+                chunk(text("Hi"), finish="STOP", **COUNTED),
+                chunk(text("!"), finish="STOP", **COUNTED),
+            ],
+            [
+                chunk(text("Hi")),
+                chunk({"executableCode": {"code": "1"}}, finish="STOP", **COUNTED),
+                chunk({"codeExecutionResult": {"output": "1"}}),
+                chunk(text("1"), finish="STOP", **COUNTED),
+            ],
+        ],
+    )
+    def test_otherwise_more_may_follow(self, chunks: list[object]) -> None:
+        assert not any(self.last(*chunks))
+
+    def test_a_call_that_follows_takes_the_proof_back(self) -> None:
+        found = self.last(
+            chunk(text("Hi")), chunk(finish="STOP", **COUNTED), chunk(call("pay", {}))
+        )
+        assert found == [True, False]

@@ -65,8 +65,9 @@ class Pieces:
     """
 
     __slots__ = (
-        "_about", "_block", "_calls", "_candidate", "_classify", "_content_seen", "_failed", "_kind",
-        "_provider", "_recognised", "_said_finish", "_started", "_strange", "_usage", "_usage_told",
+        "_about", "_block", "_calls", "_candidate", "_classify", "_content_seen", "_failed", "_goes_on",
+        "_kind", "_provider", "_recognised", "_runs_code", "_said_finish", "_started", "_strange",
+        "_totalled", "_usage", "_usage_told",
         "finished", "late_usage", "other_candidates", "unread",
     )  # fmt: skip
 
@@ -83,6 +84,7 @@ class Pieces:
         self._said_finish: Finished | None = None
         self._started = self._recognised = self._strange = self._failed = False
         self._content_seen = False
+        self._goes_on = self._runs_code = self._totalled = False
         self.finished = False
         self.late_usage: msgspec.Raw | None = None
         self.other_candidates = 0
@@ -109,6 +111,7 @@ class Pieces:
         self._recognised = True
         self._start(chunk, out)
         usage = chunk.get("usageMetadata")
+        self._totalled = isinstance(usage, dict) and "totalTokenCount" in usage
         if isinstance(usage, dict):
             self._count(usage)
         candidates = chunk.get("candidates")
@@ -119,7 +122,7 @@ class Pieces:
             out.append(NotAReply("candidates list", kind_of(candidates)))
         feedback = chunk.get("promptFeedback")
         if isinstance(feedback, dict) and (word := block_word(feedback.get("blockReason"))):
-            self._finish(FinishReason.CONTENT_FILTER, word, out)
+            self._finish(Finished(FinishReason.CONTENT_FILTER, word), out)
 
     def end(self, out: list[Delta]) -> None:
         """The body of a whole reply was read: that it is whole needs no other proof."""
@@ -203,11 +206,20 @@ class Pieces:
                 out.append(ErrorSeen(_mistake(word, said)))
             elif said and reason in _WITH_A_MESSAGE:
                 self._about["finishMessage"] = said
-            self._finish(reason, word, out)
+            self._finish(Finished(reason, word, self._is_last()), out)
+        elif self._said_finish is None:
+            self._goes_on = True
 
-    def _finish(self, reason: FinishReason, word: str, out: list[Delta]) -> None:
+    def _is_last(self) -> bool:
+        """Whether a finish reason proves the end of a stream.
+
+        Some models give one in each chunk, and a server that runs code one before its result.
+        """
+        first = self._goes_on and self._said_finish is None
+        return first and self._totalled and not self._runs_code
+
+    def _finish(self, said: Finished, out: list[Delta]) -> None:
         self._tell_usage(out)
-        said = Finished(reason, word)
         if said != self._said_finish:
             self._said_finish, self.finished = said, True
             out.append(said)
@@ -225,6 +237,7 @@ class Pieces:
         elif not thought and (media := media_of(part)) is not None:
             out.append(PartSeen(media, self._next(_NOTHING)))
         elif part.keys() - {"thought"}:
+            self._runs_code = "executableCode" in part
             out.append(PartSeen(Opaque(WIRE, part), self._next(_NOTHING)))
 
     def _say(self, part: _Object, text: str, out: list[Delta]) -> None:
@@ -255,7 +268,8 @@ class Pieces:
         else:
             self._calls.begin(call, self._next(_NOTHING), extra or None, out)
         if self._said_finish is not None and self._said_finish.reason is FinishReason.STOP:
-            self._finish(FinishReason.TOOL_CALLS, self._said_finish.raw, out)
+            said = Finished(FinishReason.TOOL_CALLS, self._said_finish.raw, last=False)
+            self._finish(said, out)
 
     def _same(self, kind: str) -> int:
         """The block under way when it is of this kind, or else a new one."""
