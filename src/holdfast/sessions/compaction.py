@@ -63,7 +63,7 @@ def _stays(said: Sequence[Message], pinned: Pinned | None) -> bool:
 def _turns(history: Sequence[Message]) -> list[tuple[int, int]]:
     """From each message of a user or the system up to the next one."""
     starts = [at for at, message in enumerate(history) if message.role in ("user", "system")]
-    return list(zip(starts, [*starts[1:], len(history)], strict=True))
+    return list(zip(starts, [*starts[1:], len(history)], strict=False))  # nothing of nothing
 
 
 async def summary_of(gone: Sequence[Message], given: str | Summarize | None) -> str:
