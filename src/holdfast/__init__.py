@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.core.errors import ToolNotFoundError as ToolNotFoundError
     from holdfast.core.errors import TransportError as TransportError
     from holdfast.core.errors import TruncatedError as TruncatedError
+    from holdfast.core.errors import TruncatedOutputError as TruncatedOutputError
     from holdfast.core.errors import UnansweredError as UnansweredError
     from holdfast.core.errors import UnexpectedTypeError as UnexpectedTypeError
     from holdfast.core.errors import UnterminatedError as UnterminatedError
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from holdfast.core.events import HistoryCompacted as HistoryCompacted
     from holdfast.core.events import LimitExtended as LimitExtended
     from holdfast.core.events import ModelReplied as ModelReplied
+    from holdfast.core.events import OutputChecked as OutputChecked
     from holdfast.core.events import QuestionAnswered as QuestionAnswered
     from holdfast.core.events import QuestionAsked as QuestionAsked
     from holdfast.core.events import QuestionUnanswered as QuestionUnanswered
@@ -85,6 +87,8 @@ if TYPE_CHECKING:
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.notices import TotalErrorThresholdExceeded as TotalErrorThresholdExceeded
+    from holdfast.core.output import OutputRejected as OutputRejected
+    from holdfast.core.output import Problem as Problem
     from holdfast.core.request import ModelSettings as ModelSettings
     from holdfast.core.requests import Answer as Answer
     from holdfast.core.requests import Approved as Approved
@@ -141,6 +145,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.plain import resilient as resilient
     from holdfast.runtime.result import Result as Result
     from holdfast.runtime.stream import RunStream as RunStream
+    from holdfast.runtime.structured_output import OutputContext as OutputContext
+    from holdfast.runtime.structured_output import StructuredOutput as StructuredOutput
     from holdfast.sdk.ai_call import CallOptions as CallOptions
     from holdfast.sdk.ai_call import (
         async_retry_ai_call_with_parsing as async_retry_ai_call_with_parsing,
@@ -241,11 +247,15 @@ _HOME: dict[str, str] = {
     "NoTextError": "holdfast.core.errors",
     "NoToolActivityError": "holdfast.core.errors",
     "Notice": "holdfast.core.notices",
+    "OutputChecked": "holdfast.core.events",
+    "OutputContext": "holdfast.runtime.structured_output",
     "OutputError": "holdfast.core.errors",
+    "OutputRejected": "holdfast.core.output",
     "PIIProtection": "holdfast.middleware.pii_protection",
     "Patch": "holdfast.middleware.decisions",
     "PermissionRequest": "holdfast.core.requests",
     "PostgresJournal": "holdfast.journal.postgres",
+    "Problem": "holdfast.core.output",
     "ProviderError": "holdfast.core.errors",
     "QuestionAnswered": "holdfast.core.events",
     "QuestionAsked": "holdfast.core.events",
@@ -277,6 +287,7 @@ _HOME: dict[str, str] = {
     "Status": "holdfast.core.events",
     "Stop": "holdfast.middleware.decisions",
     "StoppedError": "holdfast.core.errors",
+    "StructuredOutput": "holdfast.runtime.structured_output",
     "Text": "holdfast.core.messages",
     "TextDelta": "holdfast.core.deltas",
     "Timeouts": "holdfast.transport.port",
@@ -293,6 +304,7 @@ _HOME: dict[str, str] = {
     "TotalErrorThresholdExceeded": "holdfast.core.notices",
     "TransportError": "holdfast.core.errors",
     "TruncatedError": "holdfast.core.errors",
+    "TruncatedOutputError": "holdfast.core.errors",
     "TurnClosed": "holdfast.core.events",
     "TurnOpened": "holdfast.core.events",
     "TurnResumed": "holdfast.core.events",

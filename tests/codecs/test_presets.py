@@ -140,7 +140,7 @@ def test_the_quirks_that_are_rows() -> None:
     assert find("mistral").quirks.call_id_length == 9
     assert find("deepseek").quirks.reasoning_field == "reasoning_content"
     assert find("openrouter").quirks.reasoning_object
-    assert find("together").quirks == Quirks()
+    assert find("xai").quirks == Quirks()
 
 
 def test_a_row_survives_json() -> None:

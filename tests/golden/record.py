@@ -7,10 +7,23 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from pydantic import Field
+from typing_extensions import TypedDict
 
-from holdfast import Agent, Limits, Media, MemoryJournal, SqliteJournal, tool, user
+from holdfast import (
+    Agent,
+    Limits,
+    Media,
+    MemoryJournal,
+    OutputRejected,
+    SqliteJournal,
+    StructuredOutput,
+    tool,
+    user,
+)
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import FinishReason, Reasoning, Reply, Text, ToolCall, Usage
@@ -79,8 +92,33 @@ async def failures(journal: MemoryJournal, clock: FakeClock) -> None:
             clock.advance(1)
 
 
+class Digit(TypedDict):
+    """A digit."""
+
+    digit: Annotated[int, Field(ge=0, le=9)]
+
+
+async def checked(journal: MemoryJournal, clock: FakeClock) -> None:
+    """Answers of a type: mended, given up, rejected by a validator, and right at once."""
+
+    def odd(value: Digit) -> None:
+        if not value["digit"] % 2:
+            raise OutputRejected("An odd one, please.")
+
+    wanted = StructuredOutput(Digit, validators=[odd], attempts=3)
+    fenced = 'Here:\n```json\n{"digit": 7}\n```'
+    model = ScriptedModel("seven", '{"digit": 12}', fenced, "a", "b", "c", '{"digit": 4}', fenced)
+    agent = Agent(model, output=wanted, journal=journal, clock=clock)
+    for prompt in ("one", "two", "three"):
+        try:
+            await agent.run(prompt, session="golden")
+        except HoldfastError:
+            clock.advance(1)
+
+
 SCENARIOS: dict[str, Callable[[MemoryJournal, FakeClock], Awaitable[None]]] = {
     "answer": answer,
+    "answer-checked": checked,
     "failures": failures,
     "tools": tools,
 }

@@ -136,8 +136,15 @@ def path_segment(model: str) -> str:
     return model
 
 
-_OLLAMA = Quirks(ends_without_finish=True, reasoning_field="reasoning")
-_DEEPSEEK = Quirks(reasoning_field="reasoning_content", response_format="json_object")
+_OLLAMA = Quirks(
+    ends_without_finish=True, reasoning_field="reasoning", output_mode_with_tools="tool"
+)
+_DEEPSEEK = Quirks(
+    output_mode="prompt",
+    output_mode_with_tools="prompt",
+    reasoning_field="reasoning_content",
+    response_format="json_object",
+)
 _CLAUDE = Quirks(prefill="last_message")
 _AZURE_VERSION = "2024-10-21"
 
@@ -191,6 +198,8 @@ _ROWS = (
         base_url="https://openrouter.ai/api/v1",
         key_env=("OPENROUTER_API_KEY",),
         quirks=Quirks(
+            output_mode="tool",
+            output_mode_with_tools="tool",
             reasoning_object=True,
             reasoning_field="reasoning",
             state_fields=("extra_content", "reasoning_details"),
@@ -202,7 +211,11 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.groq.com/openai/v1",
         key_env=("GROQ_API_KEY",),
-        quirks=Quirks(max_tokens_field="max_completion_tokens"),
+        quirks=Quirks(
+            output_mode="tool",
+            output_mode_with_tools="tool",
+            max_tokens_field="max_completion_tokens",
+        ),
         models_hint="llama-3.3-70b-versatile",
     ),
     # Refuses fields that it does not know, and sends usage in the last chunk unasked. Thoughts are
@@ -213,6 +226,7 @@ _ROWS = (
         base_url="https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
         quirks=Quirks(
+            output_mode_with_tools="tool",
             stream_usage=False,
             reasoning_field="content",
             seed_field="random_seed",
@@ -258,6 +272,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.together.xyz/v1",
         key_env=("TOGETHER_API_KEY",),
+        quirks=Quirks(output_mode_with_tools="tool"),
         models_hint="meta-llama/Llama-3.3-70B-Instruct-Turbo",
     ),
     Preset(
@@ -265,6 +280,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.fireworks.ai/inference/v1",
         key_env=("FIREWORKS_API_KEY",),
+        quirks=Quirks(output_mode_with_tools="tool"),
         models_hint="accounts/fireworks/models/llama-v3p3-70b-instruct",
     ),
     Preset(
@@ -272,7 +288,12 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.cerebras.ai/v1",
         key_env=("CEREBRAS_API_KEY",),
-        quirks=Quirks(max_tokens_field="max_completion_tokens", reasoning_field="reasoning"),
+        quirks=Quirks(
+            output_mode_with_tools="tool",
+            forces_tools=False,
+            max_tokens_field="max_completion_tokens",
+            reasoning_field="reasoning",
+        ),
         models_hint="gpt-oss-120b",
     ),
     # Ends complete replies without a finish reason.
@@ -297,20 +318,21 @@ _ROWS = (
         name="lmstudio",
         wire="openai_chat",
         base_url="http://localhost:1234/v1",
+        quirks=Quirks(output_mode_with_tools="tool"),
         models_hint="the name that the server shows",
     ),
     Preset(
         name="llamacpp",
         wire="openai_chat",
         base_url="http://localhost:8080/v1",
-        quirks=Quirks(reasoning_field="reasoning_content"),
+        quirks=Quirks(output_mode_with_tools="tool", reasoning_field="reasoning_content"),
         models_hint="any: the server has one model",
     ),
     Preset(
         name="vllm",
         wire="openai_chat",
         base_url="http://localhost:8000/v1",
-        quirks=Quirks(prefill="final_message"),
+        quirks=Quirks(output_mode_with_tools="tool", prefill="final_message"),
         models_hint="the name that the server was started with",
     ),
     Preset(
@@ -364,6 +386,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
         key_env=("AWS_BEARER_TOKEN_BEDROCK",),
+        quirks=Quirks(output_mode="tool", output_mode_with_tools="tool"),
         models_hint="openai.gpt-oss-120b-1:0",
     ),
     Preset(

@@ -67,6 +67,10 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seed_field: the name of the seed in the request body.
         call_id_length: ids of tool calls have exactly so many letters and digits; 0 for any.
         media_in_results: a tool result may hold pictures; else they follow in a user message.
+        output_mode: how a typed answer is asked for when the user has no tools: by the wire's own
+            field, by a tool, or in words.
+        output_mode_with_tools: the same when the user has tools.
+        forces_tools: one tool can be made the only choice.
         prefill: how a reply that broke off goes on: its beginning is the last message of the
             assistant ("last_message"), with `prefix: true` on it ("prefix"; "prefix_echo" where the
             provider says the beginning again), or with `continue_final_message` on the request
@@ -85,6 +89,9 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed_field: str = "seed"
     call_id_length: int = 0
     media_in_results: bool = False
+    output_mode: Literal["native", "tool", "prompt"] = "native"
+    output_mode_with_tools: Literal["native", "tool", "prompt"] = "native"
+    forces_tools: bool = True
     prefill: Literal["", "last_message", "prefix", "prefix_echo", "final_message"] = ""
 
 

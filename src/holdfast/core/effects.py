@@ -7,6 +7,7 @@ whatever order its siblings finished in. This module must never perform anything
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -43,7 +44,14 @@ class CloseTurn(Struct, frozen=True, tag="close_turn", omit_defaults=True):
     error: ErrorInfo | None = None
 
 
-Effect: TypeAlias = CallModel | RunTool | CloseTurn
+class CheckOutput(Struct, frozen=True, tag="check_output"):
+    """Check the answer that ends the first `length` messages of the history against its type."""
+
+    key: str
+    length: int
+
+
+Effect: TypeAlias = CallModel | RunTool | CheckOutput | CloseTurn
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -100,3 +108,8 @@ def stopped_key(turn: int) -> str:
 def closed_key(turn: int) -> str:
     """`t1.closed`"""
     return f"t{turn}.closed"
+
+
+def output_key(turn: int, iteration: int) -> str:
+    """`t1.i0.output`"""
+    return f"t{turn}.i{iteration}.output"

@@ -20,7 +20,8 @@
     │   ├── FilteredError             withheld by a content filter
     │   ├── RefusedError              the model declined
     │   └── UnterminatedError         the stream ended without its end marker
-    ├── OutputError                   the answer does not fit the wanted type; `.raw`, `.problems`
+    ├── OutputError                   no answer of the wanted type; `.raw`, `.best`, `.problems`
+    │   └── TruncatedOutputError      its answer was cut at the output limit; a TruncatedError too
     ├── StoppedError                  a middleware ended the turn, or refused it; `.reason`
     ├── MiddlewareError               a hook raised, hung, or returned no decision; `.hook`
     ├── LimitError                    the run reached a limit of its own; `.limit`
@@ -41,13 +42,16 @@ end of this file. `private` must never enter a message, an event, a notice or a 
 
 from __future__ import annotations
 
-from typing import Literal, NewType
+from typing import TYPE_CHECKING, Literal, NewType
 
 from holdfast.core.error_info import ErrorCategory as ErrorCategory
 from holdfast.core.error_info import ErrorInfo as ErrorInfo
 from holdfast.core.error_info import Landed as Landed
 from holdfast.core.messages import Reply
 from holdfast.core.redaction import redact
+
+if TYPE_CHECKING:
+    from holdfast.core.output import Problem  # which imports this module
 
 SafeText = NewType("SafeText", str)
 """Text about a failure that a model may read. Made only by the functions of this module."""
@@ -221,14 +225,36 @@ class UnterminatedError(ResponseError):
 
 
 class OutputError(HoldfastError):
-    """The answer does not fit the wanted type, after all the tries that were allowed."""
+    """There is no answer of the wanted type, after all the tries that were allowed.
+
+    Args:
+        raw: the text of the last answer.
+        problems: what is wrong with it: where, what was expected, what is there.
+        best: the JSON value of that text as far as it goes, unchecked; None when there is none.
+    """
 
     default_category = ErrorCategory.INVALID_RESPONSE
 
-    def __init__(self, message: str, *, raw: str = "", problems: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        raw: str = "",
+        problems: tuple[Problem, ...] = (),
+        best: object = None,
+        info: ErrorInfo | None = None,
+        partial: Reply | None = None,
+    ) -> None:
+        super().__init__(message, info=info, partial=partial)
         self.raw = raw
         self.problems = problems
+        self.best = best
+
+
+class TruncatedOutputError(TruncatedError, OutputError):
+    """The answer was cut at the output limit. It is not asked for again: it would be cut again."""
+
+    default_category = ErrorCategory.TRUNCATED
 
 
 class StoppedError(HoldfastError):
@@ -438,8 +464,8 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
         return kind(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.LIMIT:
         return LimitError(info.safe, limit=info.code or "")
-    if info.code == "output":
-        return OutputError(info.safe)
+    if info.code in ("output", "output_validator"):
+        return OutputError(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.EMPTY_RESPONSE or info.code == "only_items":
         reason = info.safe.removeprefix("Empty response: ")
         return EmptyResponseError(reason, info=info, partial=partial)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorInfo, Unanswered
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolResult, Usage
+from holdfast.core.output import OutputRung, Problem
 
 
 class Status(StrEnum):
@@ -117,6 +118,24 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
 
 OnWait = Literal["hold", "suspend"]
 """While nobody has answered: keep the run going, or end it until somebody has."""
+
+
+class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=True):
+    """An answer was checked against the wanted type. Key: `t{turn}.i{iteration}.output`.
+
+    `rung` says how it was read; "" means that it was not, and `problems` why. With `error` a check
+    of the user's own failed, and nothing is known about the answer. The value is not kept: it is
+    read again from the reply.
+    """
+
+    key: str
+    at: float
+    rung: OutputRung = ""
+    problems: tuple[Problem, ...] = ()
+    error: ErrorInfo | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_private(self.error)
 
 
 class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=True):
@@ -266,6 +285,7 @@ Event: TypeAlias = (
     | ModelFailed
     | ToolsBegun
     | ToolFinished
+    | OutputChecked
     | QuestionAsked
     | QuestionAnswered
     | QuestionUnanswered

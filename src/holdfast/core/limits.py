@@ -28,6 +28,10 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seconds: wall time of the turn; 300 is the default of seed 000.
         tokens: input and output tokens of all replies.
         output_repairs: how often the model may be asked to mend an answer of the wrong shape.
+        output_repair_tokens: after an answer of the wrong shape, the tokens at which it is not
+            asked again.
+        output_repair_seconds: after an answer of the wrong shape, the seconds after which it is
+            not asked again.
         extendable: at the limit of iterations somebody is asked whether the turn may go on;
             without a yes it ends there.
 
@@ -43,12 +47,16 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: int | None = None
     output_repairs: int = 2
     extendable: bool = False
+    output_repair_tokens: int | None = None
+    output_repair_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("iterations", "tool_calls", "tokens"):
             check_count(f"limits.{name}", getattr(self, name), at_least=1)
         check_count("limits.output_repairs", self.output_repairs, at_least=0)
-        check_seconds("limits.seconds", self.seconds)
+        check_count("limits.output_repair_tokens", self.output_repair_tokens, at_least=1)
+        for name in ("seconds", "output_repair_seconds"):
+            check_seconds(f"limits.{name}", getattr(self, name))
 
 
 def check_count(argument: str, value: object, *, at_least: int) -> None:

@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.answer import ANSWERS_CHECKED, Tries, check_flags, given_up
+from holdfast.core.answer_by_type import parse_by_type
 from holdfast.core.batch import NO_BATCH, NOT_RUN_TEXT, OVER_LIMIT_TEXT, Batch
 from holdfast.core.effects import (
     CallModel,
+    CheckOutput,
     CloseTurn,
     Effect,
     begun_key,
@@ -24,21 +27,15 @@ from holdfast.core.effects import (
     extended_key,
     interrupted_key,
     model_key,
+    output_key,
     resumed_key,
     stopped_key,
     turn_key,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
 from holdfast.core.limits import ITERATION_LIMIT_TEXT, Limits
-from holdfast.core.messages import (
-    Message,
-    Reply,
-    ReplyKind,
-    Usage,
-    assistant,
-    user,
-)
-from holdfast.core.output import Invalid, OutputType, Valid, parse, repair_message
+from holdfast.core.messages import Message, Reply, ReplyKind, Usage, assistant, user
+from holdfast.core.output import Invalid, OutputRung, OutputType, Problem, repair_message
 from holdfast.core.points import Points, compacted, split_by
 from holdfast.core.question_log import ASK, QuestionLog
 from holdfast.core.run_state import Phase, RunState
@@ -49,7 +46,7 @@ TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.IDLE, ev.SessionRewound): (Phase.IDLE,),
     (Phase.IDLE, ev.HistoryCompacted): (Phase.IDLE,),
     (Phase.IDLE, ev.SessionTitled): (Phase.IDLE,),
-    (Phase.MODEL, ev.ModelReplied): (Phase.TOOLS, Phase.MODEL, Phase.CLOSING),
+    (Phase.MODEL, ev.ModelReplied): (Phase.TOOLS, Phase.OUTPUT, Phase.MODEL, Phase.CLOSING),
     (Phase.MODEL, ev.ModelFailed): (Phase.CLOSING,),
     (Phase.MODEL, ev.QuestionAsked): (Phase.MODEL,),
     (Phase.MODEL, ev.QuestionAnswered): (Phase.MODEL,),
@@ -66,6 +63,9 @@ TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.TOOLS, ev.TurnResumed): (Phase.TOOLS,),
     (Phase.TOOLS, ev.TurnInterrupted): (Phase.CLOSING,),
     (Phase.TOOLS, ev.TurnStopped): (Phase.CLOSING,),
+    (Phase.OUTPUT, ev.OutputChecked): (Phase.MODEL, Phase.CLOSING),
+    (Phase.OUTPUT, ev.TurnInterrupted): (Phase.CLOSING,),
+    (Phase.OUTPUT, ev.TurnStopped): (Phase.CLOSING,),
     (Phase.CLOSING, ev.TurnClosed): (Phase.IDLE,),
 }
 """What may happen in which phase, and which phases can follow. All else is an IllegalEventError."""
@@ -88,16 +88,16 @@ class RunMachine:
 
     Args:
         history: what was said before the first turn.
-        output: the wanted type of the answers; None for plain text.
+        output: the wanted type of answers in turns that were written before `OutputChecked`.
     """
 
     __slots__ = (
         "_batch",
         "_extended",
+        "_flags",
         "_opened_at",
         "_planned",
         "_points",
-        "_repairs",
         "_start",
         "_wanted",
         "applied",
@@ -118,6 +118,7 @@ class RunMachine:
         "tools_run",
         "transcript",
         "tried",
+        "tries",
         "turn",
         "usage",
     )
@@ -131,6 +132,7 @@ class RunMachine:
         self.applied = 0
         self.last: ev.Event | None = None
         self.limits = _DEFAULT_LIMITS
+        self._flags = 0
         self._reset(0.0)
 
     def _reset(self, at: float) -> None:
@@ -144,13 +146,13 @@ class RunMachine:
         self.reply: Reply | None = None
         self.stopped: ev.TurnStopped | None = None
         self.partial: Reply | None = None
-        self.problems: tuple[str, ...] = ()
+        self.problems: tuple[Problem, ...] = ()
         self.output: object = None
-        self.rung = ""
+        self.rung: OutputRung = ""
         self._opened_at = at
         self._start = len(self.transcript)
         self._batch = NO_BATCH
-        self._repairs = 0
+        self.tries = Tries()
         self._extended = ""
         self._planned: dict[str, Effect] = {}
         self.questions = QuestionLog()
@@ -226,6 +228,7 @@ class RunMachine:
     def _unplanned(self, event: ev.Event) -> str:
         """The key of an event that ends no effect; "" for one that must end one."""
         if isinstance(event, (ev.TurnOpened, *_CHANGES)):
+            check_flags(event)
             return turn_key(self.turn + 1)
         if isinstance(event, ev.TurnInterrupted):
             return interrupted_key(self.turn)
@@ -258,7 +261,7 @@ class RunMachine:
     def _opened(self, event: ev.TurnOpened) -> None:
         self._reset(event.at)
         self.turn += 1
-        self.limits = event.limits
+        self.limits, self._flags = event.limits, event.flags
         self.transcript.append(event.message)
         self._ask_model()
 
@@ -295,30 +298,40 @@ class RunMachine:
         self._plan(*self._batch.effects(unfinished=unfinished))
 
     def _answered(self, reply: Reply, at: float) -> None:
-        text = reply.text
-        if self._wanted is None:
-            self.output = text
+        self.tries.answered(at, self.usage)
+        if self._flags & ANSWERS_CHECKED:
+            self.phase = Phase.OUTPUT
+            key = output_key(self.turn, self.iteration)
+            self._plan(CheckOutput(key, len(self.transcript)))
+            return
+        if self._flags or self._wanted is None:
+            self.output = reply.text
             self._end(ev.Status.COMPLETED)
             return
-        parsed = parse(text, self._wanted)
-        if isinstance(parsed, Valid):
-            self.output, self.rung = parsed.value, parsed.rung
+        parsed = parse_by_type(reply.text, self._wanted)
+        if isinstance(parsed, Invalid):
+            self._repair(parsed.problems, at)
+            return
+        self.output, self.rung = parsed.value, parsed.rung
+        self._end(ev.Status.COMPLETED)
+
+    def _output_checked(self, event: ev.OutputChecked) -> None:
+        self.problems, self.rung = event.problems, event.rung
+        if event.error is not None:
+            self.partial = self.reply
+            self._end(ev.Status.FAILED, event.error)
+        elif event.rung:
             self._end(ev.Status.COMPLETED)
         else:
-            self._repair(parsed, at)
+            self._repair(event.problems, event.at)
 
-    def _repair(self, invalid: Invalid, at: float) -> None:
-        if self._repairs >= self.limits.output_repairs:
-            safe = (
-                f"The answer does not fit the wanted type after {self._repairs + 1} tries: "
-                + "; ".join(invalid.problems[:3])
-            )
-            info = ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code="output")
-            self.partial, self.problems = self.reply, invalid.problems
-            self._end(ev.Status.FAILED, info)
+    def _repair(self, problems: tuple[Problem, ...], at: float) -> None:
+        if self.tries.are_over(self.limits, at, self.usage):
+            self.partial, self.problems = self.reply, problems
+            self._end(ev.Status.FAILED, given_up(self.tries.failed + 1, problems))
             return
-        self._repairs += 1
-        self.transcript.append(user(repair_message(invalid.problems)))
+        self.tries.failed += 1
+        self.transcript.append(user(repair_message(problems)))
         self._next_iteration(at)
 
     def _question_asked(self, event: ev.QuestionAsked) -> None:
@@ -389,7 +402,7 @@ class RunMachine:
         self._end(ev.Status.LIMIT, info)
 
     def _interrupted(self, event: ev.TurnInterrupted) -> None:
-        self.partial = event.partial
+        self.partial = self.reply if self.phase is Phase.OUTPUT else event.partial
         if self.phase is Phase.TOOLS:
             self._fill(NOT_RUN_TEXT, event.started)
         if event.reason == "cancelled":
@@ -471,6 +484,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {
     ev.ModelFailed: RunMachine._failed,  # type: ignore[dict-item]
     ev.ToolsBegun: RunMachine._tools_begun,  # type: ignore[dict-item]
     ev.ToolFinished: RunMachine._tool_finished,  # type: ignore[dict-item]
+    ev.OutputChecked: RunMachine._output_checked,  # type: ignore[dict-item]
     ev.QuestionAsked: RunMachine._question_asked,  # type: ignore[dict-item]
     ev.QuestionAnswered: RunMachine._question_ended,  # type: ignore[dict-item]
     ev.QuestionUnanswered: RunMachine._question_ended,  # type: ignore[dict-item]

@@ -1,33 +1,63 @@
-"""Structured output: from the text of an answer to a value, or to a message that asks for a better one.
+"""Structured output: what is wanted of an answer, what came of checking it, and how to ask again.
 
-The ladder is strict JSON, then one fenced or embedded JSON value. Nothing is ever repaired by
-guessing, and this module must never import a validation library: the type's own check comes in
-as an `OutputType`.
+The check itself is an effect: `core.ladder` climbs from the text of a reply to a value, and the
+shell performs that, since the type is the user's and may change. This module must never import a
+validation library: the type's own check comes in as an `OutputType`.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Protocol, TypeAlias
+from collections.abc import Iterable
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from holdfast.core.request import OutputSchema
 
+Rung: TypeAlias = Literal["strict", "embedded", "repaired", "raw"]
+"""How an answer was read: as it stood, found in a fence or in prose, with small mistakes mended, or
+not at all (`raw` text, where that is allowed)."""
+
+OutputRung: TypeAlias = Rung | Literal[""]
+"""The rung of an answer, or "" where there is none."""
+
 _MOST_PROBLEMS = 20
+_LONGEST_PATH = 200
+_LONGEST_WORDS = 500
+
+
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """One thing that is wrong with an answer, in words that a model can act on.
+
+    Args:
+        path: where it is, such as `stops.0.nights`; "" when it has no place of its own.
+        expected: what should be there.
+        got: what the model wrote there, shortened; "" when nothing is there.
+
+    >>> print(Problem("nights", "Input should be at least 1", "0"))
+    nights: Input should be at least 1 (you wrote 0)
+    """
+
+    path: str
+    expected: str
+    got: str = ""
+
+    def __str__(self) -> str:
+        said = f"{self.path}: {self.expected}" if self.path else self.expected
+        return f"{said} (you wrote {self.got})" if self.got else said
 
 
 class Valid(Struct, frozen=True):
-    """The value, and the rung of the ladder that gave it: "strict" or "embedded"."""
+    """The value, and the rung of the ladder that gave it."""
 
     value: object
-    rung: str = "strict"
+    rung: Rung = "strict"
 
 
 class Invalid(Struct, frozen=True):
-    """Why the text is no such value, in words that a model can act on."""
+    """Why the text is no such value."""
 
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
 
 
 Parsed: TypeAlias = Valid | Invalid
@@ -46,44 +76,40 @@ class OutputType(Protocol):
         ...
 
 
-_FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
-
-
-def _embedded(text: str) -> str | None:
-    """The one JSON value inside prose, when there is exactly one fence or one outer bracket pair."""
-    fences = _FENCE.findall(text)
-    if len(fences) == 1:
-        return str(fences[0]).strip()
-    if fences:
-        return None
-    starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
-    if not starts:
-        return None
-    start = min(starts)
-    end = text.rfind("}" if text[start] == "{" else "]")
-    return text[start : end + 1] if end > start else None
-
-
-def parse(text: str, wanted: OutputType) -> Parsed:
-    """Parse an answer by the ladder; the problems are those of the strict rung.
+class OutputRejected(Exception):
+    """Raised by an output validator: the answer is not good enough, and the model is told why.
 
     Args:
-        text: the whole text of the reply.
-        wanted: the type's schema and check.
+        message: what the model reads; say what to change.
+
+    >>> def short(trip):
+    ...     if len(trip) > 3:
+    ...         raise OutputRejected("At most 3 days, please.")
     """
-    strict = wanted.check(text.strip())
-    if isinstance(strict, Valid):
-        return strict
-    inner = _embedded(text)
-    if inner is not None and inner != text.strip():
-        embedded = wanted.check(inner)
-        if isinstance(embedded, Valid):
-            return Valid(embedded.value, rung="embedded")
-        return embedded
-    return strict
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
-def repair_message(problems: tuple[str, ...]) -> str:
+def kept(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems as an event keeps them: the first few, each of a bounded length.
+
+    >>> [str(problem) for problem in kept(Problem(f"a.{n}", "no") for n in range(30))][-2:]
+    ['a.18: no', 'and 11 more']
+    """
+    listed = tuple(problems)
+    shown = listed if len(listed) <= _MOST_PROBLEMS else listed[: _MOST_PROBLEMS - 1]
+    bounded = [
+        Problem(problem.path[:_LONGEST_PATH], problem.expected[:_LONGEST_WORDS], problem.got)
+        for problem in shown
+    ]
+    if rest := len(listed) - len(shown):
+        bounded.append(Problem("", f"and {rest} more"))
+    return tuple(bounded)
+
+
+def repair_message(problems: tuple[Problem, ...]) -> str:
     """What the model is asked when its answer does not fit: every problem, and the way out."""
     shown = problems[:_MOST_PROBLEMS]
     rest = len(problems) - len(shown)

@@ -24,12 +24,31 @@ class ToolSpec(Struct, frozen=True):
     schema: Mapping[str, object]
 
 
+OutputMode = Literal["auto", "native", "tool", "prompt"]
+"""How the shape of an answer is asked for: by the wire's own field, by a tool whose call is the
+answer, or in words; "auto" takes what fits the model."""
+
+
 class OutputSchema(Struct, frozen=True):
-    """The wanted shape of the final answer, as a JSON Schema."""
+    """The wanted shape of the final answer, as a JSON Schema.
+
+    Args:
+        name: how the wires call it.
+        schema: the shape.
+        strict: let a wire force it where it can.
+        mode: how it is asked for; "auto" leaves that to the wire.
+        tools: the tools whose call is the answer, one for each alternative.
+        tags: the names of the alternatives, in the order of `tools`; empty when there is one.
+        envelope: the shape of an object that holds the answer, where that is no object itself.
+    """
 
     name: str
     schema: Mapping[str, object]
     strict: bool = True
+    mode: OutputMode = "auto"
+    tools: tuple[ToolSpec, ...] = ()
+    tags: tuple[str, ...] = ()
+    envelope: Mapping[str, object] | None = None
 
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]

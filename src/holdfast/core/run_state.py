@@ -19,6 +19,7 @@ class Phase(StrEnum):
     IDLE = "idle"
     MODEL = "model"
     TOOLS = "tools"
+    OUTPUT = "output"
     CLOSING = "closing"
 
 

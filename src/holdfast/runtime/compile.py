@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait
 from holdfast.core.limits import Limits, check_count
-from holdfast.core.output import OutputType
-from holdfast.core.request import ModelSettings
+from holdfast.core.messages import Reply
+from holdfast.core.request import ModelRequest, ModelSettings
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with, tool_settings
 from holdfast.resilience.clock import Clock, Dice
@@ -33,6 +33,9 @@ from holdfast.runtime.tool_call import tool_act
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
 from holdfast.transport.port import Timeouts, Transport
+
+if TYPE_CHECKING:
+    from holdfast.runtime.structured_output import Output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +73,14 @@ def compile_plan(given: Settings) -> Plan:
         base_url=given.base_url, api_key=given.api_key, timeouts=given.timeouts or Timeouts()
     )
     model = resolve(given.model, access, lambda: given.transport or _shared_transport())
-    registry = Registry(given.tools)
+    registry, output = Registry(given.tools), _output(given.output)
+    _check_tool_names(registry, output)
     models = [model, *_fallbacks(given)]
     candidates = [
-        Candidate(one.name, one.model, one.name, one.attempt, one.account) for one in models
+        Candidate(one.name, one.model, one.name, _attempt(one, output), one.account)
+        for one in models
     ]
-    chain = compile_chain(given.middleware)
+    chain, limits = compile_chain(given.middleware), limits_with(given.middleware, given.limits)
     handling = given.error_handling or ErrorHandling()
     of_tools = msgspec.structs.replace(
         handling, **tool_settings(given.middleware, msgspec.structs.asdict(handling))
@@ -86,9 +91,9 @@ def compile_plan(given: Settings) -> Plan:
         model=model,
         instructions=given.instructions,
         registry=registry,
-        output=_output_type(given.output),
+        output=output,
         settings=given.settings or ModelSettings(),
-        limits=limits_with(given.middleware, given.limits),
+        limits=limits if output is None else output.capped(limits),
         handling=of_tools,
         parallel_tools=given.parallel_tools,
         pipeline=pipeline,
@@ -134,12 +139,30 @@ def _check_types(given: Settings) -> None:
     check_count("parallel_tools", given.parallel_tools, at_least=1)
 
 
-def _output_type(output: object) -> OutputType | None:
-    if output is str:
-        return None
-    from holdfast.runtime.output_type import pydantic_output  # pydantic is heavy
+def _check_tool_names(registry: Registry, output: Output | None) -> None:
+    for taken in output.schema.tools if output is not None else ():
+        if registry.get(taken.name) is not None:
+            raise ConfigurationError(
+                "tools",
+                f"{taken.name!r} is the tool by which the model gives its answer",
+                fix="Rename yours",
+            )
 
-    return pydantic_output(output)
+
+def _attempt(model: Model, output: Output | None) -> Act[ModelRequest, Reply]:
+    if output is None:
+        return model.attempt
+    from holdfast.runtime.answer_modes import asked_for  # plain text needs none of it
+
+    return asked_for(model, output.schema)
+
+
+def _output(given: object) -> Output | None:
+    if given is str:
+        return None
+    from holdfast.runtime.structured_output import compile_output  # plain text needs none of it
+
+    return compile_output(given)
 
 
 @cache

@@ -16,7 +16,6 @@ from holdfast.core.errors import (
     ErrorCategory,
     ErrorInfo,
     HoldfastError,
-    OutputError,
     StoppedError,
     WaitingError,
     exception_for,
@@ -188,7 +187,7 @@ class Engine(Generic[T]):
     async def _drive(self, run: Run, turn: Turn) -> Result[T]:
         run.session, run.deps = turn.session, turn.deps
         if turn.limits is not None:
-            run.limits = limits_with(self.plan.middlewares, turn.limits)
+            run.limits = self.plan.capped(limits_with(self.plan.middlewares, turn.limits))
         if run.machine.phase is not Phase.IDLE:
             if (log := run.machine.questions).waits:
                 keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open)
@@ -241,8 +240,9 @@ def _failure(run: Run, result: Result[T]) -> HoldfastError:
     else:
         error = exception_for(info, run.machine.partial)
         error.__cause__ = cause
-    if isinstance(error, OutputError):
-        error.raw, error.problems = result.text, run.machine.problems
-        error.partial = run.machine.partial
+    if run.plan.output is not None:
+        from holdfast.runtime.checking import of_output  # plain text needs none of it
+
+        error = of_output(run, error)
     error.result = result
     return error

@@ -29,6 +29,8 @@ def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
 async def between(run: Run, hooks: Hooked) -> Event | None:
     """What the hooks between two effects decide: the end of the turn, or nothing."""
     machine = run.machine
+    if machine.phase is Phase.OUTPUT:
+        return None  # the iteration is over when its answer is checked
     if machine.phase is Phase.TOOLS:
         await _before_tools(hooks, machine)
     elif hooks.iteration is not None:

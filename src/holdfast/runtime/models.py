@@ -14,6 +14,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from holdfast.codecs.answer_mode import Asking, asking
 from holdfast.codecs.assemble import Assembled, Assembler
 from holdfast.codecs.continuation import Seam, can_go_on, continuing
 from holdfast.codecs.presets import Preset
@@ -124,6 +125,10 @@ class HttpModel:
             "base_url": self._endpoint.base_url,
             "timeouts": self._timeouts,
         }
+
+    def asking(self, request: ModelRequest) -> Asking:
+        """How this model is asked for an answer of a type."""
+        return asking(self._codec.name, self._endpoint.preset.quirks, request)
 
     async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
         """Encode, send, decode, assemble: one validated reply, or what went wrong."""

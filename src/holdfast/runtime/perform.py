@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from holdfast.core.batch import IN_DOUBT_TEXT
-from holdfast.core.effects import CallModel, CloseTurn, Effect, RunTool
+from holdfast.core.effects import CallModel, CheckOutput, CloseTurn, Effect, RunTool
 from holdfast.core.errors import (
     ErrorCategory,
     ErrorInfo,
@@ -23,6 +25,7 @@ from holdfast.core.events import (
     Event,
     ModelFailed,
     ModelReplied,
+    OutputChecked,
     Status,
     ToolFinished,
     TurnClosed,
@@ -53,6 +56,8 @@ async def perform(run: Run, effect: Effect) -> Event:
         return await run_tool(run, effect)
     if isinstance(effect, CallModel):
         return await call_model(run, effect)
+    if isinstance(effect, CheckOutput):
+        return await check_output(run, effect)
     return await close_turn(run, effect)
 
 
@@ -179,6 +184,24 @@ def _finished(run: Run, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFi
         text += IN_DOUBT_NOTE
     result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
     return ToolFinished(effect.key, at, result, outcome.info.public(), outcome.attempts)
+
+
+async def check_output(run: Run, effect: CheckOutput) -> OutputChecked:
+    """Check an answer; a validator that fails is no answer to the model, and ends the turn."""
+    from holdfast.runtime.checking import checked, wanted_by  # plain text needs none of it
+
+    wanted_by(run)
+    try:
+        return await checked(run, effect)
+    except Exception as error:
+        failure = _unexpected(error)
+    run.error = failure.error
+    _log.warning("check %s of run %s failed: %s", effect.key, run.run_id, _detail(failure))
+    safe = (
+        f"An output validator failed with {type(failure.error).__name__}; the log has the details."
+    )
+    info = msgspec.structs.replace(failure.info.public(), safe=safe, code="output_validator")
+    return OutputChecked(effect.key, run.plan.clock.now(), error=info)
 
 
 async def close_turn(run: Run, effect: CloseTurn) -> TurnClosed:

@@ -7,10 +7,10 @@ must never hold the state of a run: one agent serves any number of runs at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
-from holdfast.core.output import OutputType
 from holdfast.core.request import ModelRequest, ModelSettings
 from holdfast.middleware.chain import AnyMiddleware, Chain
 from holdfast.resilience.clock import Clock, Dice
@@ -19,6 +19,9 @@ from holdfast.resilience.pipeline import Act, Pipeline
 from holdfast.runtime.models import Model
 from holdfast.runtime.tool_call import ToolAttempt
 from holdfast.tools.registry import Registry
+
+if TYPE_CHECKING:
+    from holdfast.runtime.structured_output import Output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,7 @@ class Plan:
     model: Model
     instructions: str
     registry: Registry
-    output: OutputType | None
+    output: Output | None
     settings: ModelSettings
     limits: Limits
     handling: ErrorHandling
@@ -40,6 +43,10 @@ class Plan:
     chain: Chain | None
     clock: Clock
     dice: Dice
+
+    def capped(self, limits: Limits) -> Limits:
+        """The limits of a turn, with what the output says in place of theirs."""
+        return limits if self.output is None else self.output.capped(limits)
 
     @property
     def middlewares(self) -> tuple[AnyMiddleware, ...]:

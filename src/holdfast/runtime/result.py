@@ -9,6 +9,7 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import Attempted, Status
 from holdfast.core.messages import Message, Usage
+from holdfast.core.output import OutputRung
 from holdfast.core.requests import AnyRequest
 from holdfast.core.transcript import Transcript
 
@@ -32,6 +33,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
             it said in place of an answer.
         questions: what the turn waits for, when `status` is WAITING: answer them with
             `agent.answer(run_id, ...)` and go on with `agent.resume(run_id)`. `output` is None.
+        rung: how a typed answer was read: "strict", "embedded", "repaired" or "raw".
     """
 
     output: T
@@ -45,6 +47,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     tried: tuple[Attempted, ...] = ()
     stop_reason: str = ""
     questions: tuple[AnyRequest, ...] = ()
+    rung: OutputRung = ""
 
     @property
     def messages(self) -> tuple[Message, ...]:

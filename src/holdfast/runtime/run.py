@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+from holdfast.core.answer import flags_of
 from holdfast.core.effects import Effect, turn_key
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Status, TurnOpened
@@ -67,6 +68,7 @@ class Run:
         "journal",
         "limits",
         "machine",
+        "parsed",
         "plan",
         "questions",
         "run_id",
@@ -101,6 +103,8 @@ class Run:
         """Effects that were suspended, with the questions that they left."""
         self.in_doubt: frozenset[str] = frozenset()
         self.error: BaseException | None = None
+        self.parsed: Parsed | None = None
+        """What the last check in this process made of an answer."""
         self.unkept: HoldfastError | None = None
         """Why an event could not be kept; nothing may be kept after it."""
         publish = channel.publish if channel is not None else None
@@ -147,14 +151,25 @@ class Run:
             self.deadline = self.plan.clock.monotonic() + self.limits.seconds
         key = turn_key(self.machine.turn + 1)
         at, agent = self.plan.clock.now(), self.plan.name
-        await self.commit(TurnOpened(key, at, message, self.limits, agent=agent))
+        flags = flags_of(checked=self.plan.output is not None)
+        await self.commit(TurnOpened(key, at, message, self.limits, flags, agent))
+
+    def _output(self, text: str) -> object:
+        """The answer of a completed turn. A checked one is read again if this process did not."""
+        machine, wanted = self.machine, self.plan.output
+        if machine.output is not None or machine.rung == "":
+            return machine.output
+        if machine.rung == "raw" or wanted is None:
+            return text
+        return wanted.value_in(text, self.parsed)
 
     def result(self) -> Result[object]:
         """The turn as it ended."""
         machine = self.machine
         completed = machine.status is Status.COMPLETED
         said = machine.reply if completed else machine.partial
-        output, text = machine.output if completed else None, said.text if said is not None else ""
+        text = said.text if said is not None else ""
+        output = self._output(text) if completed else None
         stopped = machine.stopped if machine.status is Status.STOPPED else None
         if stopped is not None:
             text = stopped.text
@@ -170,5 +185,6 @@ class Run:
             error=machine.error,
             tried=machine.tried,
             stop_reason=stopped.reason if stopped is not None else "",
+            rung=machine.rung if completed else "",
             questions=tuple(kept_request(asked) for asked in machine.questions.open),
         )

@@ -14,7 +14,8 @@ from msgspec import Meta, Struct
 
 from holdfast.codecs.json_text import read_strict
 from holdfast.core.errors import OutputError
-from holdfast.core.output import Invalid, Parsed, Valid, parse
+from holdfast.core.ladder import climb
+from holdfast.core.output import Invalid, Parsed, Problem, Valid
 from holdfast.core.request import OutputSchema
 
 RawText: TypeAlias = Literal["accept", "prose", "refuse"]
@@ -68,7 +69,7 @@ class AnswerType:
         routines: whether an answer may name a routine.
 
     >>> AnswerType(routines=True).check('{"agent_final_response": "", "routine_number": 1}')
-    Invalid(problems=('Expected `str` of length >= 1 - at `$.agent_final_response`',))
+    Invalid(problems=(Problem(path='', expected='Expected `str` of length >= 1 - at `$.agent_final_response`', got=''),))
     """
 
     def __init__(self, *, routines: bool) -> None:
@@ -90,10 +91,10 @@ class AnswerType:
         try:
             return Valid(msgspec.json.decode(json_text, type=self._kind))
         except RecursionError:
-            return Invalid(("nested too deeply",))
+            return Invalid((Problem("", "nested too deeply"),))
         except ValueError as error:
             # msgspec's errors are ValueErrors, and so is text that is no UTF-8.
-            return Invalid((str(error),))
+            return Invalid((Problem("", str(error)),))
 
 
 def read_answer(texts: tuple[str, ...], wanted: AnswerType, raw_text: RawText) -> Answer:
@@ -110,10 +111,10 @@ def read_answer(texts: tuple[str, ...], wanted: AnswerType, raw_text: RawText) -
     >>> read_answer(("Just text",), AnswerType(routines=True), "accept").rung
     'raw_text'
     """
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     is_object = False
     for text in texts:
-        found = parse(text, wanted)
+        found = climb(text, wanted)
         if isinstance(found, Valid):
             return _answer(found)
         problems = problems or found.problems
@@ -123,7 +124,7 @@ def read_answer(texts: tuple[str, ...], wanted: AnswerType, raw_text: RawText) -
         raise OutputError("The answer does not have the wanted form", raw=shown, problems=problems)
     if raw_text == "refuse" or (raw_text == "prose" and shown.lstrip()[:1] in _JSON_BEGINS):
         raise OutputError("The answer is no JSON object", raw=shown, problems=problems)
-    return Answer(shown, None, "raw_text", problems[0] if problems else "")
+    return Answer(shown, None, "raw_text", str(problems[0]) if problems else "")
 
 
 def _answer(found: Valid) -> Answer:

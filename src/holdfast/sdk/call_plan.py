@@ -203,7 +203,7 @@ def _log_error(plan: Plan, made: Made, error: Exception, attempt: int) -> None:
     kind = "Parse" if _is_unread(made, error) else f"{plan.label} AI call"
     said = words_of(error)
     if isinstance(error, OutputError) and error.problems:
-        said = f"{said}: {'; '.join(error.problems)}"
+        said = f"{said}: {'; '.join(map(str, error.problems))}"
     _log(plan, "%s error on attempt %d: %s", kind, attempt + 1, redact(said)[:_LONGEST])
 
 

@@ -167,7 +167,8 @@ def _output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
         return
     to_json("output.schema", output.schema)
     version = version_of(request.model)
-    if output.strict and version is not None and version >= _SCHEMAS_SINCE:
+    known = output.strict and version is not None and version >= _SCHEMAS_SINCE
+    if output.mode == "native" or (known and output.mode != "prompt"):
         form = {"type": "json_schema", "schema": strict_schema(output.schema)}
         body["output_config"] = {"format": form}
     else:

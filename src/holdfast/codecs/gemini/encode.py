@@ -89,8 +89,7 @@ def _contents(request: ModelRequest, leading: int) -> bytes:
 def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     settings, output = request.settings, request.output
     texts = [request.instructions, *system]
-    if output is not None and request.tools and before_3(request.model):
-        # These models refuse a response schema together with functions.
+    if output is not None and _in_words(request, output):
         texts.append(_JSON_ONLY + to_json("output.schema", output.schema).decode())
         output = None
     head: Json = {}
@@ -105,6 +104,13 @@ def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     merge_extra(head, settings.extra, ("contents",))
     encoded = to_json("settings.extra", head)[:-1]
     return encoded + b"," if head else encoded
+
+
+def _in_words(request: ModelRequest, output: OutputSchema) -> bool:
+    """Whether the schema is told in words: models before 3 refuse one together with functions."""
+    if output.mode == "auto":
+        return bool(request.tools) and before_3(request.model)
+    return output.mode == "prompt"
 
 
 def _declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:

@@ -176,8 +176,10 @@ def _response_format(output: OutputSchema, quirks: Quirks) -> _Object:
     to_json("output.schema", output.schema)
     if not is_object(output.schema):
         return {}
-    if quirks.response_format != "json_schema":
+    if quirks.response_format != "json_schema" and output.mode != "native":
         return {"type": quirks.response_format}
+    if output.mode == "prompt":
+        return {}
     strict = strict_form(output.schema) if output.strict else None
     described: _Object = {"name": output.name, "schema": strict or output.schema}
     described["strict"] = strict is not None

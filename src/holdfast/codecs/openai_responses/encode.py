@@ -97,10 +97,10 @@ def _head(request: ModelRequest) -> bytes:
         body["include"] = [ENCRYPTED]
     instructions = request.instructions
     output = request.output
-    if output is not None and is_object(output.schema):
+    if output is not None and is_object(output.schema) and output.mode != "prompt":
         body["text"] = {"format": _format(output)}
     elif output is not None:
-        # The server takes only an object at the top.
+        # The server takes only an object at the top; or the user wants it in words.
         to_json("output.schema", output.schema)
         instructions = f"{instructions}\n\n{in_words(output.schema)}".lstrip()
     if instructions:

@@ -1,0 +1,168 @@
+"""JSON with the small mistakes that models make, read where nothing has to be guessed.
+
+Taken: a comma too many, single or typographic quotes, keys without quotes, Python's True, False
+and None, comments, line breaks inside texts, and closing brackets that are missing at the very end.
+All else is refused. The text must never be one that was cut, since a missing end would then be made
+up; and this is never used for the arguments of a tool.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from holdfast.core.json_strict import NotJson, read_at
+
+_DEEPEST: Final = 100
+_GAP = re.compile(r"(?:\s|\ufeff|//[^\n]*|/\*.*?\*/|\#[^\n]*)*", re.DOTALL)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])")
+_WORD = re.compile(r"[A-Za-z_$][\w$-]*")
+_WORDS: Final[dict[str, object]] = {
+    "true": True,
+    "false": False,
+    "null": None,
+    "True": True,
+    "False": False,
+    "None": None,
+}
+_QUOTES: Final = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
+_FENCE = re.compile(r"`{3,}[A-Za-z]*|~{3,}[A-Za-z]*")
+_END = ""
+
+
+class NotReadable(ValueError):
+    """The mistakes are not small, or there is more than one way to mend them."""
+
+
+def read_leniently(text: str) -> object:
+    """The object or list in a text, its small mistakes mended.
+
+    Raises:
+        NotReadable: there is none, or what is there cannot be mended without guessing.
+
+    >>> read_leniently("Sure: {city: 'Porto', days: [1, 2,],}")
+    {'city': 'Porto', 'days': [1, 2]}
+    """
+    begin = re.search(r"[{\[]", text)
+    if begin is None:
+        raise NotReadable("there is no bracket")
+    reader = _Reader(text, begin.start())
+    value = reader.value(0)
+    rest = _FENCE.sub("", text[reader.at :])
+    if re.search(r"[{\[\]}]", rest):
+        raise NotReadable("there is more than one value")
+    return value
+
+
+class _Reader:
+    """One pass over a text; `at` is where it stands."""
+
+    __slots__ = ("_text", "at")
+
+    def __init__(self, text: str, at: int) -> None:
+        self._text = text
+        self.at = at
+
+    def _peek(self) -> str:
+        """The next character that means something; "" at the end or at a closing fence."""
+        gap = _GAP.match(self._text, self.at)
+        self.at = gap.end() if gap is not None else self.at
+        if self._text.startswith(("```", "~~~"), self.at):
+            return _END
+        return self._text[self.at : self.at + 1]
+
+    def value(self, depth: int) -> object:
+        if depth > _DEEPEST:
+            raise NotReadable("it is nested too deeply")
+        head = self._peek()
+        if head == "{":
+            return self._object(depth)
+        if head == "[":
+            return self._list(depth)
+        if head in _QUOTES and head:
+            return self._string(head)
+        if number := _NUMBER.match(self._text, self.at):
+            self.at = number.end()
+            return _plain(number[0])
+        word = _WORD.match(self._text, self.at)
+        if word is not None and word[0] in _WORDS:
+            self.at = word.end()
+            return _WORDS[word[0]]
+        raise NotReadable(f"no value at {self.at}")
+
+    def _object(self, depth: int) -> dict[str, object]:
+        made: dict[str, object] = {}
+        self.at += 1
+        while (head := self._peek()) not in ("}", _END):
+            key = self._key(head)
+            if self._peek() != ":" or key in made:
+                raise NotReadable(f"no one value for {key[:40]!r}")
+            self.at += 1
+            made[key] = self.value(depth + 1)
+            self._comma("}")
+        self.at += len(head)
+        return made
+
+    def _list(self, depth: int) -> list[object]:
+        made: list[object] = []
+        self.at += 1
+        while (head := self._peek()) not in ("]", _END):
+            made.append(self.value(depth + 1))
+            self._comma("]")
+        self.at += len(head)
+        return made
+
+    def _comma(self, closing: str) -> None:
+        head = self._peek()
+        if head == ",":
+            self.at += 1
+        elif head not in (closing, _END):
+            raise NotReadable(f"no comma at {self.at}")
+
+    def _key(self, head: str) -> str:
+        if head in _QUOTES:
+            return self._string(head)
+        word = _WORD.match(self._text, self.at)
+        if word is None:
+            raise NotReadable(f"no key at {self.at}")
+        self.at = word.end()
+        return word[0]
+
+    def _string(self, head: str) -> str:
+        closing = _QUOTES[head]
+        pieces: list[str] = []
+        plain = re.compile(rf"[^\\{closing}]*")
+        self.at += 1
+        while True:
+            piece = plain.match(self._text, self.at)
+            end = piece.end() if piece is not None else self.at
+            pieces.append(self._text[self.at : end])
+            mark = self._text[end : end + 1]
+            self.at = end + 1
+            if mark == closing:
+                return "".join(pieces)
+            if not mark:
+                raise NotReadable("a text has no end")
+            pieces.append(self._escape())
+
+    def _escape(self) -> str:
+        letter = self._text[self.at : self.at + 1]
+        if letter == "u":
+            # Pairs of halves are read by the strict reader, which knows them.
+            pair = re.compile(r"(?:u[0-9a-fA-F]{4}\\?)+").match(self._text, self.at)
+            quoted = '"\\' + (pair[0].rstrip("\\") if pair is not None else "u") + '"'
+            self.at += len(quoted) - 3
+            try:
+                return str(read_at(quoted, 0)[0])
+            except NotJson:
+                raise NotReadable("an escape has no meaning") from None
+        self.at += 1
+        return _ESCAPES.get(letter, letter)
+
+
+def _plain(number: str) -> object:
+    try:
+        return read_at(number, 0)[0]
+    except NotJson:
+        raise NotReadable("a number is too large") from None

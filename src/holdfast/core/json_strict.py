@@ -1,0 +1,103 @@
+"""JSON exactly as its grammar says, and nothing that two readers could understand differently.
+
+`NaN`, a key that is given twice, a number that no float can hold and text that is no Unicode are
+refused here, though most readers take them. This module must never mend or guess.
+"""
+
+from __future__ import annotations
+
+import json
+from json import JSONDecodeError, JSONDecoder
+
+from holdfast.core.output import Problem
+
+_WHOLE = "the answer"
+
+
+class NotJson(ValueError):
+    """The text is no such JSON; `problem` says why, and `end` how far it could be read."""
+
+    def __init__(self, expected: str, end: int = 0, *, forbidden: bool = False) -> None:
+        super().__init__(expected)
+        self.problem = Problem(_WHOLE, expected)
+        self.end = end
+        self.forbidden = forbidden
+        """Whether it is well formed, so that looking at it in another way does not help."""
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise NotJson(f"the key {key[:80]!r} is given twice", forbidden=True)
+            seen.add(key)
+    return made
+
+
+def _constant(word: str) -> object:
+    raise NotJson(f"{word} is no JSON value", forbidden=True)
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise NotJson("a number is too large", forbidden=True)
+    return number
+
+
+def _int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise NotJson("a number has too many digits", forbidden=True) from None
+
+
+_decode = JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+).raw_decode
+
+
+def read_at(text: str, start: int) -> tuple[object, int]:
+    """The value that begins at `start`, and where it ends.
+
+    Raises:
+        NotJson: there is none.
+    """
+    try:
+        return _decode(text, start)
+    except RecursionError:
+        raise NotJson("is nested too deeply", len(text), forbidden=True) from None
+    except JSONDecodeError as error:
+        where = f"at line {error.lineno}, column {error.colno}"
+        raise NotJson(f"is no JSON: {error.msg} {where}", error.pos) from None
+
+
+def read_strictly(text: str) -> object:
+    """The value of a text that is one JSON value and nothing else.
+
+    Raises:
+        NotJson: it is not.
+
+    >>> read_strictly('{"a": 1}')
+    {'a': 1}
+    >>> read_strictly('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    ...
+    holdfast.core.json_strict.NotJson: the key 'a' is given twice
+    """
+    begin = len(text) - len(text.lstrip(" \t\r\n\ufeff"))
+    value, end = read_at(text, begin)
+    if rest := text[end:].strip(" \t\r\n"):
+        raise NotJson(f"is no JSON: it goes on with {rest[:40]!r} after the value", end)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise NotJson("holds characters that are no Unicode", len(text), forbidden=True) from None
+    return value
+
+
+def written(value: object) -> str:
+    """A JSON value as text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,279 @@
+"""JSON while it is being written: what there is of a value so far, for showing and for nothing else.
+
+Each character is looked at once, whatever the pieces it comes in. What is there is right as far as
+it goes: numbers and words are shown when they are whole, texts as they grow. Nothing of it was
+checked, so this module must never be where an answer is read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+from holdfast.core.json_strict import NotJson, read_at
+
+Container: TypeAlias = dict[str, object] | list[object]
+
+_DEEPEST: Final = 200
+_SPACE: Final = frozenset(" \t\r\n\ufeff")
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
+_WORD = re.compile(r"[A-Za-z0-9+.\-]+")
+_REFRESH: Final = 32
+"""A growing text is shown again when it has grown by this part of itself, so that showing it costs
+no more than its own length, some times over."""
+
+
+class PartialJson:
+    """One value as it comes.
+
+    Text before the first bracket is passed over, and so is what turns out to be no JSON: the next
+    bracket begins again. `value` is one object that grows; copy it to keep it.
+
+    Args:
+        begins: the brackets that the value may begin with.
+
+    >>> partial = PartialJson()
+    >>> partial.feed('So: {"city": "Por'), partial.value
+    (True, {'city': 'Por'})
+    >>> partial.feed('to", "days": 1'), partial.value
+    (True, {'city': 'Porto'})
+    >>> partial.feed("2}"), partial.value, partial.ended
+    (True, {'city': 'Porto', 'days': 12}, True)
+    """
+
+    __slots__ = (
+        "_begin", "_escape", "_key", "_shown", "_stack", "_state", "_text", "_text_length", "_word",
+        "ended", "value", "work",
+    )  # fmt: skip
+
+    def __init__(self, begins: str = "{[") -> None:
+        self._begin = re.compile("[" + re.escape(begins) + "]")
+        self.value: Container | None = None
+        self.ended = False
+        self.work = 0
+        """Characters that were looked at, for those who want to know what it costs."""
+        self._reset()
+
+    def _reset(self) -> None:
+        self._state = "outside"
+        self._stack: list[Container] = []
+        self._key: str | None = None
+        self._text: list[str] = []
+        self._text_length = 0
+        self._shown = 0
+        self._escape = ""
+        self._word: list[str] = []
+
+    def feed(self, text: str) -> bool:
+        """Take the next piece; returns whether there is more to show than before."""
+        at, changed = 0, False
+        while at < len(text) and not self.ended:
+            begin = at
+            at, news = _STATES[self._state](self, text, at)
+            changed |= news
+            self.work += at - begin
+        return changed
+
+    def _outside(self, text: str, at: int) -> tuple[int, bool]:
+        found = self._begin.search(text, at)
+        if found is None:
+            return len(text), False
+        self.value = None
+        return found.end(), self._open(found[0])
+
+    def _open(self, bracket: str) -> bool:
+        made: Container = {} if bracket == "{" else []
+        if len(self._stack) >= _DEEPEST:
+            return self._broken()
+        if self._stack:
+            self._put(made)
+        else:
+            self.value = made
+        self._stack.append(made)
+        self._state = "first"
+        return True
+
+    def _broken(self) -> bool:
+        self._reset()
+        return False
+
+    def _put(self, value: object) -> None:
+        top = self._stack[-1]
+        if isinstance(top, list):
+            top.append(value)
+        elif self._key is not None:
+            top[self._key] = value
+
+    def _first(self, text: str, at: int) -> tuple[int, bool]:
+        """After an opening bracket."""
+        if text[at] in _SPACE:
+            return at + 1, False
+        if text[at] in "}]":
+            return at + 1, self._close(text[at])
+        self._state = "key" if isinstance(self._stack[-1], dict) else "value"
+        return at, False
+
+    def _close(self, bracket: str) -> bool:
+        if bracket != ("}" if isinstance(self._stack[-1], dict) else "]"):
+            return self._broken()
+        self._stack.pop()
+        self._state, self.ended = "after", not self._stack
+        return True
+
+    def _before_key(self, text: str, at: int) -> tuple[int, bool]:
+        if text[at] in _SPACE:
+            return at + 1, False
+        if text[at] != '"':
+            return at + 1, self._broken()
+        self._begin_text(None)
+        return at + 1, False
+
+    def _begin_text(self, key: str | None) -> None:
+        self._key = key
+        self._text, self._text_length, self._shown = [], 0, 0
+        self._state = "in key" if key is None and isinstance(self._stack[-1], dict) else "in text"
+
+    def _colon(self, text: str, at: int) -> tuple[int, bool]:
+        if text[at] in _SPACE:
+            return at + 1, False
+        if text[at] != ":":
+            return at + 1, self._broken()
+        self._state = "value"
+        return at + 1, False
+
+    def _before_value(self, text: str, at: int) -> tuple[int, bool]:
+        head = text[at]
+        if head in _SPACE:
+            return at + 1, False
+        if head in "{[":
+            return at + 1, self._open(head)
+        if head == '"':
+            self._begin_text(self._key if isinstance(self._stack[-1], dict) else "")
+            self._put("")
+            return at + 1, True
+        if _WORD.match(head):
+            self._word = []
+            self._state = "word"
+            return at, False
+        return at + 1, self._broken()
+
+    def _in_word(self, text: str, at: int) -> tuple[int, bool]:
+        more = _WORD.match(text, at)
+        if more is not None:
+            self._word.append(more[0])
+            return more.end(), False
+        word = "".join(self._word)
+        try:
+            value, end = read_at(word, 0)
+        except NotJson:
+            return at, self._broken()
+        if end != len(word):
+            return at, self._broken()
+        self._put(value)
+        self._state = "after"
+        return at, True
+
+    def _after(self, text: str, at: int) -> tuple[int, bool]:
+        head = text[at]
+        if head in _SPACE:
+            return at + 1, False
+        if head in "}]":
+            return at + 1, self._close(head)
+        if head != ",":
+            return at + 1, self._broken()
+        self._state = "key" if isinstance(self._stack[-1], dict) else "value"
+        return at + 1, False
+
+    def _in_text(self, text: str, at: int) -> tuple[int, bool]:
+        if self._escape:
+            return self._in_escape(text, at)
+        plain = _PLAIN.match(text, at)
+        if plain is not None:
+            self._text.append(plain[0])
+            self._text_length += len(plain[0])
+            return plain.end(), self._show()
+        if text[at] == "\\":
+            self._escape = "\\"
+            return at + 1, False
+        if text[at] != '"':
+            return at + 1, self._broken()
+        whole = "".join(self._text)
+        if self._state == "in key":
+            self._key, self._state = whole, "colon"
+            return at + 1, False
+        self._replace(whole)
+        self._state = "after"
+        return at + 1, True
+
+    def _show(self) -> bool:
+        """Put the growing text where it belongs, unless that would be too often."""
+        grown = self._text_length - self._shown
+        if self._state == "in key" or grown * _REFRESH < self._shown:
+            return False
+        self._replace("".join(self._text))
+        self._shown = self._text_length
+        return True
+
+    def _replace(self, text: str) -> None:
+        top = self._stack[-1]
+        if isinstance(top, list):
+            top[-1] = text
+        else:
+            self._put(text)
+
+    def _in_escape(self, text: str, at: int) -> tuple[int, bool]:
+        self._escape += text[at]
+        done = _escaped(self._escape)
+        if done is None:
+            return at + 1, False
+        if done == "":
+            return at + 1, self._broken()
+        self._escape = ""
+        self._text.append(done)
+        self._text_length += len(done)
+        return at + 1, self._show()
+
+
+def _escaped(escape: str) -> str | None:
+    r"""What an escape stands for; None while it is not whole, "" when it is none.
+
+    >>> _escaped(r"\n"), _escaped(r"\u00e"), _escaped(r"\ud83d"), _escaped(r"\x")
+    ('\n', None, None, '')
+    """
+    length = len(escape)
+    if escape[1] == "u" and length < 6:  # \uXXXX
+        return None
+    half = escape[1] == "u" and escape[2:4].lower() in _HIGH_HALVES
+    if half and length < 12:  # two of them
+        return None
+    try:
+        value, _ = read_at(f'"{escape}"', 0)
+    except NotJson:
+        return ""
+    return str(value)
+
+
+_HIGH_HALVES: Final = frozenset({"d8", "d9", "da", "db"})
+
+_STATES: Final = {
+    "outside": PartialJson._outside,
+    "first": PartialJson._first,
+    "key": PartialJson._before_key,
+    "in key": PartialJson._in_text,
+    "colon": PartialJson._colon,
+    "value": PartialJson._before_value,
+    "word": PartialJson._in_word,
+    "in text": PartialJson._in_text,
+    "after": PartialJson._after,
+}
+
+
+def best_of(text: str) -> object:
+    """The JSON value of a text as far as it goes; None when there is none.
+
+    >>> best_of('{"city": "Porto", "days": [1, 2')
+    {'city': 'Porto', 'days': [1]}
+    """
+    partial = PartialJson()
+    partial.feed(text)
+    return partial.value

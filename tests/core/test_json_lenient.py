@@ -1,0 +1,75 @@
+"""Small mistakes are mended, and nothing is made up."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.test_ladder import ANY, CONTAINERS
+
+from holdfast.core.json_lenient import NotReadable, read_leniently
+from holdfast.core.ladder import climb
+from holdfast.core.output import Invalid, Valid
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1,}', {"a": 1}),
+        ("[1, 2, ]", [1, 2]),
+        ("{'a': 'it\\'s', \"b\": None}", {"a": "it's", "b": None}),
+        ("{a: True, b_1: false}", {"a": True, "b_1": False}),
+        ("{\u201ca\u201d: \u201cb\u201d}", {"a": "b"}),
+        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
+        ('{"a": 1, // one\n "b": 2 /* two */ # three\n}', {"a": 1, "b": 2}),
+        ('{"a": [1, {"b": 2', {"a": [1, {"b": 2}]}),
+        ('{"a": "\\u00e4\\ud83d\\ude00\\n",}', {"a": "ä😀\n"}),
+        ("```json\n{'a': 1,}\n```\nThat is it.", {"a": 1}),
+        ("So {'a': -1.5e3} it is", {"a": -1500.0}),
+    ],
+)
+def test_small_mistakes(text: str, value: object) -> None:
+    assert read_leniently(text) == value
+    assert climb(text, ANY, lenient=True) == Valid(value, "repaired")
+    assert isinstance(climb(text, ANY), Invalid)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no bracket",
+        "{'a': 'no end",
+        "{'a' 1}",
+        "{'a': 1 'b': 2}",
+        "{'a': }",
+        "{'a'",
+        "{'a': 1, 'a': 2}",
+        "{'a': 1} or {'a': 2}",
+        "{'a': yes}",
+        "{'a': 1e999}",
+        "{'a': 01}",
+        "[1]]",
+        "[" * 5000,
+        '{"a": "\\u12"}',
+    ],
+)
+def test_what_would_be_a_guess_is_refused(text: str) -> None:
+    with pytest.raises(NotReadable):
+        read_leniently(text)
+
+
+@given(CONTAINERS)
+def test_what_is_right_stays_as_it_is(value: object) -> None:
+    assert read_leniently(json.dumps(value)) == value
+
+
+@given(CONTAINERS, st.data())
+def test_a_cut_text_is_never_called_whole_by_the_strict_rungs(
+    value: object, data: st.DataObject
+) -> None:
+    text = json.dumps(value)
+    cut = text[: data.draw(st.integers(0, len(text) - 1))]
+    assert isinstance(climb(cut, ANY), Invalid)

@@ -1,0 +1,180 @@
+"""The parse ladder: what is found, what is refused, and that nothing breaks it or makes it slow."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from holdfast.core.json_strict import NotJson, read_strictly
+from holdfast.core.ladder import climb, fenced, in_prose
+from holdfast.core.output import Invalid, Parsed, Problem, Valid
+from holdfast.core.request import OutputSchema
+
+
+class Anything:
+    """An output type that takes every JSON value of some kinds."""
+
+    schema = OutputSchema("any", {})
+
+    def __init__(self, *kinds: type) -> None:
+        self.kinds = kinds or (object,)
+
+    def check(self, json_text: str) -> Parsed:
+        value = json.loads(json_text)
+        if isinstance(value, self.kinds):
+            return Valid(value)
+        return Invalid((Problem("", f"is {type(value).__name__}"),))
+
+
+ANY = Anything()
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+)
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+VALUES = st.recursive(
+    SCALARS | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+CONTAINERS = VALUES.filter(lambda value: isinstance(value, dict | list))
+PROSE = st.text(
+    st.characters(exclude_categories=("Cs",), exclude_characters='{}[]`~"'), max_size=30
+)
+INDENT = st.sampled_from([None, 2])
+
+
+def written(value: object, indent: int | None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+@given(VALUES, INDENT, st.sampled_from(["", " ", "\n", "\ufeff", "\t\n"]))
+def test_a_whole_value_is_strict(value: object, indent: int | None, space: str) -> None:
+    assert climb(space + written(value, indent) + space.strip("\ufeff"), ANY) == Valid(
+        value, "strict"
+    )
+
+
+@given(
+    VALUES, INDENT, PROSE, PROSE, st.sampled_from(["```", "```json", "```JSON", "~~~", "````json"])
+)
+@example("```\n```", None, "", "", "```")
+def test_any_value_in_a_fence_is_found(
+    value: object, indent: int | None, before: str, after: str, fence: str
+) -> None:
+    mark = fence.rstrip("jsonJSON")
+    text = f"Here: {before}\n{fence}\n{written(value, indent)}\n{mark}\n{after}"
+    assert climb(text, ANY) == Valid(value, "embedded")
+
+
+@given(CONTAINERS, INDENT, PROSE, PROSE)
+def test_any_object_or_list_in_prose_is_found(
+    value: object, indent: int | None, before: str, after: str
+) -> None:
+    text = f"So {before} {written(value, indent)} {after} ."
+    assert climb(text, ANY) == Valid(value, "embedded")
+
+
+@given(CONTAINERS, CONTAINERS, PROSE)
+def test_two_values_are_never_chosen_between(one: object, other: object, between: str) -> None:
+    first, second = json.dumps(one), json.dumps(other)
+    for text in (
+        f"Either {first} {between} or {second} .",
+        f"```json\n{first}\n```\n{between}\n```json\n{second}\n```",
+    ):
+        found = climb(text, ANY)
+        if first == second:
+            assert found == Valid(one, "embedded")
+        else:
+            assert isinstance(found, Invalid)
+            assert "there are 2" in str(found.problems[0])
+
+
+@given(st.text(max_size=200) | st.text(alphabet='[]{}":,`\\ \n1ae-', max_size=120))
+def test_no_text_breaks_it(text: str) -> None:
+    for lenient in (False, True):
+        found = climb(text, ANY, lenient=lenient)
+        assert isinstance(found, Valid) or found.problems
+
+
+def test_the_value_that_fits_is_no_guess() -> None:
+    text = 'As [1] says: {"a": 1}. See also [2].'
+    assert climb(text, Anything(dict)) == Valid({"a": 1}, "embedded")
+
+
+def test_a_fence_says_what_is_meant() -> None:
+    text = 'Like {"a": 0} but:\n```json\n{"a": 1}\n```\n```python\nprint({})\n```'
+    assert climb(text, ANY) == Valid({"a": 1}, "embedded")
+
+
+def test_a_value_inside_of_something_broken_is_no_answer() -> None:
+    text = 'So: {"broken" "rows": [1, 2], "sum": 3}'
+    assert isinstance(climb(text, Anything(list)), Invalid)
+
+
+def test_json_that_was_written_twice_is_read_twice() -> None:
+    assert climb('"{\\"a\\": 1}"', Anything(dict)) == Valid({"a": 1}, "embedded")
+    assert climb('"{\\"a\\": 1}"', ANY) == Valid('{"a": 1}', "strict")
+
+
+@pytest.mark.parametrize(
+    "text", ["```7\n```", "```json 7```", "```\n7\n```", "```json\n7", "~~~\n7\n~~~"]
+)
+def test_fences_of_every_form(text: str) -> None:
+    assert fenced(text) == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": NaN}', "NaN is no JSON value"),
+        ('{"a": -Infinity}', "-Infinity is no JSON value"),
+        ('{"a": 1e999}', "a number is too large"),
+        ('{"a": ' + "9" * 5000 + "}", "a number has too many digits"),
+        ('{"a": 1, "b": 2, "a": 3}', "the key 'a' is given twice"),
+        ('["\ud800"]', "no Unicode"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ("", "is no JSON"),
+        ("42 and more", "it goes on with 'and more'"),
+    ],
+)
+def test_what_two_readers_could_understand_differently_is_refused(text: str, said: str) -> None:
+    for lenient in (False, True):
+        found = climb(text, ANY, lenient=lenient)
+        assert isinstance(found, Invalid)
+        assert said in str(found.problems[0])
+    with pytest.raises(NotJson):
+        read_strictly(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 5_000_000,
+        '{"a":' * 1_000_000,
+        "[1" * 2_000_000,
+        '["' * 2_000_000,
+        "```" * 1_500_000,
+        "```json\n{" * 500_000,
+        "{\n" * 2_000_000,
+        '{"a" ' * 1_000_000 + "}" * 1_000_000,
+        "x [1, {] " * 500_000,
+        '"' * 5_000_000,
+        "\\" * 5_000_000,
+        "[1,2] " * 500_000,
+        "'" * 2_000_000 + "{'a'",
+    ],
+    ids=lambda text: text[:8],
+)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_five_megabytes_of_malice_are_read_in_seconds(text: str, lenient: bool) -> None:
+    begin = time.process_time()
+    assert isinstance(climb(text, Anything(dict), lenient=lenient), Invalid)
+    assert time.process_time() - begin < 10
+
+
+def test_prose_with_many_brackets_is_not_searched_for_ever() -> None:
+    assert in_prose("[1 " * 100) == []

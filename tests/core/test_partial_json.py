@@ -1,0 +1,115 @@
+"""Partial values: right as far as they go, whatever the pieces, at a cost that is linear."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.test_ladder import CONTAINERS, PROSE
+
+from holdfast.core.partial_json import PartialJson, best_of
+
+
+def fed(*pieces: str) -> PartialJson:
+    partial = PartialJson()
+    for piece in pieces:
+        partial.feed(piece)
+    return partial
+
+
+def goes_on(early: object, late: object) -> bool:
+    """Whether nothing of an earlier value had to be taken back."""
+    if isinstance(early, dict) and isinstance(late, dict):
+        return all(key in late and goes_on(value, late[key]) for key, value in early.items())
+    if isinstance(early, list) and isinstance(late, list):
+        pairs = zip(early, late, strict=False)
+        return len(early) <= len(late) and all(goes_on(one, other) for one, other in pairs)
+    if isinstance(early, str) and isinstance(late, str):
+        return late.startswith(early)
+    return early == late
+
+
+@given(CONTAINERS, PROSE, st.booleans(), st.data())
+def test_in_whatever_pieces_the_value_is_the_same(
+    value: object, prose: str, ascii_only: bool, data: st.DataObject
+) -> None:
+    text = prose + json.dumps(value, ensure_ascii=ascii_only)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    edges = [0, *cuts, len(text)]
+    partial = fed(*(text[a:b] for a, b in zip(edges, edges[1:], strict=False)))
+    assert partial.ended
+    assert partial.value == value
+
+
+@given(CONTAINERS, st.booleans())
+def test_character_by_character_it_only_grows_and_each_is_looked_at_once(
+    value: object, ascii_only: bool
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    partial = PartialJson()
+    for at, character in enumerate(text):
+        partial.feed(character)
+        assert goes_on(partial.value if partial.value is not None else value, value)
+        assert partial.work <= at + 1
+    assert partial.value == value
+    assert partial.work == len(text)
+
+
+@given(st.text(alphabet='[]{}":,`\\ \n1aeut-', max_size=120))
+def test_no_text_breaks_it_and_none_is_read_twice(text: str) -> None:
+    partial = fed(*text)
+    assert partial.work <= len(text)
+
+
+def test_a_repeated_key_takes_the_last_value() -> None:
+    assert best_of('{"a": [1], "a": 2}') == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("words", None),
+        ("{", {}),
+        ('{"a', {}),
+        ('{"a"', {}),
+        ('{"a":', {}),
+        ('{"a": "', {"a": ""}),
+        ('{"a": "b\\', {"a": "b"}),
+        ('{"a": "b\\u00', {"a": "b"}),
+        ('{"a": "b\\ud83d\\ud', {"a": "b"}),
+        ('{"a": 12', {}),
+        ('{"a": tru', {}),
+        ('{"a": 12,', {"a": 12}),
+        ('{"a": [', {"a": []}),
+        ('{"a": [1, 2', {"a": [1]}),
+        ('{"a": 1} {"b": 2}', {"a": 1}),
+        ('[see] {"a": 1}', {"a": 1}),
+    ],
+)
+def test_what_is_not_whole_is_not_shown(text: str, value: object) -> None:
+    assert best_of(text) == value
+
+
+def test_deep_nesting_is_left_and_never_a_crash() -> None:
+    assert best_of("[" * 5_000_000) is not None
+    assert fed("[" * 1000).work == 1000
+
+
+def seconds_for(length: int) -> float:
+    text = '{"text": "' + "word " * (length // 5) + '"}'
+    best = 9.9
+    for _ in range(3):
+        begin = time.process_time()
+        partial = PartialJson()
+        for at in range(0, len(text), 4):
+            partial.feed(text[at : at + 4])
+        best = min(best, time.process_time() - begin)
+    return best
+
+
+def test_a_long_text_costs_in_proportion_to_its_length() -> None:
+    assert seconds_for(400_000) < 40 * seconds_for(40_000) / 2
