@@ -298,6 +298,57 @@ async def test_a_hedge_continues_the_same_text() -> None:
     assert (result.output, screen.text, screen.abandoned) == (STORY, STORY, 0)
 
 
+async def test_the_answer_after_tools_is_continued_and_no_tool_runs_again() -> None:
+    ran: list[str] = []
+
+    def look(city: str) -> str:
+        """Look."""
+        ran.append(city)
+        return f"sunny in {city}"
+
+    def brain(request: EmulatedRequest) -> ReplyLike:
+        if beginning(request):
+            return storyteller(request)
+        results = [message for message in request.messages if message.role == "tool"]
+        return STORY if results else ["I look. ", call("look", {"city": "Porto"})]
+
+    faults = [None, DropAfter(6), DropAfter(7)]
+    async with Emulator(brain, faults=faults) as emulator:
+        result, screen = await watched(agent_for(emulator, tools=[look]))
+        assert asked_to_continue(emulator) == [False, False, True, True]
+    assert (result.output, ran, screen.abandoned) == (STORY, ["Porto"], 0)
+    assert screen.text == f"I look. {STORY}"
+    assert [event.reply.continued for event in screen.replies] == [0, 2]
+
+
+async def test_the_next_turn_sees_one_whole_text() -> None:
+    def brain(request: EmulatedRequest) -> ReplyLike:
+        return (
+            "Good night."
+            if request.text == "Tell me." and len(request.messages) > 3
+            else storyteller(request)
+        )
+
+    async with Emulator(brain, faults=[DropAfter(6)]) as emulator:
+        made = agent_for(emulator)
+        async with made.stream("Tell me.", session="s") as run:
+            await run.wait()
+        await made.run("Tell me.", session="s")
+        body = emulator.requests[-1].body
+    assert isinstance(body, dict)
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert STORY in str(body["messages"][1]["content"]).replace("\\n", "\n")
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5", "claude-fable-5"])
+async def test_a_model_that_is_known_to_refuse_is_not_even_asked(model: str) -> None:
+    async with Emulator(storyteller, faults=[DropAfter(6)]) as emulator:
+        result, _ = await watched(agent_for(emulator, model=f"anthropic:{model}"))
+        assert [entry.status for entry in emulator.requests if entry.problem] == []
+        assert asked_to_continue(emulator) == [False, False]
+    assert result.output == STORY
+
+
 async def test_many_at_once_are_not_mixed_up() -> None:
     def odd(request: EmulatedRequest) -> DropAfter | None:
         return DropAfter(request.number % 9 + 2) if request.number % 2 else None

@@ -321,3 +321,25 @@ def test_pings_keep_a_stalled_stream_alive() -> None:
         sdk.messages.stream(model="c", max_tokens=9, messages=MESSAGES) as stream,
     ):
         assert "".join(stream.text_stream) == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("model", "begun", "said"),
+    [
+        (
+            "claude-sonnet-4-5",
+            "It is ",
+            "final assistant content cannot end with trailing whitespace",
+        ),
+        ("claude-opus-4-6", "It is", "does not support assistant message prefill"),
+        ("claude-sonnet-5", "It is", "does not support assistant message prefill"),
+    ],
+)
+def test_not_every_beginning_of_a_reply_is_taken(model: str, begun: str, said: str) -> None:
+    with pytest.raises(MalformedRequest, match=said):
+        parsed(USER, {"role": "assistant", "content": begun}, model=model)
+
+
+def test_a_beginning_that_is_taken_is_the_last_message() -> None:
+    request = parsed(USER, {"role": "assistant", "content": "It is"}, model="claude-sonnet-4-5")
+    assert (request.messages[-1].role, request.messages[-1].text) == ("assistant", "It is")

@@ -29,6 +29,8 @@ WIRE = "anthropic"
 
 _Block: TypeAlias = dict[str, Any]
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
+_VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+_NO_BEGINNING_SINCE = (4, 6)
 
 
 def check_history(body: Mapping[str, Any]) -> None:
@@ -51,6 +53,7 @@ def check_history(body: Mapping[str, Any]) -> None:
             open_calls, before = _asked(blocks, ids, where), index
     _expect_closed(open_calls, f"messages.{before}")
     _check_thinking(body, messages)
+    _check_beginning(body, messages[-1])
 
 
 def _checked(message: object, where: str, *, last: bool) -> tuple[str, list[_Block]]:
@@ -187,6 +190,23 @@ def _check_thinking(body: Mapping[str, Any], messages: list[_Block]) -> None:
                 "`tool_result` blocks)."
             )
         return
+
+
+def _check_beginning(body: Mapping[str, Any], last: _Block) -> None:
+    """A last message of the assistant is the beginning of the reply; not every model goes on from one."""
+    blocks = _blocks(last["content"]) or []
+    if last["role"] != "assistant" or any(block["type"] != "text" for block in blocks):
+        return
+    if blocks and blocks[-1]["text"] != blocks[-1]["text"].rstrip():
+        raise MalformedRequest(
+            "messages: final assistant content cannot end with trailing whitespace"
+        )
+    version = _VERSION.search(str(body.get("model")))
+    if version and (int(version[1]), int(version[2] or 0)) >= _NO_BEGINNING_SINCE:
+        raise MalformedRequest(
+            "This model does not support assistant message prefill. The conversation must end "
+            "with a user message."
+        )
 
 
 def read_history(body: Mapping[str, Any]) -> tuple[Message, ...]:
