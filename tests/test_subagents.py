@@ -62,7 +62,7 @@ def test_an_agent_that_only_reads_is_a_tool_that_only_reads() -> None:
         return ""
 
     assert Agent(ScriptedModel(), tools=[look]).as_tool().effect == "read"
-    assert Agent(ScriptedModel(), tools=[look, touch]).as_tool().effect is None
+    assert Agent(ScriptedModel(), tools=[look, touch]).as_tool().effect == "idempotent"
 
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 65])

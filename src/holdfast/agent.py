@@ -297,9 +297,10 @@ class Agent(Generic[T]):
     ) -> Tool:
         """This agent as a tool of another one: a task in, its answer out.
 
-        Each call is a conversation of its own. The calling agent's time, cancellation, people and
-        stream reach into it; what it shows arrives there as `FromAgent`. Its failures are tool
-        errors that the calling model reads in their safe form. What it spends does not count for
+        Each call is a conversation of its own. With a journal it is kept beside the calling run,
+        as `{run id}/{key of the call}`, and goes on with it. The calling agent's time,
+        cancellation, people and stream reach into it; what it shows arrives there as `FromAgent`.
+        Its failures are tool errors that the calling model reads in their safe form. What it spends does not count for
         the calling agent.
 
         Args:

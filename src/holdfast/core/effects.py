@@ -70,6 +70,27 @@ def turn_key(turn: int) -> str:
     return f"t{turn}"
 
 
+def run_within(run_id: str, key: str) -> str:
+    """The run of an agent that is the tool `key` of another run, and goes on with that one.
+
+    >>> run_within("ada", tool_key(1, 0, 2))
+    'ada/t1.i0.tool.2'
+    """
+    return f"{run_id}/{key}"
+
+
+def is_within(run_id: str) -> bool:
+    """Whether a run is a part of another one, so that it is nobody's session.
+
+    >>> is_within("ada/t1.i0.tool.2"), is_within("ada/tea")
+    (True, False)
+    """
+    return _WITHIN.search(run_id) is not None
+
+
+_WITHIN = re.compile(r"/t\d+\.i\d+\.tool\.\d+(\.again\.\d+)?$")
+
+
 def model_key(turn: int, iteration: int) -> str:
     """`t1.i0.model`"""
     return f"t{turn}.i{iteration}.model"

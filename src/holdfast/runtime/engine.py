@@ -7,10 +7,12 @@ else. This module must never perform an effect (that is the driver's) and holds 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from itertools import count
 from typing import Generic
 
 from typing_extensions import TypeVar
 
+from holdfast.core.effects import is_within
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -43,7 +45,7 @@ from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle_left
 from holdfast.runtime.stream import RunStream
-from holdfast.runtime.subagent import Subagent, subagent_tool
+from holdfast.runtime.subagent import Beside, Subagent, subagent_tool
 from holdfast.runtime.turn import Prompt, Turn, message_of
 from holdfast.tools.tool import Tool
 
@@ -127,10 +129,6 @@ class Engine(Generic[T]):
         run = Run(self.plan, run_id, entry.machine, entry.log)
         run.folds, run.session, run.deps = entry.folds, run_id, deps
         run.questions = self._questions()
-        if entry.machine.begun:
-            begun = {effect.key for effect in entry.machine.pending()}
-            run.in_doubt = frozenset(begun - entry.machine.questions.rested)
-        run.limits = entry.machine.limits
         return run
 
     async def recover(self, deps: object, parallel: int) -> list[Recovered[T]]:
@@ -141,6 +139,7 @@ class Engine(Generic[T]):
             for entry in entries
             if entry.agent == self.plan.name
             and not entry.leased
+            and not is_within(entry.run)
             and entry.run not in self.answering.under_way
         ]
 
@@ -159,7 +158,7 @@ class Engine(Generic[T]):
     def as_tool(self, name: str | None, description: str | None, limits: Limits | None) -> Tool:
         """The agent as a tool of another one; see `Agent.as_tool`."""
         agent = Subagent(
-            plan=self.plan, turn=self._turn, on_question=self._on_question, limits=limits
+            plan=self.plan, turn=self._within, on_question=self._on_question, limits=limits
         )
         return subagent_tool(agent, name, description)
 
@@ -184,6 +183,26 @@ class Engine(Generic[T]):
             if lease is not None:
                 await lease.release()
 
+    async def _within(
+        self, turn: Turn, channel: Channel | None, questions: Questions, beside: Beside | None
+    ) -> Result[T]:
+        """A turn as the tool of another run; one that its journal knows goes on."""
+        if beside is None:
+            return await self._turn(turn, channel, questions)
+        conversations = Conversations(beside.journal, self.plan.output, self.plan.chain)
+        for number in count():
+            run_id = f"{beside.run_id}.again.{number}" if number else beside.run_id
+            async with conversations.turn(run_id) as entry:
+                run = Run(self.plan, run_id, entry.machine, entry.log, channel)
+                run.folds, run.questions, run.beside = entry.folds, questions, beside.journal
+                run.deps = turn.deps
+                if not entry.machine.turn:
+                    return await self._drive(run, turn)
+                # What was cancelled is an attempt of the call, which is tried again from new.
+                if entry.machine.status is not Status.CANCELLED:
+                    return await self._go_on(run)
+        raise AssertionError("unreachable")
+
     async def _drive(self, run: Run, turn: Turn) -> Result[T]:
         run.session, run.deps = turn.session, turn.deps
         if turn.limits is not None:
@@ -198,6 +217,11 @@ class Engine(Generic[T]):
         return await self._to_its_end(run, run_turn(run, turn.message, self.plan.chain, run.folds))
 
     async def _go_on(self, run: Run) -> Result[T]:
+        machine = run.machine
+        if machine.begun:
+            begun = {effect.key for effect in machine.pending()}
+            run.in_doubt = frozenset(begun - machine.questions.rested)
+        run.limits = machine.limits
         if self.plan.chain is None or run.folds is None:
             return await self._to_its_end(run, drive(run))
         return await self._to_its_end(run, go_on(run, self.plan.chain, run.folds))
@@ -206,6 +230,8 @@ class Engine(Generic[T]):
         """Drive the run; as long as it is under way, answers are handed to it."""
         under_way = self.answering.under_way
         under_way[run.run_id] = run
+        if run.beside is None:
+            run.beside = self._journal
         try:
             await work
         finally:

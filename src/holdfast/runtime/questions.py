@@ -40,6 +40,7 @@ from holdfast.core.requests import (
     restored,
 )
 from holdfast.core.run_state import Phase
+from holdfast.journal.port import Journal
 from holdfast.resilience import patience
 from holdfast.resilience.clock import Clock
 from holdfast.resilience.patience import Patience
@@ -60,6 +61,8 @@ class AskingTurn(Protocol):
     channel: Channel | None
     deadline: float | None
     acted: set[str]
+    run_id: str
+    beside: Journal | None
 
     async def commit(self, event: Event) -> None:
         """Keep a fact."""
@@ -73,6 +76,7 @@ class Questions:
         handler: asked about each question; its None leaves the question to whoever watches.
         watched: whether somebody reads the stream, and so can answer.
         on_wait: what becomes of a run while nobody has answered.
+        within: whether the handler asks another run, which knows how long to wait.
     """
 
     __slots__ = (
@@ -86,6 +90,7 @@ class Questions:
         "on_wait",
         "patience",
         "watched",
+        "within",
     )
 
     def __init__(
@@ -94,10 +99,12 @@ class Questions:
         *,
         watched: bool = False,
         on_wait: OnWait = "hold",
+        within: bool = False,
     ) -> None:
         self.handler = handler
         self.watched = watched
         self.on_wait: OnWait = on_wait
+        self.within = within
         self.patience: Patience | None = None
         """The limit of the turn, which stands still while somebody is asked."""
         self._waiters: dict[str, OpenQuestion] = {}
@@ -165,27 +172,24 @@ class Questions:
 
     def of_attempts(self, run: AskingTurn) -> Asker:
         """What tools ask with: each attempt finds the answers of those before."""
-        return self._asker(run, hook=False)
+        return TurnAsker(self, run, hook=False)
 
     def of_hooks(self, run: AskingTurn) -> Asker:
         """What hooks ask with."""
-        return self._asker(run, hook=True)
+        return TurnAsker(self, run, hook=True)
 
-    def _asker(self, run: AskingTurn, *, hook: bool) -> Asker:
-        home = asyncio.get_running_loop()
+    async def ask_for(
+        self, run: AskingTurn, who: tuple[str, int, bool], request: AnyRequest, timeout: Timeout
+    ) -> object:
+        """The answer to one question of `who`: a scope, its attempt, and whether it is a hook."""
+        scope, attempt, hook = who
+        taken = self._taken.setdefault((scope, attempt), set())
+        return await self._ask(run, (scope, hook), taken, (request, timeout))
 
-        async def ask(scope: str, attempt: int, request: AnyRequest, timeout: Timeout) -> object:
-            taken = self._taken.setdefault((scope, attempt), set())
-            answer = self._ask(run, (scope, hook), taken, (request, timeout))
-            if asyncio.get_running_loop() is home:
-                return await answer
-            # A sync tool asks from a loop of its own, in its thread.
-            there = asyncio.run_coroutine_threadsafe(answer, home)
-            self._elsewhere.add(there)
-            there.add_done_callback(self._elsewhere.discard)
-            return await asyncio.wrap_future(there)
-
-        return ask
+    def from_elsewhere(self, there: Future[object]) -> None:
+        """Somebody asks from another loop, and is not to be left there when the run ends."""
+        self._elsewhere.add(there)
+        there.add_done_callback(self._elsewhere.discard)
 
     def forget(self, scope: str) -> None:
         """Whoever asked begins again, and asks the same questions again."""
@@ -296,6 +300,8 @@ class Questions:
         self, run: AskingTurn, waiter: OpenQuestion, times: tuple[float | None, float | None]
     ) -> Ending | Literal["closed"] | None:
         seconds, until = times
+        if waiter.suspends and self.within:
+            seconds = None
         left = None if until is None else until - run.plan.clock.now()
         if left is not None and left <= 0:
             return "timeout"
@@ -362,6 +368,37 @@ class Questions:
             waiter.settle(error)
         else:
             waiter.settle(Answer(waiter.request.key, value))
+
+
+class TurnAsker:
+    """Asks for the effects of one turn, from whatever loop.
+
+    Args:
+        questions: of the turn.
+        run: the turn.
+        hook: whether hooks ask, and not tools.
+    """
+
+    __slots__ = ("_home", "_hook", "questions", "run")
+
+    def __init__(self, questions: Questions, run: AskingTurn, *, hook: bool) -> None:
+        self.questions = questions
+        self.run = run
+        self._hook = hook
+        self._home = asyncio.get_running_loop()
+
+    async def __call__(
+        self, scope: str, attempt: int, request: AnyRequest, timeout: Timeout
+    ) -> object:
+        """The answer. Raises Suspended when the run does not wait for it."""
+        who = (scope, attempt, self._hook)
+        answer = self.questions.ask_for(self.run, who, request, timeout)
+        if asyncio.get_running_loop() is self._home:
+            return await answer
+        # A sync tool asks from a loop of its own, in its thread.
+        there = asyncio.run_coroutine_threadsafe(answer, self._home)
+        self.questions.from_elsewhere(there)
+        return await asyncio.wrap_future(there)
 
 
 def receipt_for(machine: RunMachine, key: str) -> Receipt:

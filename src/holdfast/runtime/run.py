@@ -56,6 +56,7 @@ class Run:
 
     __slots__ = (
         "acted",
+        "beside",
         "channel",
         "cut",
         "deadline",
@@ -101,6 +102,8 @@ class Run:
         """Effects whose tool or model was called, not only the hooks before it."""
         self.waiting: dict[str, frozenset[str]] = {}
         """Effects that were suspended, with the questions that they left."""
+        self.beside: Journal | None = None
+        """Where runs of agents that are its tools are kept; None when nobody would go on with them."""
         self.in_doubt: frozenset[str] = frozenset()
         self.error: BaseException | None = None
         self.parsed: Parsed | None = None

@@ -1,5 +1,8 @@
 """An agent as a tool of another agent: a conversation of its own for each call.
 
+Where the calling run is kept, this one is kept beside it and goes on with it: after a crash, or
+when somebody has answered, no answer of the model is paid twice and no tool is run twice.
+
 The agent that calls is in charge: its time is the most there is, its cancellation ends both, its
 people are asked, and its stream shows what the other one does. Failures reach the calling model as
 tool errors in their safe form; they must never be retried there, since each agent retries its own
@@ -16,16 +19,20 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
+from holdfast.core.effects import run_within
 from holdfast.core.errors import ConfigurationError, HoldfastError, UnansweredError
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.notices import FromAgent
 from holdfast.core.requests import AnyRequest, Request
+from holdfast.journal.port import Journal
 from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.notices import Channel, Item
+from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.plan import Plan
-from holdfast.runtime.questions import Questions
+from holdfast.runtime.questions import Questions, TurnAsker
 from holdfast.runtime.result import Result
 from holdfast.runtime.turn import Turn, message_of
 from holdfast.tools.context import Outlet, ToolContext
@@ -40,6 +47,18 @@ MOST_DEEP = 8
 _at_work: ContextVar[tuple[Plan, ...]] = ContextVar("holdfast-agents-at-work", default=())
 
 
+class Beside(Struct, frozen=True):
+    """Where a turn within another run is kept.
+
+    Args:
+        journal: that of the calling run.
+        run_id: made from the calling run's and the key of the call.
+    """
+
+    journal: Journal
+    run_id: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Subagent(Generic[T]):
     """An agent that other agents may call.
@@ -52,7 +71,7 @@ class Subagent(Generic[T]):
     """
 
     plan: Plan
-    turn: Callable[[Turn, Channel | None, Questions], Awaitable[Result[T]]]
+    turn: Callable[[Turn, Channel | None, Questions, Beside | None], Awaitable[Result[T]]]
     on_question: OnQuestion | None
     limits: Limits | None
 
@@ -87,9 +106,9 @@ def subagent_tool(agent: Subagent[T], name: str | None, description: str | None)
     return tool(name=shown, description=description, effect=_effect(agent.plan))(work)
 
 
-def _effect(plan: Plan) -> ToolEffect | None:
-    """An agent whose tools only read changes nothing; of any other, nobody said."""
-    return "read" if all(one.effect == "read" for one in plan.registry) else None
+def _effect(plan: Plan) -> ToolEffect:
+    """An agent whose tools only read changes nothing; any other goes on where its journal ends."""
+    return "read" if all(one.effect == "read" for one in plan.registry) else "idempotent"
 
 
 @contextmanager
@@ -119,13 +138,25 @@ async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext
         deps=context.deps,
     )
     channel = _Upward(context.outlet, context.key, name) if context.outlet is not None else None
+    caller = context.asker if isinstance(context.asker, TurnAsker) else None
+    left: set[str] = set()
+    on_wait = caller.questions.on_wait if caller is not None else "hold"
+    questions = Questions(_asker(agent, context, left), on_wait=on_wait, within=True)
     try:
-        result = await agent.turn(turn, channel, Questions(_asker(agent, context)))
+        result = await agent.turn(turn, channel, questions, _beside(caller, context))
     except HoldfastError as error:
         raise ToolError(f"Agent '{name}' failed: {error.info.safe}") from error
+    if result.status is Status.WAITING:
+        raise Suspended(frozenset(left))
     if result.status is not Status.COMPLETED:
         raise ToolError(f"Agent '{name}' was stopped: {result.text or result.stop_reason}")
     return result.output
+
+
+def _beside(caller: TurnAsker | None, context: ToolContext) -> Beside | None:
+    if caller is None or caller.run.beside is None:
+        return None
+    return Beside(caller.run.beside, run_within(context.run_id, context.key))
 
 
 def _limits(own: Limits, remaining: float | None) -> Limits:
@@ -137,8 +168,14 @@ def _limits(own: Limits, remaining: float | None) -> Limits:
     return msgspec.structs.replace(own, seconds=remaining)
 
 
-def _asker(agent: Subagent[T], context: ToolContext) -> OnQuestion:
-    """Asks the agent's own handler, and then whoever the calling agent would ask."""
+def _asker(agent: Subagent[T], context: ToolContext, left: set[str]) -> OnQuestion:
+    """Asks the agent's own handler, and then whoever the calling agent would ask.
+
+    Args:
+        agent: the agent.
+        context: of the call.
+        left: takes the keys of questions that the calling run is suspended for.
+    """
 
     async def ask(request: AnyRequest) -> object:
         if agent.on_question is not None:
@@ -152,6 +189,9 @@ def _asker(agent: Subagent[T], context: ToolContext) -> OnQuestion:
             return await context.ask(msgspec.structs.replace(request, key=""), timeout=None)
         except UnansweredError:
             return None
+        except Suspended as suspended:
+            left.update(suspended.keys)
+            raise
 
     return ask
 

@@ -38,10 +38,11 @@ class CrashAt:
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
         """Keep, and die when it is time; a dead process keeps nothing more."""
         self._left -= 1
-        if self._dead or (self._left == 0 and self._before):
+        last = self._left == 0  # others may come while this one waits
+        if self._dead or (last and self._before):
             self._die()
         await self._journal.append(run, event, effect)
-        if self._left == 0:
+        if last or self._dead:
             self._die()
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:

@@ -1,0 +1,44 @@
+"""A process of a run that asks: `python -m tests.crash.asker JOURNAL run|answer|resume`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from holdfast import Agent, Request, SqliteJournal, tool
+from holdfast.core.messages import ToolCall
+from holdfast.testing import ScriptedModel
+from holdfast.tools.context import ToolContext
+
+
+class Budget(Request[int], frozen=True, kw_only=True):
+    """How much may it cost?"""
+
+    purpose: str
+
+
+@tool(effect="write")
+async def plan(ctx: ToolContext) -> str:
+    """Plan a trip."""
+    return f"a trip for {await ctx.ask(Budget(purpose='trip'))} euros"
+
+
+async def main(path: str, what: str) -> None:
+    with SqliteJournal(path) as journal:
+        script = [(ToolCall("a", "plan", "{}"),)] if what == "run" else []
+        model = ScriptedModel(*script, lambda request: request.messages[-1].parts[0].text)
+        agent = Agent(model, tools=[plan], journal=journal, on_wait="suspend")
+        if what == "run":
+            result = await agent.run("go", session="s")
+            (asked,) = result.questions
+            assert isinstance(asked, Budget)
+            print(f"{result.status.value} for Budget of {asked.purpose!r}")
+        elif what == "answer":
+            receipt = await agent.answer("s", "t1.i0.tool.0.ask.0", 500)
+            print(receipt.reason or "taken")
+        else:
+            print((await agent.resume("s")).output)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -1,0 +1,255 @@
+"""Runs that ask people: suspended at each question, killed at each append, gone on with elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from holdfast import Agent, tool
+from holdfast.core.batch import IN_DOUBT_TEXT
+from holdfast.core.events import ModelReplied, QuestionAnswered, Status, ToolFinished
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.requests import (
+    AnyRequest,
+    Approved,
+    ClarificationRequest,
+    ContinuationRequest,
+    Continued,
+    PermissionRequest,
+)
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.middleware.continuation_permission import ContinuationPermission
+from holdfast.middleware.tool_permission import ToolPermission
+from holdfast.runtime.result import Result
+from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
+from holdfast.tools.context import ToolContext
+
+Effect = Literal["write", "idempotent"]
+
+
+class World:
+    """What the tools of all processes did, by their idempotency keys, and who asked the models."""
+
+    def __init__(self, effect: Effect) -> None:
+        self.effect = effect
+        self.done: list[str] = []
+        self.asked = 0
+
+    def model(self, *replies: Any) -> ScriptedModel:
+        def reply(request: Any) -> Any:
+            self.asked += 1
+            return replies[sum(message.role == "assistant" for message in request.messages)]
+
+        return ScriptedModel(*[reply] * 50)
+
+    def tools(self) -> list[Any]:
+        @tool(effect=self.effect)
+        async def book(ctx: ToolContext, city: str) -> str:
+            """Ask twice, and book."""
+            chosen = await ctx.ask(ClarificationRequest(question=f"Class to {city}?"))
+            seat = await ctx.ask(ClarificationRequest(question=f"Seat in {chosen}?"))
+            self.done.append(ctx.idempotency_key)
+            return f"{city}: {chosen}, {seat}"
+
+        @tool(effect=self.effect)
+        async def pay(ctx: ToolContext, euros: int) -> str:
+            """Pay."""
+            self.done.append(ctx.idempotency_key)
+            return f"paid {euros}"
+
+        return [book, pay]
+
+
+def call(name: str, call_id: str, arguments: str) -> ToolCall:
+    return ToolCall(call_id, name, arguments)
+
+
+def book(city: str, call_id: str = "a") -> ToolCall:
+    return call("book", call_id, f'{{"city": "{city}"}}')
+
+
+def pay(euros: int, call_id: str = "a") -> ToolCall:
+    return call("pay", call_id, f'{{"euros": {euros}}}')
+
+
+def parallel(world: World, **given: Any) -> Agent[str]:
+    replies = ((book("Porto"), pay(5, "b"), book("Faro", "c")), pay(7), "done")
+    return Agent(world.model(*replies), tools=world.tools(), **given)
+
+
+def nested(world: World, **given: Any) -> Agent[str]:
+    clerk_model = world.model((pay(1), book("Porto", "b")), pay(2), "All is booked.")
+    clerk = Agent(clerk_model, name="clerk", tools=world.tools(), clock=given["clock"])
+    task = call("clerk", "a", '{"task": "Book it."}')
+    return Agent(
+        world.model((task, pay(9, "b")), "done"), tools=[clerk.as_tool(), *world.tools()], **given
+    )
+
+
+def continued(world: World, **given: Any) -> Agent[str]:
+    replies = (pay(1), pay(2), pay(3), "done")
+    asks = [ContinuationPermission(1, extension=1)]
+    return Agent(world.model(*replies), tools=world.tools(), middleware=asks, **given)
+
+
+def permitted(world: World, **given: Any) -> Agent[str]:
+    replies = ((pay(1), pay(2, "b")), pay(3), "done")
+    asks = [ToolPermission(ask=["pay"])]
+    return Agent(world.model(*replies), tools=world.tools(), middleware=asks, **given)
+
+
+SCRIPTS: list[Callable[..., Agent[str]]] = [parallel, nested, continued, permitted]
+
+
+def answer_to(request: AnyRequest) -> object:
+    """What somebody says, to whom or when ever."""
+    if isinstance(request, PermissionRequest):
+        return Approved()
+    if isinstance(request, ContinuationRequest):
+        return Continued()
+    assert isinstance(request, ClarificationRequest)
+    return f"<{request.question}>"
+
+
+async def at_once(request: AnyRequest) -> object:
+    return answer_to(request)
+
+
+async def live(script: Callable[..., Agent[str]], path: Path) -> tuple[Result[str], World]:
+    """The run that is answered while it holds."""
+    world = World("write")
+    with SqliteJournal(path) as journal:
+        agent = script(world, journal=journal, on_question=at_once, clock=FakeClock(auto=False))
+        return await agent.run("go", session="s"), world
+
+
+async def process(
+    script: Callable[..., Agent[str]], world: World, journal: Any, most: int
+) -> Result[str] | None:
+    """One process: it begins, or answers at most so many questions and goes on; None when it waits."""
+    agent = script(world, journal=journal, on_wait="suspend", clock=FakeClock(auto=False))
+    if not await journal.read("s"):
+        result = await agent.run("go", session="s")
+    else:
+        for request in (await agent.questions("s"))[:most]:
+            assert await agent.answer("s", request, answer_to(request))
+        result = await agent.resume("s")
+    return None if result.status is Status.WAITING else result
+
+
+def said(result: Result[str]) -> list[str]:
+    return [
+        part.text
+        for message in result.history
+        for part in message.parts
+        if isinstance(part, ToolResult)
+    ]
+
+
+@pytest.mark.parametrize("most", [1, 9], ids=["one-by-one", "all-at-once"])
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_suspended_at_each_question_it_ends_as_if_answered_live(
+    script: Callable[..., Agent[str]], most: int, tmp_path: Path
+) -> None:
+    expected, before = await live(script, tmp_path / "live.db")
+    world, result, processes = World("write"), None, 0
+    while result is None:
+        with SqliteJournal(tmp_path / "later.db") as journal:
+            result = await process(script, world, journal, most)
+        processes += 1
+        assert processes < 20
+    assert processes > 2
+    assert result.messages == expected.messages
+    assert world.asked == before.asked
+    assert sorted(world.done) == sorted(before.done)
+    assert set(Counter(world.done).values()) == {1}
+
+
+async def killed(
+    script: Callable[..., Agent[str]], world: World, path: Path, moment: int, before: bool
+) -> tuple[Result[str], bool]:
+    """Processes until the end; the first ones share a journal that dies at its n-th append."""
+    left, died = moment, False
+    for _ in range(30):
+        with SqliteJournal(path) as journal:
+            dying = None if died else CrashAt(journal, left, before=before)
+            try:
+                result = await process(script, world, dying or journal, 1)
+            except SimulatedCrash:
+                died = True
+                continue
+            if dying is not None:
+                left = dying._left
+            if result is not None:
+                return result, died
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("effect", ["idempotent", "write"])
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_killed_at_each_append_nothing_is_lost_and_nothing_done_twice(
+    script: Callable[..., Agent[str]], before: bool, effect: Effect, tmp_path: Path
+) -> None:
+    expected, _ = await live(script, tmp_path / "live.db")
+    moment, died = 0, True
+    while died:
+        moment += 1
+        world, path = World(effect), tmp_path / f"{moment}.db"
+        result, died = await killed(script, world, path, moment, before)
+        await _check(script, result, expected, world, path)
+    assert moment > 15
+
+
+async def _check(
+    script: Callable[..., Agent[str]],
+    result: Result[str],
+    expected: Result[str],
+    world: World,
+    path: Path,
+) -> None:
+    with SqliteJournal(path) as journal:
+        records = [
+            record.event for run in await journal.runs() for record in await journal.read(run.run)
+        ]
+    assert result.output == "done"
+    finished = [event for event in records if isinstance(event, ToolFinished)]
+    answered = [event for event in records if isinstance(event, QuestionAnswered)]
+    replies = [event for event in records if isinstance(event, ModelReplied)]
+    if world.effect == "idempotent":
+        assert result.messages == expected.messages
+        # Kept once, and asked for again only when the answer of the model was not kept.
+        assert world.asked - len(replies) in (0, 1)
+        assert answered
+    else:
+        assert set(Counter(world.done).values()) <= {1}, "a write was repeated"
+        for got, wanted in zip(said(result), said(expected), strict=True):
+            assert got == wanted or got.startswith(IN_DOUBT_TEXT[:15])
+    assert finished
+
+
+def started(folder: Path, what: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crash.asker", str(folder / "ask.db"), what],
+        cwd=Path(__file__).parents[2],
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_one_process_asks_another_answers_and_a_third_goes_on(tmp_path: Path) -> None:
+    assert started(tmp_path, "run") == "waiting for Budget of 'trip'"
+    assert started(tmp_path, "answer") == "taken"
+    assert started(tmp_path, "answer") == "answered"
+    assert started(tmp_path, "resume") == "a trip for 500 euros"
+    assert started(tmp_path, "resume") == "a trip for 500 euros"
