@@ -13,7 +13,7 @@ pipeline and costs nothing.
 | deadline | none | the limits of the turn have one |
 | fallback | none | another model is another answer: only when named |
 | cache | none | the same question may deserve another answer: only when wanted |
-| continuation of a broken reply | no | it is text of two attempts, and few providers can: only when wanted |
+| continuing a broken reply | no | it is text of two attempts, and few providers can: only when wanted |
 | hedge | none | it pays twice: only when wanted |
 
 Tools have retry alone: a tool's failures are its own, and the budget, breaker and limiter of a

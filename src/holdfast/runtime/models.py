@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.codecs.answer_mode import Asking, asking
 from holdfast.codecs.assemble import Assembled, Assembler
-from holdfast.codecs.continuation import Seam, can_go_on, continuing
+from holdfast.codecs.continued import Seam, can_go_on, continuing
 from holdfast.codecs.presets import Preset
 from holdfast.codecs.wire import Codec, Decoder, Encoded, Failure
 from holdfast.core.deltas import Delta, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta

@@ -6,7 +6,7 @@ from holdfast.codecs.anthropic.decode import AnthropicDecoder
 from holdfast.codecs.anthropic.encode import encode_request, takes_prefill
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
-from holdfast.codecs.continuation import may_be_continued, refuse_prefill
+from holdfast.codecs.continued import may_be_continued, refuse_prefill
 from holdfast.codecs.request_body import Heads
 from holdfast.codecs.wire import Encoded, Failure, Quirks
 from holdfast.core.errors import ErrorInfo

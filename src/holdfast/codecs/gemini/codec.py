@@ -6,7 +6,7 @@ number of runs at once.
 
 from __future__ import annotations
 
-from holdfast.codecs.continuation import refuse_prefill
+from holdfast.codecs.continued import refuse_prefill
 from holdfast.codecs.gemini.decode import GeminiDecoder
 from holdfast.codecs.gemini.encode import encode_request
 from holdfast.codecs.gemini.errors import classify

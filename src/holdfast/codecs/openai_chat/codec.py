@@ -6,7 +6,7 @@ any one run: one object serves any number of runs at once.
 
 from __future__ import annotations
 
-from holdfast.codecs.continuation import may_be_continued
+from holdfast.codecs.continued import may_be_continued
 from holdfast.codecs.openai_chat.decode import ChatDecoder
 from holdfast.codecs.openai_chat.encode import ChatEncoder
 from holdfast.codecs.openai_chat.errors import classify

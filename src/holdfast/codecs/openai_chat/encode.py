@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from holdfast.codecs.continuation import refuse_prefill
+from holdfast.codecs.continued import refuse_prefill
 from holdfast.codecs.openai_chat.history import HistoryEncoder
 from holdfast.codecs.pairing import check_tail
 from holdfast.codecs.request_body import Head, check_tools, encode_history, merge_extra, to_json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.codecs.continuation import refuse_prefill
+from holdfast.codecs.continued import refuse_prefill
 from holdfast.codecs.openai_responses.decode import ResponsesDecoder
 from holdfast.codecs.openai_responses.encode import encode_request
 from holdfast.codecs.openai_responses.errors import classify

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.assemble import Assembler
-from holdfast.codecs.continuation import Seam, can_go_on, continuing, may_be_continued
+from holdfast.codecs.continued import Seam, can_go_on, continuing, may_be_continued
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
