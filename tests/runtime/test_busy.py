@@ -52,11 +52,15 @@ async def test_the_second_is_refused_when_that_is_set_and_other_sessions_are_not
     with pytest.raises(SessionBusyError, match="'s' is busy") as caught:
         await agent.run("two", session="s")
     assert caught.value.session == "s"
-    with pytest.raises(SessionBusyError):
+
+    async def watch() -> object:
         async with agent.stream("two", session="s") as run:
             async for _ in run:
                 pass
-            print(run.result)
+            return run.result
+
+    with pytest.raises(SessionBusyError):
+        await watch()
     with pytest.raises(SessionBusyError):
         await agent.resume("s")
     second = asyncio.ensure_future(agent.run("two", session="t"))

@@ -1,0 +1,193 @@
+"""Two processes over one PostgreSQL journal: one is killed, or sleeps; the other goes on; nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.crash.shared_worker import agent_for
+from tests.postgres_server import PostgresServer
+
+from holdfast import PostgresJournal
+from holdfast.core.effects import Effect
+from holdfast.core.events import Event
+
+ROOT = Path(__file__).parents[2]
+EVENTS = 7
+"""Opened, replied, begun, two tools, replied, closed."""
+BOOKED = "booked Porto"
+DOUBT = "Whether it took effect is unknown"
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.new_url()
+
+
+class Workers:
+    """Processes over one journal, in one folder."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.all: list[subprocess.Popen[str]] = []
+
+    def start(self, word: str) -> subprocess.Popen[str]:
+        self.all.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.crash.shared_worker", self.url, self.folder, word],
+                cwd=ROOT,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+        return self.all[-1]
+
+    def ran(self) -> list[str]:
+        noted = self.folder / "ran"
+        return noted.read_text().split() if noted.exists() else []
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        end = time.monotonic() + 30
+        while not holds():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def workers(url: str, tmp_path: Path) -> Iterator[Workers]:
+    workers = Workers(url, tmp_path)
+    yield workers
+    for process in workers.all:
+        process.kill()
+        process.communicate()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out.strip()
+
+
+def records(postgres: PostgresServer, url: str) -> list[tuple[object, ...]]:
+    return postgres.rows(url, "SELECT seq, key, event FROM holdfast_records ORDER BY run_id, seq")
+
+
+def is_in_slow(workers: Workers, postgres: PostgresServer) -> Callable[[], bool]:
+    """Both tools ran, and what the quick one did is kept."""
+    kept = "SELECT count(*) FROM holdfast_records WHERE type = 'tool_finished'"
+    return lambda: "slow" in workers.ran() and postgres.rows(workers.url, kept) == [(1,)]
+
+
+def test_what_a_killed_process_began_the_other_goes_on_with(
+    workers: Workers, postgres: PostgresServer
+) -> None:
+    first = workers.start("run")
+    workers.until(is_in_slow(workers, postgres))
+    second = workers.start("recover")
+    time.sleep(0.3)
+    assert second.poll() is None  # the first one lives, so there is nothing to recover
+    first.kill()
+    assert f"[('ada', \"{BOOKED} | Error: Function 'slow' was stopped" in (text := said(second))
+    assert DOUBT in text
+    assert workers.ran() == ["quick", "slow"]
+    assert len(records(postgres, workers.url)) == EVENTS
+
+
+def test_a_process_that_slept_too_long_cannot_commit(
+    workers: Workers, postgres: PostgresServer
+) -> None:
+    zombie = workers.start("run")
+    workers.until(is_in_slow(workers, postgres))
+    zombie.send_signal(signal.SIGSTOP)
+    assert DOUBT in said(workers.start("recover"))
+    before = records(postgres, workers.url)
+    (workers.folder / "free").touch()
+    zombie.send_signal(signal.SIGCONT)
+    assert said(zombie) == "LeaseLostError"
+    assert records(postgres, workers.url) == before
+    assert len(before) == EVENTS
+    assert workers.ran() == ["quick", "slow"]
+
+
+def test_a_process_that_slept_and_was_not_missed_goes_on(
+    workers: Workers, postgres: PostgresServer
+) -> None:
+    sleeper = workers.start("run")
+    workers.until(is_in_slow(workers, postgres))
+    sleeper.send_signal(signal.SIGSTOP)
+    lapsed = "SELECT 1 FROM holdfast_runs WHERE expires < clock_timestamp()"
+    workers.until(lambda: bool(postgres.rows(workers.url, lapsed)))
+    (workers.folder / "free").touch()
+    sleeper.send_signal(signal.SIGCONT)
+    assert said(sleeper) == f"{BOOKED} | {BOOKED}"
+
+
+class Dying(PostgresJournal):
+    """Its process is killed at the n-th append: right after, or right before."""
+
+    left = 0
+    before = False
+
+    async def _append(
+        self, run: str, event: Event, effect: Effect | None, token: int | None
+    ) -> None:
+        self.left -= 1
+        is_last = self.left == 0
+        if is_last and self.before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        await super()._append(run, event, effect, token)
+        if is_last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die(url: str, folder: Path, moment: int, *, before: bool) -> None:
+    """A fork that runs a turn and is killed on the way."""
+    child = os.fork()
+    if child == 0:
+        try:
+            journal = Dying(url)
+            journal.left, journal.before = moment, before
+            asyncio.run(agent_for(journal, folder).run("book", session="ada"))
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("moment", range(1, EVENTS + 1))
+def test_killed_at_any_append_the_other_process_ends_the_turn(
+    moment: int, before: bool, url: str, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    (tmp_path / "free").touch()
+    die(url, tmp_path, moment, before=before)
+    postgres.rows(url, "UPDATE holdfast_runs SET expires = clock_timestamp() RETURNING 1")
+    with PostgresJournal(url) as journal:
+        agent = agent_for(journal, tmp_path)
+        found = asyncio.run(agent.recover())
+        kept = [str(key) for _, key, _ in records(postgres, url)]
+    ran = (tmp_path / "ran").read_text().split() if (tmp_path / "ran").exists() else []
+    assert sorted(ran) in ([], ["quick"], ["quick", "slow"], ["slow"])
+    if moment == 1 and before:
+        assert (found, kept) == ([], [])
+        return
+    assert len(kept) == len(set(kept)) == EVENTS
+    if moment == EVENTS and not before:
+        assert found == []
+        return
+    (one,) = found
+    assert one.error is None
+    told = one.result.output.split(" | ")
+    for name, text in zip(["quick", "slow"], told, strict=True):
+        assert text == BOOKED if name in ran and text == BOOKED else DOUBT in text
+        assert text != BOOKED or ran.count(name) == 1
