@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from holdfast import Agent, ErrorHandling, Resilience, tool
+from holdfast.core.deltas import TextDelta
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.cache import CacheOptions
+from holdfast.resilience.hedge import HedgeOptions
 from holdfast.resilience.limiter import LimiterOptions
 from holdfast.resilience.metrics import CallMetrics
-from holdfast.testing.emulator import DropAfter, EmulatedRequest, Emulator, Refused, call
+from holdfast.testing.emulator import Delay, DropAfter, EmulatedRequest, Emulator, Refused, call
 from holdfast.testing.emulator.brain import ReplyLike
 
 paid: list[int] = []
@@ -62,3 +65,24 @@ async def test_a_turn_through_refusals_and_drops_waits_as_told_and_pays_once() -
     assert 0.3 <= took < 20
     seen = metrics.snapshot("model")
     assert (seen.total_calls, seen.successful_calls) == (2, 2)
+
+
+async def test_a_hedge_answers_in_the_place_of_a_slow_one_whose_connection_is_closed() -> None:
+    def clerk_for_one(request: EmulatedRequest) -> ReplyLike:
+        return "Done at last."
+
+    async with Emulator(clerk_for_one, faults=[Delay(30)]) as emulator:
+        agent = Agent(
+            "openai:m",
+            base_url=emulator.base_url,
+            api_key="k",
+            resilience=Resilience(hedge=HedgeOptions(delay=0.05, max_share=1.0)),
+        )
+        began = time.monotonic()
+        async with agent.stream("Slow?") as run:
+            shown = [item.text async for item in run if isinstance(item, TextDelta)]
+        assert time.monotonic() - began < 20
+        while not emulator.requests[0].client_gone:
+            await asyncio.sleep(0.01)
+        assert len(emulator.requests) == 2
+    assert "".join(shown) == run.result.output == "Done at last."

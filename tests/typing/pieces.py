@@ -1,0 +1,36 @@
+"""What a type checker must see of the pieces around calls; checked by mypy, never run."""
+
+from __future__ import annotations
+
+from typing_extensions import assert_type
+
+from holdfast import ErrorHandling, ToolContext, current_tool_call, resilient, retry_on
+from holdfast.resilience.retry import Retry
+
+
+@resilient
+async def waits(number: int) -> str:
+    """Async, and stays so."""
+    return str(number)
+
+
+@resilient
+def blocks(number: int) -> str:
+    """Synchronous, and stays so."""
+    return str(number)
+
+
+@resilient(Retry(ErrorHandling(max_retries=1)), classify=retry_on(KeyError))
+def configured(number: int) -> str:
+    """With strategies."""
+    return str(number)
+
+
+assert_type(blocks(1), str)
+assert_type(configured(1), str)
+assert_type(current_tool_call(), ToolContext[object] | None)
+
+
+async def main() -> None:
+    """What is awaited."""
+    assert_type(await waits(1), str)
