@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing_extensions import assert_type
+from typing import assert_type
 
 from holdfast import ErrorHandling, ToolContext, current_tool_call, resilient, retry_on
 from holdfast.resilience.retry import Retry
