@@ -8,8 +8,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.postgres_server import PostgresServer
 
-from holdfast import SqliteJournal
+from holdfast import PostgresJournal, SqliteJournal
 from holdfast.cli.main import main
 from holdfast.journal.encoding import decode, record_of
 from holdfast.testing.journal_conformance import opened
@@ -99,3 +100,33 @@ def test_an_unknown_run_and_a_busy_file_are_one_line(
     with SqliteJournal(path):
         assert main(["journal", "show", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"holdfast: journal {path}: is open")
+
+
+def test_addresses_are_taken_too(
+    path: Path, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = postgres.new_url()
+    with PostgresJournal(url) as journal:
+        asyncio.run(journal.append("ada", opened(1, "Olá", 1_700_000_000.0)))
+        asyncio.run(journal.append("ada", opened(2, "again", 1_700_000_060.0)))
+    assert main(["journal", "show", f"sqlite:///{path}"]) == 0
+    in_file = capsys.readouterr().out.splitlines()[0]
+    assert main(["journal", "show", url]) == 0
+    assert capsys.readouterr().out.splitlines() == [in_file]
+    assert main(["journal", "export", url, "ada"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert record_of(decode(lines[1])).event == opened(2, "again", 1_700_000_060.0)
+    assert main(["journal", "verify", url]) == 0
+    assert capsys.readouterr().out.startswith("1 runs: every record is whole")
+    postgres.rows(url, "UPDATE holdfast_records SET seq = 9, event = '{' WHERE seq = 2")
+    assert main(["journal", "verify", url]) == 1
+    assert "record 9: is no whole record" in capsys.readouterr().out
+
+
+def test_a_database_without_a_journal_is_left_as_it_is(
+    postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = postgres.new_url()
+    assert main(["journal", "show", url]) != 0
+    assert "holds no journal" in capsys.readouterr().err
+    assert postgres.rows(url, "SELECT to_regclass('holdfast_journal')") == [(None,)]

@@ -1,4 +1,4 @@
-"""`holdfast journal show|export|verify PATH [RUN]`: what a journal file holds.
+"""`holdfast journal show|export|verify JOURNAL [RUN]`: what a journal holds, in a file or a database.
 
 It must never print a control character that a model or a tool wrote, and must never change a record.
 """
@@ -18,6 +18,7 @@ from holdfast.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from holdfast.journal.encoding import Line
+    from holdfast.journal.postgres import PostgresJournal
     from holdfast.journal.sqlite import SqliteJournal
 
 WORDS = {
@@ -34,18 +35,14 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     """The word, the file and the run."""
     words = "; ".join(f"{word}: {about}" for word, about in WORDS.items())
     sub.add_argument("word", choices=WORDS, help=words)
-    sub.add_argument("path", help="a file of SqliteJournal; no process may have it open")
+    about = "a file of SqliteJournal, which no process may have open, or sqlite:///... or postgresql://..."
+    sub.add_argument("path", metavar="journal", help=about)
     sub.add_argument("run", nargs="?", help="a run, or the name of a session; default: all")
 
 
 def main(given: argparse.Namespace) -> int:
     """Do it; 1 when `verify` finds damage."""
-    from holdfast.journal.sqlite import SqliteJournal
-
-    # A reader must not make the file that it was to read.
-    if not Path(given.path).is_file():
-        raise ConfigurationError("path", f"there is no file {given.path}")
-    with SqliteJournal(given.path) as journal:
+    with _opened(given.path) as journal:
         runs = _runs(journal, given.run)
         if given.word == "verify":
             return _verify(journal, runs)
@@ -58,7 +55,24 @@ def main(given: argparse.Namespace) -> int:
     return 0
 
 
-def _runs(journal: SqliteJournal, wanted: str | None) -> list[str]:
+def _opened(place: str) -> SqliteJournal | PostgresJournal:
+    """The journal; a reader must not make the one that it was to read."""
+    if place.startswith(("postgresql:", "postgres:")):
+        from holdfast.journal.postgres import PostgresJournal
+
+        return PostgresJournal(place, create=False)
+    from holdfast.journal.sqlite import SqliteJournal
+
+    if place.startswith("sqlite:"):
+        from holdfast.journal.url import sqlite_path
+
+        place = str(sqlite_path(place))
+    if not Path(place).is_file():
+        raise ConfigurationError("journal", f"there is no file {shorten(place)}")
+    return SqliteJournal(place)
+
+
+def _runs(journal: SqliteJournal | PostgresJournal, wanted: str | None) -> list[str]:
     runs = [entry.run for entry in asyncio.run(journal.runs())]
     if wanted is None:
         return runs
@@ -69,7 +83,7 @@ def _runs(journal: SqliteJournal, wanted: str | None) -> list[str]:
     return [wanted]
 
 
-def _lines(journal: SqliteJournal, run: str) -> Iterable[Line]:
+def _lines(journal: SqliteJournal | PostgresJournal, run: str) -> Iterable[Line]:
     return asyncio.run(journal.lines(run))
 
 
@@ -78,7 +92,7 @@ def _print(lines: Iterable[str]) -> None:
         print(line)
 
 
-def _list(journal: SqliteJournal) -> None:
+def _list(journal: SqliteJournal | PostgresJournal) -> None:
     for entry in asyncio.run(journal.runs()):
         span = f"{_time(entry.opened_at)} to {_time(entry.changed_at)}"
         print(f"{entry.records:7}  {span}  {shorten(entry.run)}")
@@ -99,7 +113,7 @@ def _time(at: float) -> str:
         return f"{at:g}"
 
 
-def _export(journal: SqliteJournal, runs: Iterable[str]) -> None:
+def _export(journal: SqliteJournal | PostgresJournal, runs: Iterable[str]) -> None:
     from holdfast.journal.encoding import encode
 
     for run in runs:
@@ -107,8 +121,8 @@ def _export(journal: SqliteJournal, runs: Iterable[str]) -> None:
             sys.stdout.write(encode(line).decode().translate(_ESCAPES) + "\n")
 
 
-def _verify(journal: SqliteJournal, runs: list[str]) -> int:
-    """The file itself was checked when it was opened."""
+def _verify(journal: SqliteJournal | PostgresJournal, runs: list[str]) -> int:
+    """A file itself was checked when it was opened."""
     problems = [problem for run in runs for problem in _problems(journal, run)]
     _print(shorten(problem, 500) for problem in problems)
     if problems:
@@ -117,7 +131,7 @@ def _verify(journal: SqliteJournal, runs: list[str]) -> int:
     return 0
 
 
-def _problems(journal: SqliteJournal, run: str) -> Iterator[str]:
+def _problems(journal: SqliteJournal | PostgresJournal, run: str) -> Iterator[str]:
     from holdfast.journal.encoding import record_of
     from holdfast.journal.failures import JournalError
 

@@ -23,7 +23,7 @@ from holdfast.journal.encoding import Line
 from holdfast.journal.failures import lease_lost
 from holdfast.journal.loop_thread import LoopThread
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import checked, line_from, records_of, written
+from holdfast.journal.rows import checked, line_from, records_from, written
 from holdfast.journal.settled import settled
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class PostgresJournal:
         timeout: seconds for one statement.
         wait: seconds for which an append or a read is tried again while the server is gone.
         lease: seconds after which another process may take over a run whose process shows no life.
+        create: whether to make the tables when they are missing.
 
     Raises:
         ConfigurationError: an argument is wrong, or the driver is not installed.
@@ -65,6 +66,7 @@ class PostgresJournal:
         timeout: float = 30.0,
         wait: float = 10.0,
         lease: float = 30.0,
+        create: bool = True,
     ) -> None:
         if not isinstance(url, str):
             raise ConfigurationError("url", f"must be a text, got {type(url).__name__}")
@@ -74,7 +76,7 @@ class PostgresJournal:
         _check_number("lease", lease, 0.1, 86_400)
         try:
             from holdfast.journal.postgres_failures import Address
-            from holdfast.journal.postgres_pool import Patience
+            from holdfast.journal.postgres_pool import Manners
             from holdfast.journal.postgres_server import Server
         except ImportError as error:
             raise ConfigurationError(
@@ -84,7 +86,7 @@ class PostgresJournal:
             ) from error
         address = Address(url)
         self.path = address.place
-        self._server = Server(address, connections, Patience(timeout, wait), lease)
+        self._server = Server(address, connections, Manners(timeout, wait, create), lease)
         self._thread = LoopThread(self.path, self._server.close)
         # Also at the end of the interpreter, so that leases are given back at once.
         self._finalizer = weakref.finalize(self, self._thread.close)
@@ -125,13 +127,15 @@ class PostgresJournal:
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
-        return await records_of(await self.lines(run, after), self.path)
+        return await records_from(await self._select(run, after), self.path)
 
     async def lines(self, run: str, after: int = 0) -> Sequence[Line]:
         """The same as lines, for export; an unknown type of event is no error here."""
+        return [line_from(row, self.path) for row in await self._select(run, after)]
+
+    async def _select(self, run: str, after: int) -> Sequence[tuple[object, ...]]:
         name = _name(run)
-        rows = await settled(self._thread.submit(lambda _: self._server.lines(name, run, after)))
-        return [line_from(row, self.path) for row in rows]
+        return await settled(self._thread.submit(lambda _: self._server.lines(name, run, after)))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""

@@ -30,16 +30,18 @@ Work: TypeAlias = Callable[[Connection], Awaitable[T]]
 _GRACE = 5.0  # seconds for which the server's own timeout may be late before the connection is lost
 
 
-class Patience(Struct, frozen=True):
-    """How long to wait for a server.
+class Manners(Struct, frozen=True):
+    """How to treat a server.
 
     Args:
         timeout: seconds for one statement.
         wait: seconds for which an act is tried again while the server is gone.
+        create: whether to make tables that are missing.
     """
 
     timeout: float
     wait: float
+    create: bool = True
 
 
 class Pool:
@@ -48,12 +50,12 @@ class Pool:
     Args:
         address: where the server is.
         size: how many acts run at once.
-        patience: how long each may take.
+        manners: how long each may take.
     """
 
-    def __init__(self, address: Address, size: int, patience: Patience) -> None:
+    def __init__(self, address: Address, size: int, manners: Manners) -> None:
         self._address = address
-        self._patience = patience
+        self._manners = manners
         self._places = asyncio.Semaphore(size)
         self._idle: list[Connection] = []
         self._reached = False
@@ -75,7 +77,7 @@ class Pool:
                 return await self._once(work)
             except (psycopg.Error, OSError, TimeoutError) as error:
                 # A server that was never there is more likely a wrong address than a restart.
-                end = end or loop.time() + (self._patience.wait if again and self._reached else 0)
+                end = end or loop.time() + (self._manners.wait if again and self._reached else 0)
                 if not is_passing(error) or loop.time() + pause >= end:
                     raise self._address.failure(error) from error
                 await self._drop(self._idle)
@@ -85,7 +87,7 @@ class Pool:
     async def _once(self, work: Work[T]) -> T:
         async with (
             self._connection() as connection,
-            asyncio.timeout(self._patience.timeout + _GRACE),
+            asyncio.timeout(self._manners.timeout + _GRACE),
         ):
             return await work(connection)
 
@@ -118,7 +120,7 @@ class Pool:
         return connection
 
     def _defaults(self) -> dict[str, str]:
-        seconds = self._patience.timeout
+        seconds = self._manners.timeout
         return {
             "application_name": "holdfast",
             "connect_timeout": str(max(2, round(min(seconds, 10)))),
@@ -128,7 +130,7 @@ class Pool:
         }
 
     async def _prepare(self, connection: Connection) -> None:
-        limit = {"timeout": str(max(1, round(self._patience.timeout * 1000)))}
+        limit = {"timeout": str(max(1, round(self._manners.timeout * 1000)))}
         row = await (await connection.execute(SETTINGS, limit)).fetchone()
         encoding = row[-1] if row else None
         if encoding != "UTF8":
@@ -138,7 +140,9 @@ class Pool:
                 fix="Create the database with ENCODING 'UTF8' TEMPLATE template0",
             )
         if not self._reached:
-            await postgres_schema.prepare(connection, self._address.place)
+            await postgres_schema.prepare(
+                connection, self._address.place, create=self._manners.create
+            )
 
     async def close(self) -> None:
         """Close what is open."""

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from holdfast.journal.failures import JournalVersionError
+from holdfast.journal.failures import JournalStorageError, JournalVersionError
 
 LOCK = 0x48464A31
 """`HFJ1`: the advisory lock."""
@@ -61,15 +61,23 @@ async def prepare(
     connection: psycopg.AsyncConnection[Any],
     place: str,
     migrations: tuple[tuple[LiteralString, ...], ...] = MIGRATIONS,
+    *,
+    create: bool = True,
 ) -> None:
-    """Bring the tables to the newest version.
+    """Bring the tables to the newest version, or make them, if that is wanted.
 
     Raises:
         JournalVersionError: a newer Holdfast made them.
+        JournalStorageError: there are none, and they are not to be made.
         psycopg.Error: the server refused.
     """
-    if await _version(connection, place, len(migrations)) == len(migrations):
+    version = await _version(connection, place, len(migrations))
+    if version == len(migrations):
         return
+    if not version and not create:
+        raise JournalStorageError(
+            place, "holds no journal", fix="Check the database and its search path"
+        )
     # Others may hold the lock for as long as their migration takes. It is the session's and not the
     # transaction's, since a transaction that waits for it might not see the tables of the other.
     limit = await _setting(connection, "0")

@@ -19,7 +19,7 @@ from holdfast.journal.encoding import Line
 from holdfast.journal.failures import JournalError, lease_lost
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres_failures import Address
-from holdfast.journal.postgres_pool import Connection, Patience, Pool
+from holdfast.journal.postgres_pool import Connection, Manners, Pool
 from holdfast.journal.postgres_renewal import Held, Renewal
 
 Row = tuple[object, ...]
@@ -53,16 +53,16 @@ class Server:
     Args:
         address: where the server is.
         size: how many acts run at once.
-        patience: how long each may take.
+        manners: how long each may take.
         lease: seconds after which others may take over a run whose driver shows no life.
     """
 
-    def __init__(self, address: Address, size: int, patience: Patience, lease: float) -> None:
+    def __init__(self, address: Address, size: int, manners: Manners, lease: float) -> None:
         self.address = address
         self._lease = lease
-        self._pool = Pool(address, size, patience)
+        self._pool = Pool(address, size, manners)
         # A place of its own: no queue of appends may make a lease run out.
-        self._beats = Pool(address, 1, patience)
+        self._beats = Pool(address, 1, manners)
         self._renewal = Renewal(self._renew, lease)
 
     async def append(self, insert: Insert, begin: Begin) -> None:
