@@ -110,7 +110,7 @@ class Message(Struct, frozen=True):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, in the order of the model."""
-        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
 
 def system(text: str) -> Message:
@@ -219,7 +219,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, in the order of the model."""
-        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
     @property
     def message(self) -> Message:

@@ -21,11 +21,12 @@ from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.redaction import redact
 from holdfast.middleware.decisions import Decision
 from holdfast.middleware.folds import Folds, FoldTable
-from holdfast.middleware.hooks import AFTER, ALLOWED, BEFORE, TOOL_HOOKS, WRAP, Middleware
+from holdfast.middleware.hooks import AFTER, ALLOWED, BEFORE, TOOL_HOOKS, WRAP, Middleware, is_older
 from holdfast.middleware.moments import Moment
 from holdfast.middleware.order import check_order
 
 M = TypeVar("M", bound=Moment)
+When = Callable[[Any], bool]  # of the moment of its hook
 AnyMiddleware = Middleware[Any]  # of any state: the fold alone knows its type
 
 
@@ -51,6 +52,18 @@ class Hook(Struct, frozen=True):
         return not self.tools or any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
 
+class ToolHooks(Struct, frozen=True):
+    """The hooks that are meant for one tool."""
+
+    before: tuple[Hook, ...]
+    wrap: tuple[Hook, ...]
+    after: tuple[Hook, ...]
+    none: bool
+
+
+_MOST_TOOLS = 256
+
+
 class Chain(Struct, frozen=True, kw_only=True):
     """The hooks of an agent. Before and wrap in the order of registration, after in reverse."""
 
@@ -67,6 +80,18 @@ class Chain(Struct, frozen=True, kw_only=True):
     after_tool: tuple[Hook, ...]
     on_error: tuple[Hook, ...]
     folding: FoldTable
+    _of_tools: dict[str, ToolHooks] = {}
+
+    def of_tool(self, name: str) -> ToolHooks:
+        """The hooks of the tool that the model calls `name`, whether or not there is such a tool."""
+        found = self._of_tools.get(name)
+        if found is None:
+            kinds = (self.before_tool, self.wrap_tool, self.after_tool)
+            mine = [tuple(hook for hook in kind if hook.is_for(name)) for kind in kinds]
+            found = ToolHooks(mine[0], mine[1], mine[2], not any(mine))
+            if len(self._of_tools) < _MOST_TOOLS:  # a model may invent any number of names
+                self._of_tools[name] = found
+        return found
 
     def new_folds(self) -> Folds:
         """The states of these middlewares before the first event."""
@@ -97,15 +122,18 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
     check_order(found)
     if not found:
         return None
-    hooks = {
-        name: tuple(_hook(one, name) for one in found if _written(one, name) and one.uses(name))
+    hooks: dict[str, Any] = {
+        name: tuple(hook for one in found if (hook := _hook(one, name)) is not None)
         for name in (*BEFORE, *WRAP, *AFTER)
     }
     for name in AFTER:
         hooks[name] = hooks[name][::-1]
     return Chain(
         middlewares=found,
-        folding=FoldTable(tuple(one for one in found if _written(one, "fold"))),
+        _of_tools={},
+        folding=FoldTable(
+            tuple(one for one in found if _written(one, "fold") and _acts(one, "fold"))
+        ),
         **hooks,
     )
 
@@ -158,22 +186,46 @@ def _written(one: AnyMiddleware, name: str) -> bool:
     return getattr(mine, "__func__", mine) is not getattr(Middleware, name)
 
 
-def _hook(one: AnyMiddleware, name: str) -> Hook:
+def _acts(one: AnyMiddleware, name: str) -> bool | When:
+    return is_older(type(one), "acts", name) or one.acts(name)
+
+
+def _hook(one: AnyMiddleware, name: str) -> Hook | None:
+    acts = _acts(one, name) if _written(one, name) else False
+    if acts is False:
+        return None
     tools = tuple(one.tools) if name in TOOL_HOOKS else ()
     return Hook(
         one.name,
         name,
         getattr(one, name),
         _RETURNS.get(name) or ALLOWED[name],
-        one.when,
+        one.when if acts is True else _both(one.when, acts),
         tools,
         one.hook_timeout,
     )
 
 
+def _both(one: When | None, other: When) -> When:
+    if one is None:
+        return other
+    return lambda moment: one(moment) and other(moment)
+
+
 async def call(hook: Hook, moment: Moment) -> Decision | None:
     """The decision of one hook. Raises MiddlewareError when it gives none; cancellation passes."""
+    decision = begin(hook, moment)
+    return await decision.end() if isinstance(decision, Waiting) else decision
+
+
+def begin(hook: Hook, moment: Moment) -> Decision | Waiting | None:
+    """The decision of a hook, or the hook itself where it waits for something.
+
+    Most hooks wait for nothing, and cost neither a timer nor another coroutine. Raises
+    MiddlewareError when it gives no decision.
+    """
     try:
+        # Apart from what follows: a StopIteration of the condition is a failure and no answer.
         if hook.when is not None and not hook.when(moment):
             return None
         running = hook.function(moment)
@@ -181,15 +233,37 @@ async def call(hook: Hook, moment: Moment) -> Decision | None:
             first = running.send(None)
         except StopIteration as done:
             answer = done.value
-        else:
-            answer = await _finish(hook, moment, running, first)
+            return None if answer is None else _checked(hook, answer)
     except MiddlewareError:
         raise
     except Exception as error:  # REASON: hooks are the user's code
         raise failure(hook, error) from error
-    if answer is not None and not isinstance(answer, hook.allowed):
+    return Waiting(hook, moment, running, first)
+
+
+class Waiting(Struct, frozen=True):
+    """A hook that waits for something: only such a one needs a timeout."""
+
+    hook: Hook
+    moment: Moment
+    running: Coroutine[Any, Any, object]
+    first: object
+
+    async def end(self) -> Decision | None:
+        """Its decision, once it has one. Raises as `call` does."""
+        try:
+            answer = await _finish(self.hook, self.moment, self.running, self.first)
+        except MiddlewareError:
+            raise
+        except Exception as error:  # REASON: hooks are the user's code
+            raise failure(self.hook, error) from error
+        return None if answer is None else _checked(self.hook, answer)
+
+
+def _checked(hook: Hook, answer: object) -> Decision:
+    if not isinstance(answer, hook.allowed):
         raise MiddlewareError(hook.owner, hook.name, _no_decision(hook, answer))
-    return cast("Decision | None", answer)
+    return cast("Decision", answer)
 
 
 def failure(hook: Hook, error: Exception) -> MiddlewareError:
@@ -209,7 +283,7 @@ def _no_decision(hook: Hook, answer: object) -> str:
 async def _finish(
     hook: Hook, moment: Moment, running: Coroutine[Any, Any, object], first: object
 ) -> object:
-    """Go on with a hook that waits for something. Only such a one needs a timeout."""
+    """Go on with a hook that waits for something."""
     if hook.seconds is None:
         return await _resume(running, first)
     limit = asyncio.timeout(hook.seconds)
@@ -260,12 +334,15 @@ async def call_after(
     failures: list[MiddlewareError] = []
     for hook in hooks:
         try:
-            decision = await call(hook, moment)
+            decision = begin(hook, moment)
+            if decision is None:
+                continue
+            if isinstance(decision, Waiting) and (decision := await decision.end()) is None:
+                continue
         except MiddlewareError as error:
             failures.append(error)
             continue
-        if decision is not None:
-            moment = take(moment, hook, decision)
+        moment = take(moment, hook, decision)
     return moment, collected(hooks[0].name, failures) if failures else None
 
 
@@ -288,17 +365,15 @@ def collected(name: str, failures: list[MiddlewareError]) -> MiddlewareError:
 Next = Callable[[Any], Awaitable[Any]]  # of either wrap: a moment to its outcome
 
 
-def onion(hooks: Sequence[Hook], act: Next, tool: str | None = None) -> Next:
+def onion(hooks: Sequence[Hook], act: Next) -> Next:
     """The act with the wraps around it, the first one outermost.
 
     Args:
         hooks: in the order of registration.
         act: the innermost.
-        tool: wraps that are not for this tool are left out.
     """
     for hook in reversed(hooks):
-        if tool is None or hook.is_for(tool):
-            act = _wrapped(hook, act)
+        act = _wrapped(hook, act)
     return act
 
 

@@ -6,6 +6,8 @@ runs. Whatever is not a yes ends the turn: a no, silence, a cancellation, an err
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from holdfast.core.errors import HoldfastError
@@ -51,6 +53,11 @@ class ContinuationPermission(Middleware[None]):
         limit = "that of the turn" if self._iterations is None else self._iterations
         return {"iterations": limit, "extension": self._extension, "timeout": self._timeout}
 
+    def acts(self, hook: str) -> Callable[[BeforeIteration], bool]:
+        """At the limit."""
+        del hook
+        return _at_limit
+
     def limits(self, given: Limits | None) -> Limits:
         """The limits of a turn, which can be extended."""
         most = self._iterations
@@ -62,7 +69,7 @@ class ContinuationPermission(Middleware[None]):
     async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
         """Ask, when the limit is reached."""
         most = moment.limits.iterations
-        if most is None or moment.iteration < most:
+        if most is None or not _at_limit(moment):
             return None
         request = ContinuationRequest(
             iteration=moment.iteration + 1,
@@ -77,3 +84,8 @@ class ContinuationPermission(Middleware[None]):
         if isinstance(answer, Continued):
             return None  # the run extends its limit with the answer
         return Stop(TERMINATED_REASON, TERMINATED_TEXT)
+
+
+def _at_limit(moment: BeforeIteration) -> bool:
+    most = moment.limits.iterations
+    return most is not None and moment.iteration >= most

@@ -6,6 +6,8 @@ never depend on the order in which tools finish.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from holdfast.core.events import Event, ModelReplied, ToolFinished
@@ -54,6 +56,12 @@ class ErrorTracking(Middleware[Errors]):
         self.max_consecutive_errors = max_consecutive_errors
         self.detector = detector
 
+    def acts(self, hook: str) -> bool | Callable[[Moment], bool]:
+        """When the count is too high."""
+        if hook == "fold":
+            return True
+        return lambda moment: moment.state_of(self).count >= self.max_consecutive_errors
+
     @property
     def initial(self) -> Errors:
         """No error yet."""
@@ -62,7 +70,10 @@ class ErrorTracking(Middleware[Errors]):
     def fold(self, state: Errors, event: Event) -> Errors:
         """Count."""
         if isinstance(event, ToolFinished):
-            return Errors(state.before, True, state.failed or is_failure(event, self.detector))
+            if state.failed:
+                return state
+            failed = is_failure(event, self.detector)
+            return state if state.finished and not failed else Errors(state.before, True, failed)
         if isinstance(event, ModelReplied) and state.finished:
             return Errors(state.count)
         return state

@@ -11,14 +11,12 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.events import Event, TurnOpened
 from holdfast.core.redaction import redact
-
-if TYPE_CHECKING:
-    from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.hooks import Middleware, is_older
 
 Fold: TypeAlias = Callable[[Any, Any], object]  # of any state, and of the events that it is for
 
@@ -44,7 +42,7 @@ class FoldTable:
         by_kind: dict[type[Event], list[tuple[int, Fold, Middleware[Any]]]] = {}
         for one in middlewares:
             for kind in _kinds_of(one):
-                by_kind.setdefault(kind, []).append((id(one), one.fold, one))
+                by_kind.setdefault(kind, []).append((id(one), _checking(one.fold), one))
         self.by_kind = {kind: tuple(rows) for kind, rows in by_kind.items()}
 
 
@@ -55,19 +53,9 @@ def _kinds_of(one: Middleware[Any]) -> Sequence[type[Event]]:
             raise ConfigurationError(
                 f"{one.name}.events", f"{shown} is no kind of event", fix="Name kinds of Event"
             )
-    return _declared(one) or _KINDS
-
-
-def _declared(one: Middleware[Any]) -> Sequence[type[Event]]:
-    """Its `events`, unless they are older than its fold: a subclass may fold over others."""
-    if "events" in vars(one):
-        return one.events
-    for kind in type(one).__mro__:
-        if "events" in vars(kind):
-            return one.events
-        if "fold" in vars(kind):
-            return ()
-    return ()
+    # A subclass with another fold may be for other events.
+    older = "events" not in vars(one) and is_older(type(one), "events", "fold")
+    return _KINDS if older or not one.events else one.events
 
 
 class Folds:
@@ -77,11 +65,10 @@ class Folds:
         table: the folds of the agent.
     """
 
-    __slots__ = ("_table", "_twice", "failure", "states")
+    __slots__ = ("_table", "failure", "states")
 
     def __init__(self, table: FoldTable) -> None:
         self._table = table
-        self._twice = _twice.get()
         self.states: dict[int, object] = {id(one): one.initial for one in table.middlewares}
         self.failure: MiddlewareError | None = None
 
@@ -98,8 +85,6 @@ class Folds:
                 states[id(middleware)] = middleware.initial
         for key, fold, middleware in self._table.by_kind.get(kind, ()):
             try:
-                if self._twice:
-                    _check_pure(fold, states[key], event)
                 states[key] = fold(states[key], event)
             except Exception as error:  # noqa: BLE001  # REASON: a fold is the user's code
                 self._fail(middleware, error)
@@ -128,7 +113,7 @@ class ImpureFoldError(Exception):
 
 @contextmanager
 def folding_twice() -> Iterator[None]:
-    """Check in the runs that begin in here that every fold is pure, by folding twice. For tests."""
+    """Check the folds of the agents that are made in here: each folds twice. For tests."""
     token = _twice.set(True)
     try:
         yield
@@ -136,8 +121,19 @@ def folding_twice() -> Iterator[None]:
         _twice.reset(token)
 
 
+def _checking(fold: Fold) -> Fold:
+    """The fold; where folds are checked, one that raises ImpureFoldError if it is not pure."""
+    if not _twice.get():
+        return fold
+
+    def twice(state: object, event: Event) -> object:
+        _check_pure(fold, state, event)
+        return fold(state, event)
+
+    return twice
+
+
 def _check_pure(fold: Fold, state: object, event: Event) -> None:
-    """Raise ImpureFoldError if the fold changes its state in place, or answers differently."""
     one, two = copy.deepcopy(state), copy.deepcopy(state)
     first, second = fold(one, event), fold(two, event)
     if one != state and _comparable(state):

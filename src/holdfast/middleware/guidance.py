@@ -52,4 +52,4 @@ class Guidance(Middleware):
 
 def _results(moment: BeforeIteration) -> int:
     # A message of tools holds results and nothing else.
-    return sum(len(message.parts) for message in moment.messages if message.role == "tool")
+    return sum([len(message.parts) for message in moment.messages if message.role == "tool"])

@@ -62,6 +62,12 @@ class HistoryReduction(Middleware):
         # Summaries by the digest of what they stand for: a cache, and no state of a run.
         self._summaries: OrderedDict[bytes, str] = OrderedDict()
 
+    def acts(self, hook: str) -> Callable[[BeforeIteration], bool]:
+        """When there is more than is kept."""
+        del hook
+        most = self.target + self.threshold
+        return lambda moment: len(moment.messages) > most
+
     async def before_iteration(self, moment: BeforeIteration) -> Patch | None:
         """The latest turns, when there are too many."""
         messages = moment.messages

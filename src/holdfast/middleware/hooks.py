@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, Literal, Self, TypeAlias
+from typing import Any, Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -77,11 +77,14 @@ class Middleware(Generic[S]):
         """The state after `event`; pure, since it is computed again when a run is replayed."""
         return state
 
-    def uses(self, hook: str) -> bool:  # noqa: ARG002  # REASON: for overriding
-        """Whether its settings need this hook of it; one that they do not need is not called.
+    def acts(self, hook: str) -> bool | Callable[[Any], bool]:  # noqa: ARG002  # REASON: for overriding
+        """Whether a hook has anything to do: never, perhaps, or by a quick look at the moment.
+
+        A hook that has nothing to do costs little then. What a subclass writes anew is called
+        whatever its parent says here.
 
         Args:
-            hook: the hook's name, of one that the class has written.
+            hook: the name of a hook that the class has written, or "fold", which takes no moment.
         """
         return True
 
@@ -185,3 +188,13 @@ ALLOWED: dict[str, tuple[type[Decision], ...]] = {
     "on_error": (Stop,),
 }
 """What each hook may decide, besides None."""
+
+
+def is_older(kind: type[object], name: str, than: str) -> bool:
+    """Whether a class inherits `name` from farther up than `than`."""
+    for one in kind.__mro__:
+        if name in vars(one):
+            return False
+        if than in vars(one):
+            return True
+    return False

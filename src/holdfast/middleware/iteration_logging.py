@@ -7,6 +7,8 @@ the instructions. It must never log what people, models or tools said.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import AfterReply, BeforeIteration
@@ -27,11 +29,19 @@ class IterationLogging(Middleware):
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self.logger = logger or logging.getLogger("holdfast.iterations")
 
+    def acts(self, hook: str) -> Callable[[Any], bool]:
+        """When its lines are wanted."""
+        if hook == "before_iteration":
+            return lambda _moment: self.logger.isEnabledFor(logging.INFO)
+        return self._tells_the_end
+
+    def _tells_the_end(self, moment: AfterReply) -> bool:
+        failed = moment.reply is None
+        return self.logger.isEnabledFor(logging.WARNING if failed else logging.INFO)
+
     async def before_iteration(self, moment: BeforeIteration) -> None:
         """Log the start."""
         log = self.logger
-        if not log.isEnabledFor(logging.INFO):
-            return
         log.info("🔄 Iteration %d starting - Agent: %s", moment.iteration, moment.agent)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("Messages: %d - Tools: %d", len(moment.messages), len(moment.tools))
@@ -43,8 +53,6 @@ class IterationLogging(Middleware):
         if moment.reply is None:
             name = type(moment.exception).__name__
             log.warning("❌ Iteration %d failed in %dms: %s", moment.iteration, milliseconds, name)
-            return
-        if not log.isEnabledFor(logging.INFO):
             return
         log.info(
             "✅ Iteration %d completed in %dms - Tool calls: %d",

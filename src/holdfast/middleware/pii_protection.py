@@ -55,8 +55,8 @@ class PIIProtection(Middleware):
         self.on_output = on_output
         self.on_tool_results = on_tool_results
 
-    def uses(self, hook: str) -> bool:
-        """Whether a setting needs the hook."""
+    def acts(self, hook: str) -> bool:
+        """Where it cleans."""
         return {
             "before_turn": self.on_input,
             "after_reply": self.on_output,

@@ -17,7 +17,8 @@ from holdfast.core.messages import Media, Text, ToolCall
 LONGEST_CYCLE = 3
 """Calls of the longest circle that is looked for, such as A B C A B C."""
 
-_MOST_RESULTS = 64
+_MORE_RESULTS = 16
+"""Results that may gather beyond those of the latest calls before the others are dropped."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
@@ -93,8 +94,10 @@ def asked(state: Calls, calls: tuple[ToolCall, ...], most: int) -> Calls:
         calls: what the reply asks for.
         most: the count that is too high; what is beyond it is not looked for.
     """
+    if not calls:
+        return Calls(state.last, state.results, state.recent)
     last, recent, worst = dict(state.last), state.recent, Worst()
-    current = []
+    current, window = [], LONGEST_CYCLE * most - 1
     for index, call in enumerate(calls):
         name, written = call.name or "_unknown", call.arguments
         before = last.get(name)
@@ -104,7 +107,7 @@ def asked(state: Calls, calls: tuple[ToolCall, ...], most: int) -> Calls:
         last[name] = Last(written, mark, count)
         current.append((name, mark))
         known = mark in recent
-        recent = (*recent, mark)[-LONGEST_CYCLE * most :]
+        recent = (*recent[-window:], mark)
         if known:
             count = max(count, _circles(recent))
         if count > worst.count and worst.count < most:
@@ -122,7 +125,7 @@ def answered(state: Calls, event: ToolFinished) -> Calls:
     if got == before:
         return state
     results = {**state.results, mark: got}
-    if len(results) > _MOST_RESULTS:
+    if len(results) > len(state.recent) + _MORE_RESULTS:
         results = {one: results[one] for one in state.recent if one in results}
     if before is None:
         return Calls(state.last, results, state.recent, state.current, state.worst)

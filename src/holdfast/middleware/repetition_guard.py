@@ -28,7 +28,13 @@ from holdfast.core.requests import (
 )
 from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeIteration, BeforeTools, ToolUse, arguments_of
+from holdfast.middleware.moments import (
+    BeforeIteration,
+    BeforeTools,
+    Moment,
+    ToolUse,
+    arguments_of,
+)
 from holdfast.middleware.repetition import Calls, Worst, answered, asked
 
 REASON = "Circuit breaker: '{tool}' with same arguments would be called {count} times consecutively"
@@ -118,8 +124,11 @@ class RepetitionGuard(Middleware[Repeated]):
         questions = () if ask_at is None else (QuestionAsked, QuestionAnswered)
         self.events = (ModelReplied, *((ToolFinished,) if result_aware else ()), *questions)
 
-    def uses(self, hook: str) -> bool:
-        """Whether a setting needs the hook."""
+    def acts(self, hook: str) -> bool | Callable[[Moment], bool]:
+        """Before tools, when the count is high; elsewhere where a setting asks for it."""
+        if hook == "before_tools":
+            least = self.ask_at or self.max_consecutive_calls
+            return lambda moment: moment.state_of(self).calls.worst.count >= least
         if hook == "before_iteration":
             return self.hint_at is not None or self.withdraw_at is not None
         return hook != "wrap_tool" or self.ask_at is not None

@@ -36,6 +36,8 @@ STORED_TEXT = "Execution of '{tool}' was denied by a stored user preference."
 RULE_TEXT = "Execution of '{tool}' was denied by a rule."
 DEFAULT_TEXT = "Execution of '{tool}' was denied: no rule allows it."
 
+_MOST_TOOLS = 256
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -131,6 +133,7 @@ class ToolPermission(Middleware[Remembered]):
             "allow": _rules("allow", allow),
         }
         _check_contradictions(self._rules)
+        self._by_tool: dict[str, tuple[tuple[Verdict, Rule], ...]] = {}
         self._default: Verdict = default
         self._timeout = timeout
 
@@ -151,10 +154,24 @@ class ToolPermission(Middleware[Remembered]):
         return self._ruled(tool, arguments) or self._default
 
     def _ruled(self, tool: str, arguments: Mapping[str, object]) -> Verdict | None:
-        for verdict, rules in self._rules.items():
-            if any(rule.matches(tool, arguments) for rule in rules):
+        for verdict, rule in self._about(tool):
+            if not rule.arguments or rule.matches(tool, arguments):
                 return verdict
         return None
+
+    def _about(self, tool: str) -> tuple[tuple[Verdict, Rule], ...]:
+        """The rules that name the tool, the strictest first."""
+        found = self._by_tool.get(tool)
+        if found is None:
+            found = tuple(
+                (verdict, rule)
+                for verdict, rules in self._rules.items()
+                for rule in rules
+                if fnmatchcase(tool, rule.tool)
+            )
+            if len(self._by_tool) < _MOST_TOOLS:  # a model may invent any number of names
+                self._by_tool[tool] = found
+        return found
 
     def fold(self, state: Remembered, event: Event) -> Remembered:
         """Remember what was asked, and what was answered to it."""

@@ -5,6 +5,8 @@ The count must never be set back within a turn: that is what `ErrorTracking` is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from holdfast.core.events import Event, ToolFinished
 from holdfast.core.limits import check_count
 from holdfast.core.notices import TotalErrorThresholdExceeded
@@ -34,6 +36,12 @@ class TotalErrorThreshold(Middleware[int]):
         check_count("max_total_errors", max_total_errors, at_least=1)
         self.max_total_errors = max_total_errors
         self.detector = detector
+
+    def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
+        """When the count is too high."""
+        if hook != "before_iteration":
+            return True
+        return lambda moment: moment.state_of(self) >= self.max_total_errors
 
     @property
     def initial(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from holdfast.core.effects import stopped_key
 from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import TurnStopped
-from holdfast.core.messages import Reply, ToolResult
+from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.middleware.chain import Chain, Hook
 from holdfast.middleware.decisions import Decision, Stop
 from holdfast.middleware.folds import Folds
@@ -27,6 +27,7 @@ class Iteration:
     began: float
     reply: Reply | None = None
     exception: BaseException | None = None
+    calls: tuple[ToolCall, ...] = ()
     results: dict[int, ToolResult] = field(default_factory=dict)
     denied: str | None = None
     tools_seen: bool = False
@@ -62,6 +63,17 @@ class Hooked:
         """Keep the first Stop: the turn ends with it at the next moment where it can."""
         if isinstance(decision, Stop) and self.stop is None:
             self.stop = (hook.owner, decision)
+
+    @property
+    def wants_to_end(self) -> bool:
+        """Whether there is a verdict: cheaper to ask than to make."""
+        return self.stop is not None or self.failure is not None or self.folds.failure is not None
+
+    @property
+    def holds_tools(self) -> bool:
+        """Whether no tool may run any more."""
+        this = self.iteration
+        return self.stop is not None or (this is not None and this.denied is not None)
 
     def verdict(self, turn: int, at: float) -> TurnStopped | None:
         """The event that ends the turn, when something wants it to end."""

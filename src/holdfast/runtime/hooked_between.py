@@ -20,6 +20,8 @@ from holdfast.runtime.run import Run
 
 def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
     """The event that ends the turn, when a hook wants it to end."""
+    if not hooks.wants_to_end:
+        return None
     end = hooks.verdict(run.machine.turn, run.plan.clock.now())
     if end is not None and end.error is not None:
         run.error = hooks.failure
@@ -45,8 +47,10 @@ async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
     if this is None or this.tools_seen or this.reply is None or hooks.stop is not None:
         return
     this.tools_seen = True
+    if not hooks.chain.before_tools:
+        return
     key = begun_key(machine.turn, this.number)
-    moment = BeforeTools(hooks.facts, key, this.number, this.reply, this.reply.calls)
+    moment = BeforeTools(hooks.facts, key, this.number, this.reply, this.calls)
     for hook in hooks.chain.before_tools:
         try:
             decision = await call(hook, moment)
@@ -73,8 +77,8 @@ async def _after_iteration(hooks: Hooked, machine: RunMachine) -> None:
         this.key,
         this.number,
         this.reply,
-        this.reply.calls if this.reply is not None else (),
-        tuple(this.results[index] for index in sorted(this.results)),
+        this.calls,
+        tuple([result for _, result in sorted(this.results.items())]),
         this.exception,
         machine.usage,
         hooks.facts.clock() - this.began,

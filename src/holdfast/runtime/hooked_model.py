@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastError, MiddlewareError
 from holdfast.core.events import TurnStopped
 from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
-from holdfast.middleware.chain import Hook, call, call_after, onion
+from holdfast.middleware.chain import Hook, Waiting, begin, call_after, onion
 from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
 from holdfast.middleware.moments import AfterReply, BeforeIteration, ModelCall, OnError
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
@@ -42,13 +42,15 @@ async def around_model(
         if moment.reply is not None:
             replaced = True
             outcome: Outcome[Reply] = Done(moment.reply, 0)
-        else:
+        elif hooks.chain.wrap_model:
             outcome = await _through_wraps(hooks, moment, request, partial(ask, run, effect))
+        else:
+            outcome = await ask(run, effect, _request(request, moment))
     except MiddlewareError as error:
         outcome = failed(error)
     outcome = await _after(hooks, moment, outcome, replaced=replaced)
     if isinstance(outcome, Done):
-        this.reply = outcome.value
+        this.reply, this.calls = outcome.value, outcome.value.calls
     else:
         this.exception = outcome.error
     return outcome
@@ -70,8 +72,10 @@ def _moment(run: Run, hooks: Hooked, effect: CallModel, request: ModelRequest) -
 
 async def _before(hooks: Hooked, moment: ModelCall) -> ModelCall:
     for hook in hooks.chain.before_iteration:
-        decision = await call(hook, moment)
+        decision = begin(hook, moment)
         if decision is None:
+            continue
+        if isinstance(decision, Waiting) and (decision := await decision.end()) is None:
             continue
         if isinstance(decision, Stop):
             hooks.ask_to_stop(hook, decision)
@@ -99,8 +103,6 @@ async def _through_wraps(
     request: ModelRequest,
     ask: Callable[[ModelRequest], Awaitable[Outcome[Reply]]],
 ) -> Outcome[Reply]:
-    if not hooks.chain.wrap_model:
-        return await ask(_request(request, moment))
     last: list[Outcome[Reply]] = []
 
     async def act(inner: BeforeIteration) -> Reply:

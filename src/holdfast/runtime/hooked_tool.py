@@ -7,6 +7,7 @@ until all attempts are over, and the model never reads more of it than the forma
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +16,7 @@ from holdfast.core.effects import RunTool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, MiddlewareError
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Text, ToolResult
-from holdfast.middleware.chain import Hook, call, call_after, onion
+from holdfast.middleware.chain import Hook, Waiting, begin, call_after, onion
 from holdfast.middleware.decisions import Decision, Deny, Replace, Stop
 from holdfast.middleware.moments import AfterTool, OnError, ToolUse
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
@@ -38,27 +39,46 @@ async def around_tool(
     run: Run, hooks: Hooked, effect: RunTool, use: Use, finish: Finish
 ) -> ToolFinished:
     """Call the hooks, and the tool between them unless one decides otherwise."""
-    began = hooks.facts.clock()
-    number = hooks.iteration.number if hooks.iteration is not None else run.machine.iteration
+    this = hooks.iteration
+    mine = hooks.chain.of_tool(effect.call.name or "Unknown")
+    if mine.none and not hooks.holds_tools and not hooks.chain.on_error:
+        event = finish(run, effect, await use(run, effect))
+        if this is not None:
+            this.results[effect.index] = event.result
+        return event
+    number = this.number if this is not None else run.machine.iteration
     moment = ToolUse(hooks.facts, effect.key, number, effect.index, effect.call)
-    denied, outcome = False, None
+    began = hooks.facts.clock() if mine.after else 0.0
+    outcome: Outcome[ToolResult] | None = None
     try:
-        moment = await _before(hooks, moment)
-        if moment.result is None:
-            outcome = await _through_wraps(run, hooks, effect, moment, use)
-        else:
+        moment = await _before(hooks, mine.before, moment)
+        if moment.result is not None:
             outcome = Done(moment.result, 0)
+        elif mine.wrap:
+            outcome = await _through_wraps(run, mine.wrap, effect, moment, use)
+        else:
+            outcome = await use(run, effect)
+        event = finish(run, effect, outcome)
     except _Denied as refusal:
-        denied = True
         event = _refused(run, effect, refusal)
     except MiddlewareError as error:
         outcome = failed(error)
-    if outcome is not None:
         event = finish(run, effect, outcome)
-    event = await _after(hooks, moment, event, outcome, (began, denied))
-    if hooks.iteration is not None:
-        hooks.iteration.results[effect.index] = event.result
+    if isinstance(outcome, Failed) and hooks.chain.on_error:
+        await _tell_error(hooks, moment, outcome)
+    if mine.after:
+        event = await _after(hooks, mine.after, moment, event, _How(began, outcome))
+    if this is not None:
+        this.results[effect.index] = event.result
     return event
+
+
+class _How(NamedTuple):
+    """How a call came to its result, for the hooks after it."""
+
+    began: float
+    outcome: Outcome[ToolResult] | None
+    """None when it was denied."""
 
 
 def _refused(run: Run, effect: RunTool, refusal: _Denied) -> ToolFinished:
@@ -70,15 +90,17 @@ def _refused(run: Run, effect: RunTool, refusal: _Denied) -> ToolFinished:
     return ToolFinished(effect.key, run.plan.clock.now(), result, info, 0)
 
 
-async def _before(hooks: Hooked, moment: ToolUse) -> ToolUse:
+async def _before(hooks: Hooked, mine: tuple[Hook, ...], moment: ToolUse) -> ToolUse:
     if hooks.stop is not None:
         raise _Denied(NOT_RUN_TEXT.format(name=moment.tool), "stopped")
     if hooks.iteration is not None and hooks.iteration.denied is not None:
         raise _Denied(hooks.iteration.denied, "denied")
-    for hook in hooks.chain.before_tool:
-        if not hook.is_for(moment.tool):
+    for hook in mine:
+        decision = begin(hook, moment)
+        if decision is None:
             continue
-        decision = await call(hook, moment)
+        if isinstance(decision, Waiting) and (decision := await decision.end()) is None:
+            continue
         if isinstance(decision, Deny):
             raise _Denied(decision.reason, "denied")
         if isinstance(decision, Stop):
@@ -90,10 +112,8 @@ async def _before(hooks: Hooked, moment: ToolUse) -> ToolUse:
 
 
 async def _through_wraps(
-    run: Run, hooks: Hooked, effect: RunTool, moment: ToolUse, use: Use
+    run: Run, wraps: tuple[Hook, ...], effect: RunTool, moment: ToolUse, use: Use
 ) -> Outcome[ToolResult]:
-    if not hooks.chain.wrap_tool:
-        return await use(run, effect)
     last: list[Outcome[ToolResult]] = []
 
     async def act(inner: ToolUse) -> ToolResult:
@@ -104,7 +124,7 @@ async def _through_wraps(
         raise outcome.error
 
     try:
-        result: ToolResult = await onion(hooks.chain.wrap_tool, act, moment.tool)(moment)
+        result: ToolResult = await onion(wraps, act)(moment)
     except Exception as error:
         if last and isinstance(last[0], Failed) and last[0].error is error:
             return last[0]
@@ -116,19 +136,8 @@ async def _through_wraps(
 
 
 async def _after(
-    hooks: Hooked,
-    asked: ToolUse,
-    event: ToolFinished,
-    outcome: Outcome[ToolResult] | None,
-    how: tuple[float, bool],
+    hooks: Hooked, mine: tuple[Hook, ...], asked: ToolUse, event: ToolFinished, how: _How
 ) -> ToolFinished:
-    chain = hooks.chain
-    error = outcome.error if isinstance(outcome, Failed) else None
-    if isinstance(outcome, Failed) and chain.on_error:
-        await _tell_error(hooks, asked, outcome)
-    if not chain.after_tool:
-        return event
-    began, denied = how
     moment = AfterTool(
         hooks.facts,
         asked.key,
@@ -136,9 +145,9 @@ async def _after(
         asked.index,
         asked.call,
         event.result,
-        error,
-        hooks.facts.clock() - began,
-        denied,
+        how.outcome.error if isinstance(how.outcome, Failed) else None,
+        hooks.facts.clock() - how.began,
+        how.outcome is None,
         asked.result is not None,
     )
 
@@ -148,8 +157,7 @@ async def _after(
         hooks.ask_to_stop(hook, decision)
         return seen
 
-    meant = [hook for hook in chain.after_tool if hook.is_for(asked.tool)]
-    seen, failure = await call_after(meant, moment, take)
+    seen, failure = await call_after(mine, moment, take)
     hooks.fail(failure)
     return event if seen is moment else msgspec.structs.replace(event, result=seen.result)
 
