@@ -214,7 +214,7 @@ async def test_nobody_watches_and_nothing_is_streamed() -> None:
     assert [request.stream for request in scout.requests] == [False]
 
 
-async def test_its_usage_is_its_own_and_stands_on_its_events() -> None:
+async def test_its_usage_stands_on_its_events_and_counts_for_the_caller() -> None:
     boss, _ = parent(Agent(ScriptedModel("ok"), name="scout").as_tool())
     async with boss.stream("Go") as run:
         spent = [
@@ -224,7 +224,7 @@ async def test_its_usage_is_its_own_and_stands_on_its_events() -> None:
         ]
         result = run.result
     assert spent == [15]
-    assert result.usage.total == 30
+    assert result.usage.total == 45
 
 
 @tool

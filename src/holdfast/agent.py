@@ -294,24 +294,27 @@ class Agent(Generic[T]):
         name: str | None = None,
         description: str | None = None,
         limits: Limits | None = None,
+        own_budget: bool = False,
     ) -> Tool:
         """This agent as a tool of another one: a task in, its answer out.
 
         Each call is a conversation of its own. With a journal it is kept beside the calling run,
         as `{run id}/{key of the call}`, and goes on with it. The calling agent's time,
         cancellation, people and stream reach into it; what it shows arrives there as `FromAgent`.
-        Its failures are tool errors that the calling model reads in their safe form. What it spends does not count for
-        the calling agent.
+        Its failures are tool errors that the calling model reads in their safe form. What it spends
+        is in the usage of the calling agent, whose limit of tokens holds for both together.
 
         Args:
             name: as the calling model sees it; the agent's own name when absent.
             description: as the calling model sees it: what the agent is for.
             limits: of one call; without them, the agent's own.
+            own_budget: what it spends is its own: it neither counts for the calling agent nor is
+                bounded by that one's limit of tokens.
 
         Raises:
             ConfigurationError: no provider takes that name, or the limits are no Limits.
         """
-        return self._engine.as_tool(name, description, limits)
+        return self._engine.as_tool(name, description, limits, own_budget=own_budget)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Agent[Any]:

@@ -104,13 +104,17 @@ class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
 
 
 class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
-    """One call has its result, good or bad. Key: `t{turn}.i{iteration}.tool.{index}`."""
+    """One call has its result, good or bad. Key: `t{turn}.i{iteration}.tool.{index}`.
+
+    `usage` is what agents and models that worked in the call have spent.
+    """
 
     key: str
     at: float
     result: ToolResult
     error: ErrorInfo | None = None
     attempts: int = 1
+    usage: Usage = Usage()
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -200,6 +204,7 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     """The turn was stopped from outside while something was under way. Key: `t{turn}.interrupted`.
 
     `started` are the keys of tools that had begun and have no result: their outcome is unknown.
+    `usage` is what agents in them had spent.
     """
 
     key: str
@@ -207,6 +212,7 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     reason: Literal["cancelled", "deadline"]
     started: tuple[str, ...] = ()
     partial: Reply | None = None
+    usage: Usage = Usage()
 
 
 class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):

@@ -372,6 +372,7 @@ class RunMachine:
         effect = self._planned.pop(event.key)
         self._batch.results[effect.index] = event.result  # type: ignore[union-attr]  # a RunTool
         self.tools_run += 1
+        self.usage = self.usage + event.usage
         if self._batch.is_whole:
             self._append_results()
             self._next_iteration(event.at)
@@ -403,6 +404,7 @@ class RunMachine:
 
     def _interrupted(self, event: ev.TurnInterrupted) -> None:
         self.partial = self.reply if self.phase is Phase.OUTPUT else event.partial
+        self.usage = self.usage + event.usage
         if self.phase is Phase.TOOLS:
             self._fill(NOT_RUN_TEXT, event.started)
         if event.reason == "cancelled":

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import Event, ModelFailed, ModelReplied
+from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
 from holdfast.core.limits import check_count, check_seconds
 from holdfast.core.messages import Usage
 from holdfast.middleware.decisions import Stop
@@ -35,14 +35,14 @@ class UsageLimits(Middleware[Spent]):
 
     Args:
         model_calls: calls that were made.
-        tokens: input and output together.
+        tokens: input and output together, those of agents that work as tools included.
         output_tokens: output alone.
         cost: in the unit of `price`.
         price: what a usage costs; needed for `cost`.
         per: whether the "turn" or the whole "session" is counted.
     """
 
-    events = (ModelReplied, ModelFailed)
+    events = (ModelReplied, ModelFailed, ToolFinished)
     rewinds = False  # what was spent stays spent
 
     def __init__(
@@ -71,18 +71,13 @@ class UsageLimits(Middleware[Spent]):
         }
         self.price = price
         self.scope = per
-        used = {
-            "model calls": _calls,
-            "tokens": _tokens,
-            "output tokens": _output_tokens,
-            "cost": self._cost,
-        }
-        self._limits = tuple(
-            (what, most, used[what]) for what, most in self.most.items() if most is not None
-        )
+        self._folds = per == "session" or model_calls is not None
+        self._cost = price or _nothing
+        self._limits = tuple((what, most) for what, most in self.most.items() if most is not None)
 
-    def _cost(self, spent: Spent) -> float:
-        return self.price(spent.usage) if self.price is not None else 0.0
+    def acts(self, hook: str) -> bool:
+        """The run itself counts the tokens of a turn."""
+        return self._folds if hook == "fold" else bool(self._limits)
 
     @property
     def initial(self) -> Spent:
@@ -98,16 +93,26 @@ class UsageLimits(Middleware[Spent]):
             partial = event.partial.usage if event.partial is not None else Usage()
             partial += event.lost or Usage()
             return Spent(state.calls + 1, state.usage + partial)
+        if isinstance(event, ToolFinished) and event.usage.total:
+            return Spent(state.calls, state.usage + event.usage)
         return state
 
     async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
         """Stop when a limit is reached."""
-        spent = moment.state_of(self)
-        for what, most, used in self._limits:
-            amount = used(spent)
+        spent = moment.state_of(self) if self._folds else None
+        usage = moment.usage if spent is None else spent.usage
+        for what, most in self._limits:
+            if what == "tokens":
+                used: float = usage.input + usage.output
+            elif what == "output tokens":
+                used = usage.output
+            elif what == "cost":
+                used = self._cost(usage)
+            else:
+                used = spent.calls if spent is not None else 0
             # A price that is no number must not read as "nothing spent".
-            if amount >= most or not math.isfinite(amount):
-                said = TEXT.format(what=what, used=amount, most=most)
+            if used >= most or not math.isfinite(used):
+                said = TEXT.format(what=what, used=used, most=most)
                 return Stop(f"Usage limit: {what}", said)
         return None
 
@@ -116,13 +121,5 @@ class UsageLimits(Middleware[Spent]):
         return {what: most for what, most in self.most.items() if most is not None}
 
 
-def _calls(spent: Spent) -> float:
-    return spent.calls
-
-
-def _tokens(spent: Spent) -> float:
-    return spent.usage.total
-
-
-def _output_tokens(spent: Spent) -> float:
-    return spent.usage.output
+def _nothing(_usage: Usage) -> float:
+    return 0.0

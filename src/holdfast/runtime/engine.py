@@ -155,10 +155,16 @@ class Engine(Generic[T]):
         result: Result[T] = await self.answering.abandon(run_id)  # type: ignore[assignment]  # as in `_ended`
         return result
 
-    def as_tool(self, name: str | None, description: str | None, limits: Limits | None) -> Tool:
+    def as_tool(
+        self, name: str | None, description: str | None, limits: Limits | None, *, own_budget: bool
+    ) -> Tool:
         """The agent as a tool of another one; see `Agent.as_tool`."""
         agent = Subagent(
-            plan=self.plan, turn=self._within, on_question=self._on_question, limits=limits
+            plan=self.plan,
+            turn=self._within,
+            on_question=self._on_question,
+            limits=limits,
+            own_budget=own_budget,
         )
         return subagent_tool(agent, name, description)
 
@@ -195,7 +201,9 @@ class Engine(Generic[T]):
             async with conversations.turn(run_id) as entry:
                 run = Run(self.plan, run_id, entry.machine, entry.log, channel)
                 run.folds, run.questions, run.beside = entry.folds, questions, beside.journal
-                run.deps = turn.deps
+                run.deps, run.works_for = turn.deps, turn.notes
+                if turn.notes is not None:
+                    turn.notes.take_over(run_id, entry.machine.usage)
                 if not entry.machine.turn:
                     return await self._drive(run, turn)
                 # What was cancelled is an attempt of the call, which is tried again from new.
@@ -204,7 +212,7 @@ class Engine(Generic[T]):
         raise AssertionError("unreachable")
 
     async def _drive(self, run: Run, turn: Turn) -> Result[T]:
-        run.session, run.deps = turn.session, turn.deps
+        run.session, run.deps, run.works_for = turn.session, turn.deps, turn.notes
         if turn.limits is not None:
             run.limits = self.plan.capped(limits_with(self.plan.middlewares, turn.limits))
         if run.machine.phase is not Phase.IDLE:

@@ -32,14 +32,14 @@ from holdfast.core.events import (
     TurnStopped,
 )
 from holdfast.core.limits import ITERATION_LIMIT_TEXT
-from holdfast.core.messages import Reply, Text, ToolResult
-from holdfast.core.notices import ToolStarted
+from holdfast.core.messages import Reply, Text, ToolResult, Usage
 from holdfast.core.redaction import redact
 from holdfast.core.request import ModelRequest
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
 from holdfast.runtime.hooked_model import around_model
 from holdfast.runtime.hooked_tool import around_tool
 from holdfast.runtime.run import Run
+from holdfast.runtime.spending import CallNotes
 from holdfast.runtime.tool_call import ToolAttempt
 from holdfast.tools.context import ToolContext
 from holdfast.tools.failures import text_of
@@ -47,6 +47,7 @@ from holdfast.tools.failures import text_of
 _log = logging.getLogger("holdfast")
 _log.addHandler(logging.NullHandler())  # silent until the application says where logs go
 
+SHARED_LIMIT_TEXT = "The limit of tokens of the agent that it works for is reached."
 IN_DOUBT_NOTE = " It may have taken effect: check before calling it again."
 
 
@@ -84,12 +85,14 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         outcome = _over_limit(run)
     at = plan.clock.now()
     if isinstance(outcome, Done):
+        _count(run, outcome.value, outcome.lost)
         return ModelReplied(
             effect.key, at, outcome.value, outcome.attempts, outcome.tried, lost=outcome.lost
         )
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _detail(outcome))
     partial = outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
+    _count(run, partial, outcome.lost)
     return ModelFailed(
         effect.key,
         at,
@@ -101,9 +104,20 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
     )
 
 
+def _count(run: Run, reply: Reply | None, lost: Usage | None) -> None:
+    """What a run spends counts at once for the agent that it works for."""
+    if run.works_for is not None:
+        for usage in (reply.usage if reply is not None else None, lost):
+            if usage is not None:
+                run.works_for.add(usage)
+
+
 async def _ask(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
     if run.machine.over_limit:
         return _over_limit(run)
+    left = run.works_for.left() if run.works_for is not None else None
+    if left is not None and left <= 0:
+        return _limited(SHARED_LIMIT_TEXT, "tokens")
     run.acted.add(effect.key)
     try:
         return await run.plan.ask_model(Call(effect.key, request, run.env, run.deadline))
@@ -113,9 +127,13 @@ async def _ask(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Re
 
 def _over_limit(run: Run) -> Failed:
     """Nobody extended the limit, so the model is not asked."""
-    text = ITERATION_LIMIT_TEXT.format(max_iterations=run.machine.limits.iterations)
-    error = LimitError(text, limit="iterations")
-    info = ErrorInfo(category=ErrorCategory.LIMIT, safe=text, code="iterations", landed=Landed.NO)
+    limit = run.machine.limits.iterations
+    return _limited(ITERATION_LIMIT_TEXT.format(max_iterations=limit), "iterations")
+
+
+def _limited(text: str, limit: str) -> Failed:
+    error = LimitError(text, limit=limit)
+    info = ErrorInfo(category=ErrorCategory.LIMIT, safe=text, code=limit, landed=Landed.NO)
     return Failed(error, info, attempts=0, sent=False)
 
 
@@ -147,9 +165,8 @@ def _doubted(run: Run, effect: RunTool) -> ToolFinished:
 
 async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
     call = effect.call
+    notes = run.notes.setdefault(effect.key, CallNotes(run.tokens_left, run.works_for))
     run.acted.add(effect.key)
-    if run.channel is not None:
-        run.env.tell(ToolStarted(effect.key, call.name, call.arguments))
     context = ToolContext(
         run_id=run.run_id,
         key=effect.key,
@@ -158,10 +175,11 @@ async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
         session=run.session,
         deps=run.deps,
         asker=run.questions.of_attempts(run),
+        meter=notes,
     )
     try:
         return await run.plan.use_tool(
-            Call(effect.key, ToolAttempt(effect, context), run.env, run.deadline)
+            Call(effect.key, ToolAttempt(effect, context, notes), run.env, run.deadline)
         )
     except Exception as error:
         return _unexpected(error)
@@ -170,8 +188,12 @@ async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
 def _finished(run: Run, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:
     call = effect.call
     at = run.plan.clock.now()
+    notes = run.notes.pop(effect.key, None)
+    usage = notes.usage if notes is not None else Usage()
     if isinstance(outcome, Done):
-        return ToolFinished(effect.key, at, outcome.value, attempts=outcome.attempts)
+        refusal = notes.refusal if notes is not None and outcome.value.is_error else None
+        info = refusal.public() if refusal is not None else None
+        return ToolFinished(effect.key, at, outcome.value, info, outcome.attempts, usage)
     _log.warning(
         "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _detail(outcome)
     )
@@ -183,7 +205,7 @@ def _finished(run: Run, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFi
     if not outcome.may_repeat:
         text += IN_DOUBT_NOTE
     result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
-    return ToolFinished(effect.key, at, result, outcome.info.public(), outcome.attempts)
+    return ToolFinished(effect.key, at, result, outcome.info.public(), outcome.attempts, usage)
 
 
 async def check_output(run: Run, effect: CheckOutput) -> OutputChecked:

@@ -23,7 +23,8 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
         output: the answer, of the type that the agent was given; None when there is none.
         text: the answer's text; the partial text when the turn did not complete.
         status: how the turn ended.
-        usage: tokens of all replies of this turn, also of attempts that failed and said what they cost.
+        usage: tokens of all replies of this turn, also of attempts that failed and said what they cost,
+            and of the agents that worked in its tools.
         iterations: model calls of this turn.
         run_id: names the run in its journal.
         history: the whole conversation; pass it as `history=` to go on.

@@ -14,7 +14,7 @@ from holdfast.core.events import Event, Status, TurnOpened
 from holdfast.core.kept_request import kept_request
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
-from holdfast.core.messages import Message, Reply
+from holdfast.core.messages import Message, Reply, Usage
 from holdfast.core.output import Parsed
 from holdfast.core.run_state import Phase
 from holdfast.journal.port import Journal, RunLog
@@ -25,6 +25,8 @@ from holdfast.runtime.notices import Channel
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
+from holdfast.runtime.spending import CallNotes, tokens_left
+from holdfast.tools.context import Meter
 
 
 class Cut:
@@ -69,6 +71,7 @@ class Run:
         "journal",
         "limits",
         "machine",
+        "notes",
         "parsed",
         "plan",
         "questions",
@@ -77,6 +80,7 @@ class Run:
         "started",
         "unkept",
         "waiting",
+        "works_for",
     )
 
     def __init__(
@@ -115,6 +119,10 @@ class Run:
         self.folds: Folds | None = None
         self.hooks: Hooked | None = None
         self.cut = Cut()
+        self.notes: dict[str, CallNotes] = {}
+        """Of the tools under way, by the key of their call."""
+        self.works_for: Meter | None = None
+        """The call of another agent that this run works for."""
         self.env = Env(plan.clock, plan.dice, publish, ready, self.cut.keep)
 
     async def commit(self, event: Event, effect: Effect | None = None) -> None:
@@ -165,6 +173,16 @@ class Run:
         if machine.rung == "raw" or wanted is None:
             return text
         return wanted.value_in(text, self.parsed)
+
+    def spent_in_tools(self) -> Usage:
+        """What tools under way have spent so far."""
+        return sum((notes.usage for notes in self.notes.values()), Usage())
+
+    def tokens_left(self) -> int | None:
+        """What may still be spent: by its own limit, and by those of the agents that it works for."""
+        own = tokens_left(self.machine.limits.tokens, self.machine.usage, list(self.notes.values()))
+        above = self.works_for.left() if self.works_for is not None else None
+        return above if own is None or (above is not None and above < own) else own
 
     def result(self) -> Result[object]:
         """The turn as it ended."""

@@ -24,7 +24,9 @@ async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
     if run.machine.phase not in (Phase.IDLE, Phase.CLOSING):
         key, begun = interrupted_key(run.machine.turn), tuple(sorted(run.started))
         at = run.plan.clock.now()
-        await run.commit(TurnInterrupted(key, at, reason, begun, run.cut.partial))
+        await run.commit(
+            TurnInterrupted(key, at, reason, begun, run.cut.partial, run.spent_in_tools())
+        )
     for effect in run.machine.pending():
         await run.commit(await perform(run, effect), effect)
 

@@ -6,8 +6,8 @@ when somebody has answered, no answer of the model is paid twice and no tool is 
 The agent that calls is in charge: its time is the most there is, its cancellation ends both, its
 people are asked, and its stream shows what the other one does. Failures reach the calling model as
 tool errors in their safe form; they must never be retried there, since each agent retries its own
-calls. What the other agent spends is not the calling agent's: `result.usage` and `Limits(tokens=)`
-count the model calls of one agent, and `as_tool(limits=...)` bounds those of the other.
+calls. What the other agent spends counts for the calling one as well, and its limit of tokens holds
+for all that work for it, together.
 """
 
 from __future__ import annotations
@@ -68,12 +68,14 @@ class Subagent(Generic[T]):
         turn: runs one turn of it.
         on_question: its own handler of questions, asked before those of the calling agent.
         limits: of one call; None takes the agent's own.
+        own_budget: what it spends is its own, and does not count for the calling agent.
     """
 
     plan: Plan
     turn: Callable[[Turn, Channel | None, Questions, Beside | None], Awaitable[Result[T]]]
     on_question: OnQuestion | None
     limits: Limits | None
+    own_budget: bool = False
 
 
 def subagent_tool(agent: Subagent[T], name: str | None, description: str | None) -> Tool:
@@ -136,6 +138,7 @@ async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext
         history=(),
         limits=_limits(agent.limits or agent.plan.limits, context.remaining),
         deps=context.deps,
+        notes=None if agent.own_budget else context.meter,
     )
     channel = _Upward(context.outlet, context.key, name) if context.outlet is not None else None
     caller = context.asker if isinstance(context.asker, TurnAsker) else None

@@ -14,6 +14,7 @@ from holdfast.core.errors import ConflictError, HoldfastBug, Landed
 from holdfast.core.messages import ToolResult
 from holdfast.journal.failures import JournalError
 from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome
+from holdfast.runtime.spending import CallNotes
 from holdfast.tools.context import Outlet, ToolContext
 from holdfast.tools.invoke import Invocation, invoke
 from holdfast.tools.registry import Registry
@@ -24,6 +25,7 @@ class ToolAttempt(Struct, frozen=True):
 
     effect: RunTool
     context: ToolContext
+    notes: CallNotes
 
 
 def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, ToolResult]:
@@ -42,6 +44,7 @@ def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, Tool
         done = await invoke(
             registry, effect.call, context, unfinished=effect.unfinished, timeout=timeout
         )
+        call.payload.notes.refusal = done.info
         if done.result is not None:
             return Done(done.result)
         if done.error is None or done.info is None:

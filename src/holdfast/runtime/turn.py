@@ -14,6 +14,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Text, user
 from holdfast.core.transcript import Transcript
+from holdfast.tools.context import Meter
 
 Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
 """What a user says: text, a user message, or texts and media."""
@@ -27,6 +28,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     history: Sequence[Message]
     limits: Limits | None
     deps: object
+    notes: Meter | None = None
+    """Of the call of another agent that this turn works for."""
 
     def __post_init__(self) -> None:
         _check_session(self.session)

@@ -7,11 +7,12 @@ parameter. This module must never give a tool a way to change the run that it is
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Generic, TypeAlias, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Usage
 from holdfast.core.notices import Notice
 from holdfast.core.requests import AnyRequest, Request, Timeout
 
@@ -29,6 +30,22 @@ else:
 
 Asker: TypeAlias = Callable[[str, int, AnyRequest, Timeout], Awaitable[object]]
 """Asks for the effect of this key, in this attempt of it, and waits so long at most."""
+
+
+class Meter(Protocol):
+    """Counts what is spent in a call, and knows what may still be."""
+
+    def add(self, usage: Usage) -> None:
+        """Count it."""
+        ...
+
+    def take_over(self, run_id: str, usage: Usage) -> None:
+        """Count what a run in it had spent, unless that was counted here."""
+        ...
+
+    def left(self) -> int | None:
+        """Tokens that may still be spent; None without a limit."""
+        ...
 
 
 class Outlet(Struct, frozen=True):
@@ -52,6 +69,7 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
         remaining: seconds until the run's deadline when the attempt began, or None.
         asker: how `ask` reaches people; the run sets it.
         outlet: where notices are shown; None when nobody watches.
+        meter: counts what the call spends; the run sets it.
 
     >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay")
     >>> context.idempotency_key
@@ -68,6 +86,7 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
     remaining: float | None = None
     asker: Asker | None = None
     outlet: Outlet | None = None
+    meter: Meter | None = None
 
     @property
     def idempotency_key(self) -> str:
@@ -97,6 +116,14 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
                 fix="Let an agent run the tool, or make the context with asker=...",
             )
         return cast("A", await self.asker(self.key, self.attempt, request, timeout))
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count the tokens of a model that the tool asked itself, as if the agent had asked it.
+
+        They are in `result.usage`, and count for `Limits(tokens=...)` and `UsageLimits`.
+        """
+        if self.meter is not None:
+            self.meter.add(usage)
 
     def __repr__(self) -> str:
         # Without `deps`: they hold clients and keys.

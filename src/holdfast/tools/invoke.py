@@ -25,6 +25,7 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedError
 from holdfast.core.limits import check_count
 from holdfast.core.messages import Text, ToolCall, ToolResult
+from holdfast.core.notices import ToolStarted
 from holdfast.resilience.patience import pausable
 from holdfast.tools.context import ToolContext
 from holdfast.tools.current import answering
@@ -122,6 +123,8 @@ async def _answer(
         return _failed(call, error, landed=Landed.NO)
     if isinstance(arguments, Invocation):
         return arguments
+    if context.outlet is not None and context.attempt == 1:
+        context.outlet.publish(ToolStarted(context.key, call.name, call.arguments))
     seconds = tool.timeout if tool.timeout is not None else timeout
     try:
         value = await _run(tool, arguments, seconds, options.threads)
