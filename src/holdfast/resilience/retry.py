@@ -276,7 +276,7 @@ async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Deci
         if broken_off.refuses_to_continue(call, outcome):
             progress.continues = False
             progress.uncounted += 1
-            decision: Decision = Wait(0.0)
+            decision: Decision = within(call.remaining(), 0.0)
         else:
             decision = await _after_attempt(progress, call, outcome)
         if isinstance(decision, Stop):
