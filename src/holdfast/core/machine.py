@@ -340,9 +340,6 @@ class RunMachine:
     def _question_ended(self, event: ev.QuestionAnswered | ev.QuestionUnanswered) -> None:
         self.questions.end(event)
 
-    def _resumed(self, event: ev.TurnResumed) -> None:
-        self.questions.resume(event.at)
-
     def _limit_extended(self, event: ev.LimitExtended) -> None:
         self._extended = event.key
         most = (self.limits.iterations or 0) + event.iterations
@@ -490,7 +487,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {
     ev.QuestionAsked: RunMachine._question_asked,  # type: ignore[dict-item]
     ev.QuestionAnswered: RunMachine._question_ended,  # type: ignore[dict-item]
     ev.QuestionUnanswered: RunMachine._question_ended,  # type: ignore[dict-item]
-    ev.TurnResumed: RunMachine._resumed,  # type: ignore[dict-item]
+    ev.TurnResumed: lambda machine, event: machine.questions.resume(event.at),
     ev.LimitExtended: RunMachine._limit_extended,  # type: ignore[dict-item]
     ev.TurnInterrupted: RunMachine._interrupted,  # type: ignore[dict-item]
     ev.TurnStopped: RunMachine._stopped,  # type: ignore[dict-item]
