@@ -10,6 +10,7 @@ import math
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_fields
 from holdfast.core.errors import ConfigurationError
 
 ITERATION_LIMIT_TEXT = (
@@ -57,6 +58,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         check_count("limits.output_repair_tokens", self.output_repair_tokens, at_least=1)
         for name in ("seconds", "output_repair_seconds"):
             check_seconds(f"limits.{name}", getattr(self, name))
+        check_fields(self, "limits.", "output_repairs", "extendable")
 
 
 def check_count(argument: str, value: object, *, at_least: int) -> None:

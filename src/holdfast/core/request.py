@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_count
 from holdfast.core.messages import Message
@@ -86,6 +87,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         check_count("settings.max_tokens", self.max_tokens, at_least=1)
         check_count("settings.reasoning_tokens", self.reasoning_tokens, at_least=0)
+        check_fields(self, "settings.", *_PLAIN)
         for name in ("temperature", "top_p"):
             value = getattr(self, name)
             if value is None:
@@ -98,6 +100,17 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 raise ConfigurationError(
                     f"settings.{name}", f"must be a finite number from 0, got {value}"
                 )
+
+
+_PLAIN = (
+    "stop",
+    "seed",
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "cache",
+    "extra",
+)
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,62 @@
+"""Checks of what a user gave, by the declared types: a wrong one is told at once, with its name.
+
+Type checkers find these mistakes before; a file, a variable of the environment and a notebook do
+not have one. This module must never change a value.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+
+
+def check_fields(record: Struct, prefix: str, *names: str) -> None:
+    """Raise ConfigurationError unless these fields have the types that the record declares.
+
+    Args:
+        record: of plain types: numbers, texts, flags, lists and mappings of them.
+        prefix: goes before the field's name in the message.
+        names: of the fields; one that has its default value is not looked at.
+    """
+    for name in names:
+        value = getattr(record, name)
+        if value is not _default(type(record), name):
+            check_type(f"{prefix}{name}", value, _types(type(record))[name])
+
+
+def check_type(argument: str, value: object, wanted: object) -> None:
+    """Raise ConfigurationError unless `value` is of a plain type.
+
+    >>> check_type("seed", "x", int | None)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: seed: is of the wrong type: Expected `int | null`, got `str`
+    """
+    try:
+        msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(argument, f"is of the wrong type: {error}") from None
+
+
+def check_optional_callable(argument: str, value: object) -> None:
+    """Raise ConfigurationError unless `value` is None or can be called."""
+    if value is not None and not callable(value):
+        raise ConfigurationError(argument, f"must be a function, got {type(value).__name__}")
+
+
+@cache
+def _types(kind: type[Struct]) -> dict[str, object]:
+    return get_type_hints(kind)
+
+
+@cache
+def _default(kind: type[Struct], name: str) -> object:
+    for field in msgspec.structs.fields(kind):
+        if field.name == name:
+            return field.default
+    raise AttributeError(name)
