@@ -129,7 +129,7 @@ MISTAKES = {
         'model = "ollama:x"\n[resilience]\nmetrics = true',
         (
             "agent.toml:3: resilience.metrics: is no setting. "
-            "Known are attempt_timeout, breaker, budget, cache, deadline, hedge, limiter"
+            "Known are attempt_timeout, breaker, budget, cache, continue_streams, deadline, hedge, limiter"
         ),
     ),
     "no model": ('name = "x"', 'agent.toml: model: is not given. Write model = "openai:gpt-5.2"'),

@@ -49,6 +49,18 @@ def check_optional_callable(argument: str, value: object) -> None:
         raise ConfigurationError(argument, f"must be a function, got {type(value).__name__}")
 
 
+def check_port(argument: str, value: object, methods: tuple[str, ...]) -> None:
+    """Raise ConfigurationError unless `value` is None or an object with these methods."""
+    if value is None:
+        return
+    missing = [name for name in methods if not callable(getattr(value, name, None))]
+    if isinstance(value, type) or missing:
+        what = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        raise ConfigurationError(
+            argument, f"must be an object with {', '.join(methods)}; got {what}"
+        )
+
+
 @cache
 def _types(kind: type[Struct]) -> dict[str, object]:
     return get_type_hints(kind)

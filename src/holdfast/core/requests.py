@@ -26,6 +26,7 @@ from typing import (
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.checks import check_type
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, Unanswered, UnansweredError
 from holdfast.core.limits import check_seconds
 
@@ -91,7 +92,8 @@ class Continued(Struct, frozen=True, kw_only=True, tag="continued", omit_default
     iterations: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.iterations, bool) or self.iterations < 0:
+        check_type("iterations", self.iterations, int)
+        if self.iterations < 0:
             raise ConfigurationError("iterations", f"must be at least 0, got {self.iterations}")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.checks import check_optional_callable, check_port
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait
 from holdfast.core.limits import Limits, check_count
@@ -112,8 +113,12 @@ def _fallbacks(given: Settings) -> Iterable[Model]:
             "fallback", "must be a list of models", fix='Write fallback=["anthropic:..."]'
         )
     access = Access(timeouts=given.timeouts or Timeouts())
-    for model in given.fallback:
-        yield resolve(model, access, lambda: given.transport or _shared_transport())
+    for at, model in enumerate(given.fallback):
+        try:
+            yield resolve(model, access, lambda: given.transport or _shared_transport())
+        except ConfigurationError as error:
+            where = f"fallback[{at}]" if error.argument == "model" else error.argument
+            raise ConfigurationError(where, error.problem, fix=error.fix) from None
 
 
 _RECORDS = (
@@ -125,6 +130,13 @@ _RECORDS = (
 )
 
 
+_PORTS = {
+    "journal": ("append", "read", "runs", "delete"),
+    "transport": ("send",),
+    "clock": ("now", "monotonic", "sleep"),
+}
+
+
 def _check_types(given: Settings) -> None:
     for argument, wanted in (("name", str), ("instructions", str), *_RECORDS):
         value = getattr(given, argument)
@@ -132,11 +144,34 @@ def _check_types(given: Settings) -> None:
             raise ConfigurationError(
                 argument, f"must be {wanted.__name__}, got {type(value).__name__}"
             )
+    _check_access(given)
+    for port, methods in _PORTS.items():
+        check_port(port, getattr(given, port), methods)
+    check_optional_callable("dice", given.dice)
+    middleware: object = given.middleware
+    if not isinstance(middleware, Iterable):
+        raise ConfigurationError(
+            "middleware",
+            f"must be a list of middlewares, got {type(middleware).__name__}",
+            fix="Write middleware=[...]",
+        )
     if not given.name.strip():
         raise ConfigurationError("name", "is empty")
     if given.parallel_tools is None:
         raise ConfigurationError("parallel_tools", "must be a whole number, got None")
     check_count("parallel_tools", given.parallel_tools, at_least=1)
+
+
+def _check_access(given: Settings) -> None:
+    for argument in ("base_url", "api_key"):
+        if (value := getattr(given, argument)) is None:
+            continue
+        if not isinstance(value, str):
+            raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
+        if not isinstance(given.model, str):
+            raise ConfigurationError(
+                argument, "has no effect on a Model object", fix="Give it to the Model"
+            )
 
 
 def _check_tool_names(registry: Registry, output: Output | None) -> None:
