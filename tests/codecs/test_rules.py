@@ -10,6 +10,7 @@ from tests.codecs.bodies import Case, failure
 from tests.codecs.gemini.test_errors import CASES as GEMINI_CASES
 from tests.codecs.openai_chat.test_errors import CASES as CHAT_CASES
 from tests.codecs.openai_responses.test_errors import CASES as RESPONSES_CASES
+from tests.codecs.preset_errors import CASES as PRESET_CASES
 
 from holdfast.codecs import rules
 from holdfast.codecs.anthropic.errors import RULES as ANTHROPIC
@@ -17,14 +18,20 @@ from holdfast.codecs.classify import Rule, classify_by
 from holdfast.codecs.gemini.errors import RULES as GEMINI
 from holdfast.codecs.openai_chat.errors import RULES as CHAT
 from holdfast.codecs.openai_responses.errors import RULES as RESPONSES
+from holdfast.codecs.presets import PRESETS
 from holdfast.codecs.refusal import read_refusal
 from holdfast.codecs.wire import Failure
 
+
+def with_presets(wire: str, cases: list[Case]) -> list[Case]:
+    return [*cases, *(case for case in PRESET_CASES if PRESETS[case[0]].wire == wire)]
+
+
 TABLES: list[tuple[str, Sequence[Rule], list[Case]]] = [
-    ("openai_chat", CHAT, CHAT_CASES),
-    ("openai_responses", RESPONSES, RESPONSES_CASES),
-    ("anthropic", ANTHROPIC, ANTHROPIC_CASES),
-    ("gemini", GEMINI, GEMINI_CASES),
+    ("openai_chat", CHAT, with_presets("openai_chat", CHAT_CASES)),
+    ("openai_responses", RESPONSES, with_presets("openai_responses", RESPONSES_CASES)),
+    ("anthropic", ANTHROPIC, with_presets("anthropic", ANTHROPIC_CASES)),
+    ("gemini", GEMINI, with_presets("gemini", GEMINI_CASES)),
 ]
 ALL_CASES = [case for _, _, cases in TABLES for case in cases]
 ALL_RULES = list({id(row): row for _, table, _ in TABLES for row in table}.values())

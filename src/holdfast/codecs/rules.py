@@ -26,12 +26,13 @@ CONTENT: tuple[Rule, ...] = (
         statuses=(*_REFUSED, 500),
         text=r"content filter|content[ _]management policy|content[ _]policy|usage polic|safety system|"
         r"usage guidelines|requires moderation|flagged (?:as|by|for)|was flagged|"
-        r"inappropriate content|blocked by (?:the )?(?:safety|guardrail)",
+        r"inappropriate content|blocked by (?:the )?(?:safety|guardrail)|prohibited use polic|"
+        r"content exists risk",
     ),
     # The provider's check of the model's own output failed: another sample may pass.
     rule(
         Category.INVALID_RESPONSE,
-        codes="tool_use_failed json_validate_failed output_parse_failed",
+        codes="tool_use_failed json_validate_failed output_parse_failed tool_call_generation_failed",
     ),
     rule(Category.INVALID_RESPONSE, text=r"model (?:produced|generated) (?:invalid|malformed)"),
 )
@@ -73,7 +74,7 @@ MONEY: tuple[Rule, ...] = (
     rule(
         Category.RATE_LIMIT_TERMINAL,
         statuses=(0, 429),
-        text=r"\b(?:per|a)[ _-]?day\b|byday|\bdaily\b|(?:per[ _-]?|/ ?)month|monthly",
+        text=r"\b(?:per|a)[ _-]?day\b|byday|\bdaily\b|\b24 hours|(?:per[ _-]?|/ ?)month|monthly",
         promised=False,
     ),
 )
@@ -123,7 +124,7 @@ SIZE: tuple[Rule, ...] = (
         r"exceeds? the (?:maximum )?(?:number of tokens|token limit)|exceed(?:s|ed)? (?:the )?model(?:'s)? "
         r"(?:token limit|maximum)|reduce the length of (?:the|your) (?:messages|prompt|input)|"
         r"expected maxlength: \d+, actual|`inputs` tokens|input (?:length|sequence).{0,80}exceed|"
-        r"max_model_len|maximum model length",
+        r"max_model_len|maximum model length|>= ?n_ctx",
     ),
 )
 
@@ -135,7 +136,9 @@ ACCESS: tuple[Rule, ...] = (
         r"(?:invalid|incorrect|missing|no|wrong) (?:x-)?api[ _-]?key|authentication (?:fails|failed|error)|"
         r"no auth credentials|user location is not supported|must be verified|"
         r"organization has been (?:disabled|restricted)|account .{0,60}(?:disabled|suspended|deactivated)|"
-        r"has not been used in project|(?:invalid|expired) (?:access |auth\w{0,12} )?token|reported as leaked",
+        r"has not been used in project|(?:invalid|expired) (?:access |auth\w{0,12} )?token|reported as leaked|"
+        r"api key has been (?:disabled|revoked|deactivated)|not authorized to (?:invoke|perform)|"
+        r"(?:missing|invalid) authorization",
     ),
 )
 
@@ -172,6 +175,7 @@ MODEL: tuple[Rule, ...] = (
 STATUS: tuple[Rule, ...] = (
     # A request that was whole when it left and is cut JSON there was cut on the way.
     rule(Category.SERVER_ERROR, statuses=(400,), text=r"not valid json: (?:unexpected end|eof)"),
+    rule(Category.TIMEOUT, statuses=(400,), text=r"timed out generating"),
     rule(Category.AUTH_ERROR, statuses=(401, 403, 407)),
     rule(Category.TIMEOUT, statuses=(408, 504, 522, 524, 598, 599)),
     # The vendors' own clients repeat 409 (a lock) and 425; 499 is a call that the server saw cancelled.

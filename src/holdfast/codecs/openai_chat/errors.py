@@ -28,12 +28,27 @@ RULES: tuple[Rule, ...] = (
         text=r"no endpoints found for",
         providers="openrouter",
     ),
+    # There are, but none that fits the request's tools, or the account's own rules.
+    rule(
+        Category.CLIENT_ERROR,
+        statuses=(404,),
+        text=r"no endpoints found (?:matching|that)",
+        providers="openrouter",
+    ),
+    rule(Category.MODEL_NOT_FOUND, statuses=(400,), text=r"failed to load model", providers="lmstudio"),
     # Elsewhere these words are about the prompt.
     rule(
         Category.RATE_LIMIT_RETRYABLE,
         statuses=(0, 400, 429),
         text=r"too many tokens(?! per day)",
         providers="xai bedrock bedrock-openai",
+    ),
+    # What the model wrote does not fit the form of its tool calls: another sample may.
+    rule(
+        Category.INVALID_RESPONSE,
+        statuses=(0, 500),
+        text=r"failed to parse input at pos",
+        providers="llamacpp llama.cpp llama-cpp",
     ),
     # llama.cpp and what is built on it say 500 for a request that can never work.
     rule(
