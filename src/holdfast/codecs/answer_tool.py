@@ -31,13 +31,11 @@ def offered(request: ModelRequest, asking: Asking) -> ModelRequest:
     if output is None:
         return request
     settings = request.settings
-    alone = not request.tools or settings.tool_choice == "none"
-    if alone and asking.can_force:
-        choice = output.tools[0].name if len(output.tools) == 1 else "required"
+    tools = request.tools if settings.tool_choice != "none" else ()
+    if not tools:
+        only = output.tools[0].name if len(output.tools) == 1 else "required"
+        choice = only if asking.can_force else None
         settings = msgspec.structs.replace(settings, tool_choice=choice)
-    elif alone:
-        settings = msgspec.structs.replace(settings, tool_choice=None)
-    tools = request.tools if settings.tool_choice != "required" or not alone else ()
     return msgspec.structs.replace(
         request, tools=(*tools, *output.tools), settings=settings, output=None
     )

@@ -84,7 +84,8 @@ class PartialJson:
     def _open(self, bracket: str) -> bool:
         made: Container = {} if bracket == "{" else []
         if len(self._stack) >= _DEEPEST:
-            return self._broken()
+            self.ended = True
+            return False
         if self._stack:
             self._put(made)
         else:
