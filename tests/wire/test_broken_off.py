@@ -22,15 +22,21 @@ from holdfast.runtime.resolve import Access, resolve
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import (
     DropAfter,
+    EmptyChoices,
     EmulatedRequest,
     Emulator,
     ErrorEvent,
     Fault,
+    Html200,
     NoTerminator,
     Refused,
+    ResetAfterHeaders,
+    SplitEveryByte,
     Stall,
     Status,
+    TruncatedJson,
     call,
+    chaos,
     thinking,
 )
 from holdfast.testing.emulator.brain import ReplyLike
@@ -46,6 +52,20 @@ MODELS = {
 }
 WIRES = {"anthropic": "anthropic"}
 ON = Resilience(continue_streams=True)
+PASSING: tuple[Fault, ...] = (
+    *(DropAfter(chunk) for chunk in range(2, 9)),
+    *(DropAfter(chunk, reset=False) for chunk in range(2, 9)),
+    ErrorEvent(5),
+    ErrorEvent(7, "overloaded"),
+    NoTerminator(),
+    Refused("rate_limit", {"retry-after": "0"}),
+    Refused("server_error"),
+    ResetAfterHeaders(),
+    TruncatedJson(),
+    Html200(),
+    EmptyChoices(),
+    SplitEveryByte(),
+)
 
 
 def beginning(request: EmulatedRequest) -> str:
@@ -164,7 +184,7 @@ async def test_a_story_that_breaks_at_every_attempt_is_told_to_its_end() -> None
 
 @pytest.mark.parametrize(
     "fault",
-    [ErrorEvent(6, "overloaded"), NoTerminator(), Stall(after=6, seconds=30)],
+    [ErrorEvent(6, "overloaded"), Stall(after=6, seconds=30)],
     ids=lambda fault: type(fault).__name__,
 )
 async def test_other_ways_to_break_off_are_continued_too(fault: Any) -> None:
@@ -172,6 +192,14 @@ async def test_other_ways_to_break_off_are_continued_too(fault: Any) -> None:
     async with Emulator(storyteller, faults=[fault]) as emulator:
         result, screen = await watched(agent_for(emulator, timeouts=hasty))
     assert (result.output, screen.text, screen.abandoned) == (STORY, STORY, 0)
+
+
+async def test_a_text_to_which_nothing_is_added_is_asked_for_again() -> None:
+    # All of it had come but its end; "no more text" and "an empty reply" look the same.
+    async with Emulator(storyteller, faults=[NoTerminator()]) as emulator:
+        result, screen = await watched(agent_for(emulator))
+        assert asked_to_continue(emulator) == [False, True, False]
+    assert (result.output, screen.text, screen.abandoned) == (STORY, STORY, 1)
 
 
 async def test_a_refusal_between_the_halves_loses_nothing() -> None:
@@ -347,6 +375,19 @@ async def test_a_model_that_is_known_to_refuse_is_not_even_asked(model: str) -> 
         assert [entry.status for entry in emulator.requests if entry.problem] == []
         assert asked_to_continue(emulator) == [False, False]
     assert result.output == STORY
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("provider", MODELS)
+async def test_whatever_goes_wrong_a_reader_has_the_story_once(provider: str, seed: int) -> None:
+    patient = msgspec.structs.replace(ON, budget=None, breaker=None)
+    spoiled = chaos(seed=seed, share=0.7, faults=PASSING)
+    async with Emulator(storyteller, faults=spoiled) as emulator:
+        handling = ErrorHandling(max_retries=60)
+        made = agent_for(emulator, provider, resilience=patient, error_handling=handling)
+        result, screen = await watched(made)
+    assert (result.output, screen.text) == (STORY, STORY)
+    assert screen.replies[0].reply.text == STORY
 
 
 async def test_many_at_once_are_not_mixed_up() -> None:

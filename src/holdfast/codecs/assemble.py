@@ -145,7 +145,7 @@ class Assembler:
     def finish(self) -> Assembled:
         """The reply as far as it came, judged. May be called at any time, and again."""
         parts = self._built()
-        kind = judge(parts, self._evidence, self._quirks)
+        kind = judge(self._brought(parts), self._evidence, self._quirks)
         if kind in _WHOLE:
             parts = tuple(map(_with_arguments, parts))
         reply = Reply(
@@ -162,6 +162,13 @@ class Assembler:
             usage, continued = kept.usage + reply.usage, kept.continued + went_on
             reply = replace(reply, usage=usage, continued=continued)
         return Assembled(reply, error_for(reply, self._evidence))
+
+    def _brought(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """What this attempt itself brought: what was kept is no proof that the rest is whole."""
+        if self._kept is None:
+            return parts
+        own = "".join(self._text_of_kept()[1:])
+        return (Text(own), *parts[1:]) if own else parts[1:]
 
     def _text_of_kept(self) -> list[str]:
         """The pieces of the text that goes on, the kept one first."""
