@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.notices import TotalErrorThresholdExceeded as TotalErrorThresholdExceeded
     from holdfast.core.output import OutputRejected as OutputRejected
-    from holdfast.core.output import Problem as Problem
+    from holdfast.core.problems import Problem as Problem
     from holdfast.core.request import ModelSettings as ModelSettings
     from holdfast.core.requests import Answer as Answer
     from holdfast.core.requests import Approved as Approved
@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from holdfast.core.requests import PermissionRequest as PermissionRequest
     from holdfast.core.requests import Request as Request
     from holdfast.journal.failures import JournalError as JournalError
+    from holdfast.journal.failures import LeaseLostError as LeaseLostError
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
     from holdfast.journal.postgres import PostgresJournal as PostgresJournal
     from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
@@ -143,6 +144,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.plain import Guard as Guard
     from holdfast.runtime.plain import execute as execute
     from holdfast.runtime.plain import resilient as resilient
+    from holdfast.runtime.recovery import Recovered as Recovered
     from holdfast.runtime.result import Result as Result
     from holdfast.runtime.stream import RunStream as RunStream
     from holdfast.runtime.structured_output import OutputContext as OutputContext
@@ -230,6 +232,7 @@ _HOME: dict[str, str] = {
     "IterationLogging": "holdfast.middleware.iteration_logging",
     "JournalError": "holdfast.journal.failures",
     "Landed": "holdfast.core.errors",
+    "LeaseLostError": "holdfast.journal.failures",
     "LimitError": "holdfast.core.errors",
     "LimitExtended": "holdfast.core.events",
     "LimiterOptions": "holdfast.resilience.limiter",
@@ -255,12 +258,13 @@ _HOME: dict[str, str] = {
     "Patch": "holdfast.middleware.decisions",
     "PermissionRequest": "holdfast.core.requests",
     "PostgresJournal": "holdfast.journal.postgres",
-    "Problem": "holdfast.core.output",
+    "Problem": "holdfast.core.problems",
     "ProviderError": "holdfast.core.errors",
     "QuestionAnswered": "holdfast.core.events",
     "QuestionAsked": "holdfast.core.events",
     "QuestionUnanswered": "holdfast.core.events",
     "ReasoningDelta": "holdfast.core.deltas",
+    "Recovered": "holdfast.runtime.recovery",
     "RefusedError": "holdfast.core.errors",
     "RepetitionGuard": "holdfast.middleware.repetition_guard",
     "Replace": "holdfast.middleware.decisions",

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.json_strict import NotJson, read_strictly
 from holdfast.core.ladder import climb, fenced, in_prose
-from holdfast.core.output import Invalid, Parsed, Problem, Valid
+from holdfast.core.output import Invalid, Parsed, Valid
+from holdfast.core.problems import Problem
 from holdfast.core.request import OutputSchema
 
 

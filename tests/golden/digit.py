@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.core.output import Invalid, OutputType, Parsed, Problem, Valid
+from holdfast.core.output import Invalid, OutputType, Parsed, Valid
+from holdfast.core.problems import Problem
 from holdfast.core.request import OutputSchema
 
 

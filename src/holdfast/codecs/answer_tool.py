@@ -57,7 +57,8 @@ def answered(reply: Reply, output: OutputSchema) -> Reply:
         parts: tuple[Part, ...] = tuple(part for part in reply.parts if part not in answers)
         return msgspec.structs.replace(reply, parts=parts)
     texts = dict.fromkeys(_text(call, names[call.name], output) for call in answers)
-    parts = (*filter(None, map(_apart, reply.parts)), Text("\n".join(texts)))
+    beside = [kept for part in reply.parts if (kept := _apart(part)) is not None]
+    parts = (*beside, Text("\n".join(texts)))
     kind = reply.kind if reply.kind is not ReplyKind.MALFORMED_CALL else ReplyKind.COMPLETE
     finish = FinishReason.STOP if reply.finish is FinishReason.TOOL_CALLS else reply.finish
     return msgspec.structs.replace(reply, parts=parts, kind=kind, finish=finish)

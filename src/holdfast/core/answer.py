@@ -13,7 +13,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
 from holdfast.core.events import Event, TurnOpened
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Usage
-from holdfast.core.output import Problem
+from holdfast.core.problems import Problem
 
 ANSWERS_TOLD: Final = 1
 """Whether answers are checked stands in these flags, and not in whoever replays them."""

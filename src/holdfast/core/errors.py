@@ -42,16 +42,14 @@ end of this file. `private` must never enter a message, an event, a notice or a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NewType
+from typing import Literal, NewType
 
 from holdfast.core.error_info import ErrorCategory as ErrorCategory
 from holdfast.core.error_info import ErrorInfo as ErrorInfo
 from holdfast.core.error_info import Landed as Landed
 from holdfast.core.messages import Reply
+from holdfast.core.problems import Problem
 from holdfast.core.redaction import redact
-
-if TYPE_CHECKING:
-    from holdfast.core.output import Problem  # which imports this module
 
 SafeText = NewType("SafeText", str)
 """Text about a failure that a model may read. Made only by the functions of this module."""

@@ -15,7 +15,8 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorInfo, Unanswered
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolResult, Usage
-from holdfast.core.output import OutputRung, Problem
+from holdfast.core.output import OutputRung
+from holdfast.core.problems import Problem
 
 
 class Status(StrEnum):

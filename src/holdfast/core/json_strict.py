@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from json import JSONDecodeError, JSONDecoder
 
-from holdfast.core.output import Problem
+from holdfast.core.problems import Problem
 
 _WHOLE = "the answer"
 

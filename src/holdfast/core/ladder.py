@@ -16,7 +16,8 @@ from itertools import islice
 
 from holdfast.core.json_lenient import NotReadable, read_leniently
 from holdfast.core.json_strict import NotJson, read_at, read_strictly, written
-from holdfast.core.output import Invalid, OutputType, Parsed, Problem, Rung, Valid
+from holdfast.core.output import Invalid, OutputType, Parsed, Rung, Valid
+from holdfast.core.problems import Problem
 
 _WHOLE = "the answer"
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")

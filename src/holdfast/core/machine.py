@@ -35,8 +35,9 @@ from holdfast.core.effects import (
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
 from holdfast.core.limits import ITERATION_LIMIT_TEXT, Limits
 from holdfast.core.messages import Message, Reply, ReplyKind, Usage, assistant, user
-from holdfast.core.output import Invalid, OutputRung, OutputType, Problem, repair_message
+from holdfast.core.output import Invalid, OutputRung, OutputType, repair_message
 from holdfast.core.points import Points, compacted, split_by
+from holdfast.core.problems import Problem
 from holdfast.core.question_log import ASK, QuestionLog
 from holdfast.core.run_state import Phase, RunState
 from holdfast.core.transcript import Transcript

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.problems import Problem
 from holdfast.core.request import OutputSchema
 
 Rung: TypeAlias = Literal["strict", "embedded", "repaired", "raw"]
@@ -24,27 +25,6 @@ OutputRung: TypeAlias = Rung | Literal[""]
 _MOST_PROBLEMS = 20
 _LONGEST_PATH = 200
 _LONGEST_WORDS = 500
-
-
-class Problem(Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong with an answer, in words that a model can act on.
-
-    Args:
-        path: where it is, such as `stops.0.nights`; "" when it has no place of its own.
-        expected: what should be there.
-        got: what the model wrote there, shortened; "" when nothing is there.
-
-    >>> print(Problem("nights", "Input should be at least 1", "0"))
-    nights: Input should be at least 1 (you wrote 0)
-    """
-
-    path: str
-    expected: str
-    got: str = ""
-
-    def __str__(self) -> str:
-        said = f"{self.path}: {self.expected}" if self.path else self.expected
-        return f"{said} (you wrote {self.got})" if self.got else said
 
 
 class Valid(Struct, frozen=True):

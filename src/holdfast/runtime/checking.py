@@ -18,8 +18,9 @@ from holdfast.core.errors import (
     TruncatedOutputError,
 )
 from holdfast.core.events import OutputChecked
-from holdfast.core.output import Invalid, OutputRejected, OutputRung, Parsed, Problem, Valid, kept
+from holdfast.core.output import Invalid, OutputRejected, OutputRung, Parsed, Valid, kept
 from holdfast.core.partial_json import best_of
+from holdfast.core.problems import Problem
 from holdfast.core.redaction import redact
 from holdfast.runtime.plain import run_any
 from holdfast.runtime.run import Run

@@ -20,7 +20,8 @@ import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.output import Invalid, Parsed, Problem, Valid
+from holdfast.core.output import Invalid, Parsed, Valid
+from holdfast.core.problems import Problem
 from holdfast.core.redaction import redact
 from holdfast.core.request import OutputSchema, ToolSpec
 

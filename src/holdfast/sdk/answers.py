@@ -15,7 +15,8 @@ from msgspec import Meta, Struct
 from holdfast.codecs.json_text import read_strict
 from holdfast.core.errors import OutputError
 from holdfast.core.ladder import climb
-from holdfast.core.output import Invalid, Parsed, Problem, Valid
+from holdfast.core.output import Invalid, Parsed, Valid
+from holdfast.core.problems import Problem
 from holdfast.core.request import OutputSchema
 
 RawText: TypeAlias = Literal["accept", "prose", "refuse"]
