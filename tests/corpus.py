@@ -50,6 +50,13 @@ def corpus() -> Path:
     return place
 
 
+def every_row() -> Iterator[Row]:
+    """All of it, one row at a time."""
+    with gzip.open(corpus() / "wire.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield _row(json.loads(line))
+
+
 @cache
 def rows(dialect: str) -> tuple[Row, ...]:
     """Every row of a dialect, whoever the provider was."""
