@@ -93,36 +93,11 @@ class RunMachine:
     """
 
     __slots__ = (
-        "_batch",
-        "_extended",
-        "_flags",
-        "_opened_at",
-        "_planned",
-        "_points",
-        "_start",
-        "_wanted",
-        "applied",
-        "error",
-        "iteration",
-        "last",
-        "limits",
-        "model_calls",
-        "output",
-        "partial",
-        "phase",
-        "problems",
-        "questions",
-        "reply",
-        "rung",
-        "status",
-        "stopped",
-        "tools_run",
-        "transcript",
-        "tried",
-        "tries",
-        "turn",
-        "usage",
-    )
+        "_batch", "_extended", "_flags", "_opened_at", "_planned", "_points", "_start", "_wanted",
+        "applied", "error", "iteration", "last", "limits", "model_calls", "output", "partial",
+        "phase", "problems", "questions", "reply", "rung", "status", "stopped", "tools_run",
+        "transcript", "tried", "tries", "turn", "usage",
+    )  # fmt: skip
 
     def __init__(self, history: Iterable[Message] = (), output: OutputType | None = None) -> None:
         self.transcript = history.fork() if isinstance(history, Transcript) else Transcript(history)
