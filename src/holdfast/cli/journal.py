@@ -9,11 +9,11 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.show import shorten
+from holdfast.cli.times import moment
 from holdfast.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _print(lines: Iterable[str]) -> None:
 
 def _list(journal: SqliteJournal | PostgresJournal) -> None:
     for entry in asyncio.run(journal.runs()):
-        span = f"{_time(entry.opened_at)} to {_time(entry.changed_at)}"
+        span = f"{moment(entry.opened_at)} to {moment(entry.changed_at)}"
         print(f"{entry.records:7}  {span}  {shorten(entry.run)}")
 
 
@@ -103,14 +103,7 @@ def _described(line: Line) -> str:
 
     said = to_json(line.event).decode()
     named = f"{shorten(line.key):16}  {shorten(line.type):14}"
-    return f"{line.seq:5}  {_time(line.at)}  {named}  {shorten(said)}"
-
-
-def _time(at: float) -> str:
-    try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    except (OverflowError, OSError, ValueError):
-        return f"{at:g}"
+    return f"{line.seq:5}  {moment(line.at)}  {named}  {shorten(said)}"
 
 
 def _export(journal: SqliteJournal | PostgresJournal, runs: Iterable[str]) -> None:

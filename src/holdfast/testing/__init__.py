@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from holdfast.testing.crash import CrashAt as CrashAt
     from holdfast.testing.crash import SimulatedCrash as SimulatedCrash
     from holdfast.testing.emulator import Emulator as Emulator
+    from holdfast.testing.replaying import ReplayDifference as ReplayDifference
+    from holdfast.testing.replaying import Replayed as Replayed
+    from holdfast.testing.replaying import replay as replay
     from holdfast.testing.scripted import ScriptedModel as ScriptedModel
     from holdfast.testing.waits import no_waits as no_waits
 
@@ -21,9 +24,12 @@ _HOME: dict[str, str] = {
     "Emulator": "holdfast.testing.emulator",
     "FakeClock": "holdfast.testing.clock",
     "FixedDice": "holdfast.testing.clock",
+    "ReplayDifference": "holdfast.testing.replaying",
+    "Replayed": "holdfast.testing.replaying",
     "ScriptedModel": "holdfast.testing.scripted",
     "SimulatedCrash": "holdfast.testing.crash",
     "no_waits": "holdfast.testing.waits",
+    "replay": "holdfast.testing.replaying",
 }
 """Public name -> the module that defines it. Sorted."""
 
@@ -32,9 +38,12 @@ __all__ = [
     "Emulator",
     "FakeClock",
     "FixedDice",
+    "ReplayDifference",
+    "Replayed",
     "ScriptedModel",
     "SimulatedCrash",
     "no_waits",
+    "replay",
 ]
 
 

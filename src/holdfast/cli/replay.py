@@ -1,0 +1,190 @@
+"""`holdfast replay PATH [RUN]`: what happened in a run, from its journal alone.
+
+It must never print a control character that a model or a tool wrote, and must never change a record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.cli.show import LINE_WIDTH, shorten
+from holdfast.cli.times import moment
+from holdfast.core.errors import ConfigurationError, ErrorInfo
+from holdfast.core.question_log import ASKED
+
+if TYPE_CHECKING:
+    from holdfast.cli.timeline import Entry, Prices, TurnLine
+    from holdfast.core.messages import Message, Usage
+    from holdfast.testing.recorded import Recording
+
+# JSON leaves these as they are, and a terminal may obey them.
+_ESCAPES = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+
+def add_arguments(sub: argparse.ArgumentParser) -> None:
+    """The journal, the run, and what is wanted of it."""
+    sub.add_argument(
+        "path",
+        help="a file of SqliteJournal, an export of one, or the address of a journal, "
+        "such as postgresql://...",
+    )
+    sub.add_argument(
+        "run", nargs="?", help="a run, or the name of a session; default: the only one"
+    )
+    sub.add_argument("--turn", type=int, metavar="N", help="only this turn")
+    sub.add_argument("--json", action="store_true", help="the same as JSON, on one line")
+    sub.add_argument(
+        "--at", metavar="KEY", help="what the run knew after this event, and no timeline"
+    )
+    sub.add_argument(
+        "--price",
+        metavar="IN,OUT[,CACHED]",
+        help="money for a million tokens of input, output and cached input, to show what was paid",
+    )
+
+
+def main(given: argparse.Namespace) -> int:
+    """Print the timeline, or the state after one event."""
+    from holdfast.testing.recorded import recorded
+
+    recording = asyncio.run(recorded(given.path, given.run))
+    if given.at is not None:
+        lines = _state(recording, given.at, as_json=given.json)
+    else:
+        lines = _timeline(recording, given)
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _timeline(recording: Recording, given: argparse.Namespace) -> Iterator[str]:
+    from holdfast.cli.timeline import timeline
+
+    turns = timeline(recording.records, _prices(given.price))
+    numbers = [turn.number for turn in turns]
+    if given.turn is not None and given.turn not in numbers:
+        raise ConfigurationError("turn", f"there is no turn {given.turn}, of {len(numbers)}")
+    turns = [turn for turn in turns if given.turn in (None, turn.number)]
+    if given.json:
+        yield _json({"run": recording.run, "turns": turns})
+        return
+    yield shorten(f"run {recording.run}: {len(numbers)} turns, {len(recording.records)} records")
+    for turn in turns:
+        yield ""
+        yield from _turn(turn)
+
+
+def _turn(turn: TurnLine) -> Iterator[str]:
+    waits = f", {turn.waited:.2f} s of them waiting for answers" if turn.waited else ""
+    yield f"turn {turn.number}  {moment(turn.at)}  {turn.status} in {turn.seconds:.2f} s{waits}"
+    yield _row("said", turn.said)
+    for entry in turn.entries:
+        yield from _entry(entry)
+    if turn.answer:
+        yield _row("answer", turn.answer)
+    if turn.error is not None:
+        yield _row("error", _failure(turn.error), 2 * LINE_WIDTH)
+    if turn.usage.total:
+        yield _row("used", _tokens(turn.usage, turn.cost))
+
+
+def _row(name: str, text: str, longest: int = LINE_WIDTH) -> str:
+    return f"  {name:14}{shorten(text, longest - 16)}"
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    took = "" if entry.took is None else f"{entry.took:.2f} s"
+    place = entry.key.partition(".")[2].removesuffix(ASKED) or entry.key
+    head = f"  {shorten(place, 16):16} {f'+{entry.after:.2f} s':>10} {took:>9}  "
+    yield head + shorten(entry.said, max(LINE_WIDTH - len(head), 30))
+    notes = [
+        f"{one.target} failed after {one.attempts} attempts: {_failure(one.error)}"
+        for one in entry.tried
+    ]
+    if entry.attempts != 1:
+        notes.append(f"{entry.attempts} attempts")
+    if entry.error is not None:
+        notes.append(_failure(entry.error))
+    if entry.usage is not None and entry.usage.total:
+        notes.append(_tokens(entry.usage, entry.cost))
+    for note in notes:
+        yield f"{'':16}{shorten(note, 2 * LINE_WIDTH)}"
+
+
+def _failure(error: ErrorInfo) -> str:
+    """The safe half of an error, with what a provider's support will ask for."""
+    known = {
+        "status": error.status,
+        "code": error.code,
+        "request": error.request_id,
+        "provider": error.provider,
+    }
+    about = [error.category.value, *(f"{name} {value}" for name, value in known.items() if value)]
+    return f"{error.safe} [{', '.join(about)}]"
+
+
+def _tokens(usage: Usage, cost: float | None) -> str:
+    cached = f" ({usage.cached_input} cached)" if usage.cached_input else ""
+    money = f", {cost:.6f} paid" if cost is not None else ""
+    return f"{usage.input} tokens in{cached}, {usage.output} out{money}"
+
+
+def _state(recording: Recording, key: str, *, as_json: bool) -> Iterator[str]:
+    from holdfast.cli.timeline import state_at
+
+    found = state_at(recording.records, key)
+    if found is None:
+        raise ConfigurationError(
+            "at", f"the run has no event {key!r}", fix="`holdfast journal show` lists the keys"
+        )
+    state, pending = found
+    if as_json:
+        yield _json({"run": recording.run, "at": key, "state": state, "pending": pending})
+        return
+    yield shorten(f"run {recording.run} after {key}")
+    yield f"  turn {state.turn}, iteration {state.iteration}, {state.status.value}"
+    yield f"  waits for {state.phase.value}: {', '.join(pending) or 'nothing'}"
+    yield f"  {state.tools_run} tools run, {_tokens(state.usage, None)}"
+    for index, result in state.results:
+        yield _row(f"result {index}", f"{result.name}: {result.text}")
+    if state.error is not None:
+        yield _row("error", _failure(state.error), 2 * LINE_WIDTH)
+    yield f"  {len(state.messages)} messages"
+    for message in state.messages:
+        yield _row(f"  {message.role}", _said(message))
+
+
+def _said(message: Message) -> str:
+    from holdfast.core.messages import ToolResult
+
+    results = [
+        f"{part.name}: {part.text}" for part in message.parts if isinstance(part, ToolResult)
+    ]
+    calls = [f"{call.name}({call.arguments})" for call in message.calls]
+    return " | ".join([message.text, *results, *calls]).strip(" |")
+
+
+def _prices(given: str | None) -> Prices | None:
+    from holdfast.cli.timeline import Prices
+
+    if given is None:
+        return None
+    try:
+        numbers = [float(word) for word in given.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (2, 3) or not all(math.isfinite(one) and one >= 0 for one in numbers):
+        raise ConfigurationError(
+            "price", f"must be two or three prices, got {given!r}", fix="Write --price 3,15"
+        )
+    return Prices(numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else numbers[0])
+
+
+def _json(value: object) -> str:
+    from holdfast.journal.encoding import to_json
+
+    return to_json(value).decode().translate(_ESCAPES)

@@ -1,0 +1,208 @@
+"""What happened in a recorded run, as data: its turns, and in each one the effects with what they took.
+
+It must know nothing but the records, so that a journal tells the same in ten years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.core import events as ev
+from holdfast.core.error_info import ErrorInfo
+from holdfast.core.messages import Usage
+from holdfast.core.question_log import ASKED
+from holdfast.core.run_state import RunState
+from holdfast.journal.port import Record
+from holdfast.sessions.history import Replay
+from holdfast.testing.told import told
+
+
+class Attempt(Struct, frozen=True, omit_defaults=True):
+    """A model that was asked in vain before another one answered."""
+
+    target: str
+    attempts: int
+    error: ErrorInfo
+
+
+class Entry(Struct, frozen=True, omit_defaults=True):
+    """One effect or one question.
+
+    Args:
+        key: its key.
+        after: seconds from the beginning of the turn to its end.
+        took: seconds from when it could begin to its end; None for what takes no time.
+        said: in a few words.
+        attempts: how often it was tried.
+        error: how it failed.
+        usage: tokens of a model call.
+        cost: of these tokens, when prices are known.
+        tried: other models that were asked before.
+    """
+
+    key: str
+    after: float
+    took: float | None
+    said: str
+    attempts: int = 1
+    error: ErrorInfo | None = None
+    usage: Usage | None = None
+    cost: float | None = None
+    tried: tuple[Attempt, ...] = ()
+
+
+class TurnLine(Struct, frozen=True, omit_defaults=True):
+    """One turn, or one change of the history.
+
+    Args:
+        number: of the turn.
+        at: when it began, in seconds since the epoch.
+        said: what the user said, or how the history was changed.
+        status: how it ended; "running" for one that has no end.
+        seconds: how long it took, with its waits.
+        waited: seconds in which somebody was being asked.
+        answer: the text of the answer.
+        error: why there is none.
+        usage: tokens of all its replies.
+        cost: of these, when prices are known.
+        entries: what was done, in the order of its ends.
+    """
+
+    number: int
+    at: float
+    said: str
+    status: str
+    seconds: float = 0.0
+    waited: float = 0.0
+    answer: str = ""
+    error: ErrorInfo | None = None
+    usage: Usage = Usage()
+    cost: float | None = None
+    entries: tuple[Entry, ...] = ()
+
+
+class Prices(Struct, frozen=True):
+    """Money for a million tokens; cached input costs what `cached` says."""
+
+    input: float
+    output: float
+    cached: float
+
+    def of(self, usage: Usage) -> float:
+        """What these tokens cost.
+
+        >>> Prices(3.0, 15.0, 0.3).of(Usage(1_000_000, 100_000, cached_input=500_000))
+        3.15
+        """
+        fresh = usage.input - usage.cached_input
+        paid = fresh * self.input + usage.cached_input * self.cached + usage.output * self.output
+        return round(paid / 1_000_000, 8)
+
+
+def timeline(records: Sequence[Record], prices: Prices | None = None) -> list[TurnLine]:
+    """The turns of a run, in order.
+
+    Args:
+        records: all of them.
+        prices: what tokens cost; None when nobody said.
+
+    Raises:
+        IllegalEventError: the records are no run.
+    """
+    clock, turns = _Clock(records), []
+    for _ in records:
+        event, took = clock.take()
+        if isinstance(event, ev.TurnOpened | ev.SessionRewound | ev.HistoryCompacted):
+            turns.append(_opened(clock.machine.turn, event))
+        elif turns:
+            turns[-1] = _with(turns[-1], event, took, clock, prices)
+    return turns
+
+
+def state_at(records: Sequence[Record], key: str) -> tuple[RunState, tuple[str, ...]] | None:
+    """What the run knew when it had the outcome of this key, and what was pending; None without one."""
+    replay = Replay(records)
+    for _ in records:
+        if replay.take().key == key:
+            machine = replay.machine
+            return machine.state(), tuple(effect.key for effect in machine.pending())
+    return None
+
+
+class _Clock:
+    """The fold, with the moments at which things could begin."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._replay = Replay(records)
+        self._begins: dict[str, float] = {}
+        self.machine: Any = self._replay.machine
+
+    def take(self) -> tuple[ev.Event, float | None]:
+        """The next event, and how long it took what it ends."""
+        event = self._replay.take()
+        begun = self._begins.pop(event.key, None)
+        for effect in self.machine.pending():
+            if isinstance(event, ev.ToolsBegun):
+                self._begins[effect.key] = event.at
+            self._begins.setdefault(effect.key, event.at)
+        if isinstance(event, ev.QuestionAsked):
+            self._begins[event.key.removesuffix(ASKED)] = event.at
+        return event, None if begun is None else max(0.0, event.at - begun)
+
+
+def _opened(
+    number: int, event: ev.TurnOpened | ev.SessionRewound | ev.HistoryCompacted
+) -> TurnLine:
+    if isinstance(event, ev.TurnOpened):
+        return TurnLine(number, event.at, event.message.text, ev.Status.RUNNING.value)
+    return TurnLine(number, event.at, told(event), "history changed")
+
+
+def _with(
+    turn: TurnLine, event: ev.Event, took: float | None, clock: _Clock, prices: Prices | None
+) -> TurnLine:
+    """The turn with one event more."""
+    turn = replace(turn, seconds=max(turn.seconds, event.at - turn.at))
+    if isinstance(event, ev.TurnClosed):
+        reply = clock.machine.reply
+        completed = event.status is ev.Status.COMPLETED and reply is not None
+        answer = reply.text if completed else turn.answer
+        return replace(turn, status=event.status.value, error=event.error, answer=answer)
+    if isinstance(event, ev.ToolsBegun):
+        return turn
+    usage = _usage(event)
+    cost = prices.of(usage) if prices is not None and usage is not None else None
+    entry = Entry(
+        key=event.key,
+        after=event.at - turn.at,
+        took=took,
+        said=told(event),
+        attempts=getattr(event, "attempts", 1),
+        error=getattr(event, "error", None),
+        usage=usage,
+        cost=cost,
+        tried=tuple(
+            Attempt(one.target, one.attempts, one.error) for one in getattr(event, "tried", ())
+        ),
+    )
+    waited = took if isinstance(event, ev.QuestionAnswered | ev.QuestionUnanswered) else None
+    return replace(
+        turn,
+        waited=turn.waited + (waited or 0.0),
+        usage=turn.usage + (usage or Usage()),
+        cost=turn.cost if cost is None else (turn.cost or 0.0) + cost,
+        answer=event.text if isinstance(event, ev.TurnStopped) else turn.answer,
+        entries=(*turn.entries, entry),
+    )
+
+
+def _usage(event: ev.Event) -> Usage | None:
+    if isinstance(event, ev.ModelReplied):
+        return event.reply.usage
+    if isinstance(event, ev.ModelFailed) and event.partial is not None:
+        return event.partial.usage
+    return None

@@ -1,0 +1,112 @@
+"""Events in a few words, and what makes two of them the same.
+
+It must never compare what differs from run to run: times, attempts, and the text of an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.core import events as ev
+
+_LONGEST = 120
+_REFUSED = ("denied", "stopped")
+
+
+def difference(then: ev.Event, now: ev.Event) -> str:
+    """What is not the same, for people; "" when it is the same but for times and attempts."""
+    if type(then) is type(now) and _essence(then) == _essence(now):
+        return ""
+    return f"then: {told(then)}; now: {told(now)}"
+
+
+def told(event: ev.Event) -> str:
+    """One line about an event.
+
+    >>> told(ev.TurnClosed("t1.closed", 0.0, ev.Status.COMPLETED))
+    'the turn ends as completed'
+    """
+    words = _WORDS.get(type(event))
+    return words(event) if words is not None else f"{type(event).__name__} {event.key}"
+
+
+def short(text: str, longest: int = _LONGEST) -> str:
+    r"""The text on one line, cut.
+
+    >>> short("a\nb" * 3, 5)
+    'a ba…'
+    """
+    line = " ".join(text[: longest * 4].split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def _essence(event: ev.Event) -> object:
+    """What must be the same when a run is played again."""
+    pick = _ESSENCE.get(type(event))
+    return pick(event) if pick is not None else event.key
+
+
+def _result(event: ev.ToolFinished) -> object:
+    error = event.error
+    if error is None or error.code in _REFUSED:
+        return event.result, bool(event.attempts or error)
+    # The text was made of an exception of which only the safe half is kept.
+    return event.result.is_error, event.result.name
+
+
+_ESSENCE: dict[type, Callable[[Any], object]] = {
+    ev.TurnOpened: lambda event: event.message,
+    ev.ModelReplied: lambda event: (event.reply, bool(event.attempts)),
+    ev.ModelFailed: lambda event: (event.error.category, event.error.code),
+    ev.ToolFinished: _result,
+    ev.OutputChecked: lambda event: (event.rung, event.problems),
+    ev.QuestionAsked: lambda event: (event.kind, event.request),
+    ev.QuestionAnswered: lambda event: event.answer,
+    ev.TurnStopped: lambda event: (event.reason, event.text),
+    ev.LimitExtended: lambda event: event.iterations,
+    ev.TurnClosed: lambda event: event.status,
+}
+
+
+def _replied(event: ev.ModelReplied) -> str:
+    names = [f"{call.name}({short(call.arguments)})" for call in event.reply.calls]
+    if names:
+        return f"the model asks for {', '.join(names)}"
+    return f"the model says {short(event.reply.text)!r}"
+
+
+def _closed(event: ev.TurnClosed) -> str:
+    why = f": {short(event.error.safe)}" if event.error is not None else ""
+    return f"the turn ends as {event.status.value}{why}"
+
+
+def _checked(event: ev.OutputChecked) -> str:
+    wrong = "; ".join(short(str(problem)) for problem in event.problems[:3])
+    return f"the answer does not fit: {wrong}" if wrong else "the answer fits"
+
+
+def _stopped(event: ev.TurnStopped) -> str:
+    return f"{event.by or 'a middleware'} stops the turn: {short(event.text or event.reason)}"
+
+
+_WORDS: dict[type, Callable[[Any], str]] = {
+    ev.TurnOpened: lambda event: f"the user says {short(event.message.text)!r}",
+    ev.ModelReplied: _replied,
+    ev.ModelFailed: lambda event: f"the model call fails: {short(event.error.safe)}",
+    ev.ToolsBegun: lambda _: "the tools begin",
+    ev.ToolFinished: lambda event: f"{event.result.name} gives {short(event.result.text)!r}",
+    ev.OutputChecked: _checked,
+    ev.QuestionAsked: lambda event: f"{event.kind} {short(str(event.request))}",
+    ev.QuestionAnswered: lambda event: f"the answer {short(str(event.answer))}",
+    ev.QuestionUnanswered: lambda event: f"no answer ({event.why})",
+    ev.TurnResumed: lambda _: "the turn goes on",
+    ev.LimitExtended: lambda event: f"{event.iterations} iterations more",
+    ev.TurnInterrupted: lambda event: f"the turn is interrupted ({event.reason})",
+    ev.TurnStopped: _stopped,
+    ev.TurnClosed: _closed,
+    ev.SessionRewound: lambda event: f"back to where number {event.to} ended",
+    ev.HistoryCompacted: lambda event: (
+        f"a summary stands for the history: {short(event.summary)!r}"
+    ),
+}

@@ -1,0 +1,197 @@
+"""`holdfast replay`: the timeline of a run from its journal alone, for people and for programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast import SqliteJournal
+from holdfast.cli.main import main
+from holdfast.core.errors import ErrorCategory, ErrorInfo
+from holdfast.core.events import (
+    Attempted,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    QuestionAnswered,
+    QuestionAsked,
+    Status,
+    ToolFinished,
+    ToolsBegun,
+    TurnClosed,
+    TurnOpened,
+)
+from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage, user
+
+AT = 1_700_000_000.0
+OVERLOADED = ErrorInfo(
+    category=ErrorCategory.SERVER_ERROR, safe="It is overloaded.", status=529, request_id="req_7"
+)
+WHERE = "server_error, status 529, request req_7"
+LOST = ErrorInfo(category=ErrorCategory.TIMEOUT, safe="It took too long.", code="timeout")
+CALLS = (ToolCall("a", "pay", '{"amount": 10}'), ToolCall("b", "look", "{}"))
+
+
+def events() -> list[Event]:
+    return [
+        TurnOpened("t1", AT, user("Pay \x1b[2J and look.")),
+        ModelReplied(
+            "t1.i0.model",
+            AT + 2,
+            Reply(CALLS, usage=Usage(100, 20, cached_input=50)),
+            3,
+            (Attempted("openai:a", 2, OVERLOADED),),
+        ),
+        ToolsBegun("t1.i0.begun", AT + 2),
+        QuestionAsked("t1.i0.tool.0.ask.0.asked", AT + 2.5, "PermissionRequest", {"tool": "pay"}),
+        ToolFinished("t1.i0.tool.1", AT + 3, ToolResult("b", "look", (Text("clear"),))),
+        QuestionAnswered("t1.i0.tool.0.ask.0", AT + 62.5, {"type": "approved"}),
+        ToolFinished(
+            "t1.i0.tool.0",
+            AT + 64,
+            ToolResult("a", "pay", (Text("Error: Function 'pay' failed."),), is_error=True),
+            LOST,
+            2,
+        ),
+        ModelReplied("t1.i1.model", AT + 65, Reply((Text("Done."),), usage=Usage(200, 5))),
+        TurnClosed("t1.closed", AT + 65, Status.COMPLETED),
+        TurnOpened("t2", AT + 100, user("Again?")),
+        ModelFailed("t2.i0.model", AT + 101, OVERLOADED, attempts=4),
+        TurnClosed("t2.closed", AT + 101, Status.FAILED, OVERLOADED),
+        TurnOpened("t3", AT + 200, user("And now?")),
+    ]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    file = tmp_path / "talk.db"
+
+    async def fill(journal: SqliteJournal) -> None:
+        for event in events():
+            await journal.append("ada", event)
+
+    with SqliteJournal(file) as journal:
+        asyncio.run(fill(journal))
+    return str(file)
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["replay", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_timeline_tells_what_each_effect_took(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = shown(capsys, path)
+    assert "\x1b" not in out
+    first = out.split("\n\n")[1].splitlines()
+    assert first == [
+        "turn 1  2023-11-14 22:13:20Z  completed in 65.00 s, 60.00 s of them waiting for answers",
+        "  said          Pay \ufffd[2J and look.",
+        '  i0.model            +2.00 s    2.00 s  the model asks for pay({"amount": 10}…',
+        f"{'':16}openai:a failed after 2 attempts: {OVERLOADED.safe} [{WHERE}]",
+        "                3 attempts",
+        "                100 tokens in (50 cached), 20 out",
+        "  i0.tool.0.ask.0     +2.50 s            PermissionRequest {'tool': 'pay'}",
+        "  i0.tool.1           +3.00 s    1.00 s  look gives 'clear'",
+        "  i0.tool.0.ask.0    +62.50 s   60.00 s  the answer {'type': 'approved'}",
+        "  i0.tool.0          +64.00 s   62.00 s  pay gives \"Error: Function 'pay' fail…",
+        "                2 attempts",
+        "                It took too long. [timeout, code timeout]",
+        "  i1.model           +65.00 s    1.00 s  the model says 'Done.'",
+        "                200 tokens in, 5 out",
+        "  answer        Done.",
+        "  used          300 tokens in (50 cached), 25 out",
+    ]
+
+
+def test_a_failed_turn_and_one_without_an_end_say_so(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed, running = shown(capsys, path).split("\n\n")[2:]
+    assert failed.startswith("turn 2  2023-11-14 22:15:00Z  failed in 1.00 s")
+    assert "error         It is overloaded. [server_error, status 529, request req_7]" in failed
+    assert running.startswith("turn 3  2023-11-14 22:16:40Z  running in 0.00 s")
+
+
+def test_prices_tell_what_was_paid(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(capsys, path, "--turn", "1", "--price", "10,100,1")
+    assert "100 tokens in (50 cached), 20 out, 0.002550 paid" in out
+    assert "used          300 tokens in (50 cached), 25 out, 0.005050 paid" in out
+    assert "turn 2" not in out
+
+
+def test_json_has_it_all(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(capsys, path, "ada", "--json")
+    assert "\x1b" not in out
+    found = json.loads(out)
+    assert found["run"] == "ada"
+    turn = found["turns"][0]
+    assert (turn["status"], turn["seconds"], turn["waited"]) == ("completed", 65.0, 60.0)
+    model = turn["entries"][0]
+    assert (model["key"], model["took"], model["attempts"]) == ("t1.i0.model", 2.0, 3)
+    assert model["tried"][0]["error"]["request_id"] == "req_7"
+
+
+def test_the_state_after_an_event_is_shown(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(capsys, path, "ada", "--at", "t1.i0.tool.1").splitlines()
+    assert out == [
+        "run ada after t1.i0.tool.1",
+        "  turn 1, iteration 0, running",
+        "  waits for tools: t1.i0.tool.0",
+        "  1 tools run, 100 tokens in (50 cached), 20 out",
+        "  result 1      look: clear",
+        "  2 messages",
+        "    user        Pay \ufffd[2J and look.",
+        '    assistant   pay({"amount": 10}) | look({})',
+    ]
+    found = json.loads(shown(capsys, path, "ada", "--at", "t1.i0.tool.1", "--json"))
+    assert found["pending"] == ["t1.i0.tool.0"]
+    assert found["state"]["tools_run"] == 1
+
+
+def test_an_export_is_shown_as_the_journal_is(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = shown(capsys, path)
+    assert main(["journal", "export", path]) == 0
+    lines = tmp_path / "ada.jsonl"
+    lines.write_text(capsys.readouterr().out)
+    assert shown(capsys, str(lines)) == whole
+    assert shown(capsys, f"sqlite:///{path}") == whole
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bob"], "knows no run 'bob'"),
+        (["ada", "--at", "t9"], "the run has no event 't9'"),
+        (["ada", "--turn", "9"], "there is no turn 9, of 3"),
+        (["ada", "--price", "much"], "must be two or three prices, got 'much'"),
+        (["ada", "--price", "1,nan"], "must be two or three prices"),
+    ],
+)
+def test_wrong_arguments_are_one_line(
+    path: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", path, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(tmp_path / "no.db")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_export_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = tmp_path / "ada.jsonl"
+    lines.write_text('{"schema":1,"run":"ada"}\n')
+    assert main(["replay", str(lines)]) == 1
+    assert "ada.jsonl, line 1" in capsys.readouterr().err
