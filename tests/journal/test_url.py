@@ -86,6 +86,6 @@ def test_a_folder_that_is_missing_is_an_error_of_the_file(tmp_path: Path) -> Non
 
 
 def test_what_is_neither_address_nor_journal_is_named(tmp_path: Path) -> None:
-    for given in (tmp_path, 5, object()):
+    for given in (tmp_path, 5, object(), MemoryJournal):
         with pytest.raises(ConfigurationError, match="journal: must be a journal or its address"):
             Agent(ScriptedModel("x"), journal=given)  # type: ignore[arg-type]

@@ -81,15 +81,8 @@ def line_from(row: Sequence[object], path: str) -> Line:
         raise damaged(place, str(error)) from error
 
 
-async def records_of(lines: Sequence[Line], path: str) -> Sequence[Record]:
-    """The records of lines; of many in a thread, so that nobody else waits."""
-    if len(lines) < _MANY:
-        return _records(lines, path)
-    return await asyncio.to_thread(_records, lines, path)
-
-
 async def records_from(rows: Sequence[tuple[object, ...]], path: str) -> Sequence[Record]:
-    """The records of rows, like `records_of` those of their lines, and in a third of the time.
+    """The records of rows; of many in a thread, so that nobody else waits.
 
     Args:
         rows: their columns are those of `Line`, the event as text.
@@ -124,10 +117,6 @@ def _at_once(row: tuple[object, ...]) -> Record | None:
 def _one_by_one(row: tuple[object, ...], path: str) -> Record:
     line = line_from(row, path)
     return record_of(line, _place(path, line.run, line.seq))
-
-
-def _records(lines: Sequence[Line], path: str) -> list[Record]:
-    return [record_of(line, _place(path, line.run, line.seq)) for line in lines]
 
 
 def _place(path: str, run: object, seq: object) -> str:

@@ -131,7 +131,6 @@ _RECORDS = (
 
 
 _PORTS = {
-    "journal": ("append", "read", "runs", "delete"),
     "transport": ("send",),
     "clock": ("now", "monotonic", "sleep"),
 }

@@ -166,7 +166,7 @@ def checked_journal(given: object) -> Journal | None:
         from holdfast.journal.url import open_journal
 
         return open_journal(given)
-    if given is None or isinstance(given, Journal):
+    if given is None or (isinstance(given, Journal) and not isinstance(given, type)):
         return given
     raise ConfigurationError(
         "journal",
