@@ -110,18 +110,21 @@ class Talks(RuleBasedStateMachine):
 
         return Agent(ScriptedModel(*[answer] * 99), tools=[look], journal=self.journal)
 
-    @rule()
-    def another_process(self) -> None:
-        self.agent = self.new_agent()
-
     @rule(
-        ending=st.sampled_from(ENDINGS), pick=st.integers(0), pin=st.booleans(), two=st.booleans()
+        ending=st.sampled_from(ENDINGS),
+        pick=st.integers(0, 9),
+        pin=st.booleans(),
+        again=st.booleans(),
     )
-    def turn(self, ending: str, pick: int, pin: bool, two: bool) -> None:
-        if not self.wanted or (pick % 4 == 0 and len(self.wanted) < 4):
+    def turn(self, ending: str, pick: int, pin: bool, again: bool) -> None:
+        """A turn of some session; of a new one at first. `again` is for a process that knows nothing."""
+        if again:
+            self.agent = self.new_agent()
+        name, two = self.named(pick) if self.wanted else "", pin
+        if not name or (pick == 9 and len(self.wanted) < 3):
             self.made += 1
-            self.wanted[f"s{self.made}"] = [[]]
-        name = self.named(pick)
+            name = f"s{self.made}"
+            self.wanted[name] = [[]]
         self.turns += 1
         said = f"{'PIN ' if pin else ''}{self.turns}"
         before = [*self.wanted[name][-1], ("user", said)]
@@ -166,19 +169,17 @@ class Talks(RuleBasedStateMachine):
         return Sessions(self.journal) if bare else self.agent.sessions
 
     @precondition(lambda self: self.wanted)
-    @rule(pick=st.integers(0), to=st.integers(0), bare=st.booleans())
+    @rule(pick=st.integers(0, 9), to=st.integers(0, 9), bare=st.booleans())
     def rewind(self, pick: int, to: int, bare: bool) -> None:
         name = self.named(pick)
         points = self.wanted[name]
         to %= len(points)
-        if len(points) == 1:
-            return
         assert asyncio.run(self.sessions(bare=bare).rewind(name, to)) == len(points)
         points.append(points[to])
 
     @precondition(lambda self: self.wanted)
     @rule(
-        pick=st.integers(0),
+        pick=st.integers(0, 9),
         keep=st.integers(0, 3),
         summary=st.sampled_from(["", "so far"]),
         bare=st.booleans(),
@@ -186,8 +187,6 @@ class Talks(RuleBasedStateMachine):
     def compact(self, pick: int, keep: int, summary: str, bare: bool) -> None:
         name = self.named(pick)
         points = self.wanted[name]
-        if len(points) == 1:
-            return
         turns: list[list[Said]] = []
         for role, text in points[-1]:
             if role == "user":
@@ -210,25 +209,21 @@ class Talks(RuleBasedStateMachine):
         head = [("user", ASK_SUMMARY), ("assistant", summary)] if summary else []
         points.append(head + [one for turn in [*stay, *turns[len(older) :]] for one in turn])
 
-    @precondition(lambda self: self.wanted and len(self.wanted) < 6)
-    @rule(pick=st.integers(0), at=st.integers(0), bare=st.booleans())
+    @precondition(lambda self: self.wanted and len(self.wanted) < 4)
+    @rule(pick=st.integers(0, 9), at=st.integers(0, 9), bare=st.booleans())
     def fork(self, pick: int, at: int, bare: bool) -> None:
         name = self.named(pick)
         points = self.wanted[name]
-        if len(points) == 1:
-            return
         at = 1 + at % (len(points) - 1)
         self.made += 1
         other = asyncio.run(self.sessions(bare=bare).fork(name, at, to=f"s{self.made}"))
         self.wanted[other] = points[: at + 1]
 
     @precondition(lambda self: self.wanted)
-    @rule(pick=st.integers(0), replace=st.booleans(), bare=st.booleans())
+    @rule(pick=st.integers(0, 9), replace=st.booleans(), bare=st.booleans())
     def move(self, pick: int, replace: bool, bare: bool) -> None:
         """Out and in again: in its own place, or beside it."""
         name = self.named(pick)
-        if len(self.wanted[name]) == 1:
-            return
         self.made += 1
         other = f"s{self.made}"
 
@@ -245,26 +240,24 @@ class Talks(RuleBasedStateMachine):
         if not replace:
             self.wanted[other] = list(self.wanted[name])
 
-    @precondition(lambda self: self.wanted)
-    @rule(pick=st.integers(0))
-    def delete(self, pick: int) -> None:
+    @precondition(lambda self: len(self.wanted) > 1)
+    @rule(pick=st.integers(0, 9))
+    def forget(self, pick: int) -> None:
         name = self.named(pick)
-        if len(self.wanted[name]) > 1:
-            asyncio.run(self.sessions(bare=False).delete(name))
+        asyncio.run(self.sessions(bare=False).delete(name))
         del self.wanted[name]
 
     @precondition(lambda self: self.wanted)
-    @rule(pick=st.integers(0))
+    @rule(pick=st.integers(0, 9))
     def read(self, pick: int) -> None:
         name = self.named(pick)
         points = self.wanted[name]
-        if len(points) > 1:
-            history = asyncio.run(Sessions(self.journal).read(name))
-            assert in_short(history.messages) == points[-1]
-            assert len(history.points) == len(points) - 1
-            listed = {info.session: info for info in asyncio.run(Sessions(self.journal).list())}
-            counting = [point for point in history.points if point.counts and point.kind == "turn"]
-            assert listed[name].turns == len(counting)
+        history = asyncio.run(Sessions(self.journal).read(name))
+        assert in_short(history.messages) == points[-1]
+        assert len(history.points) == len(points) - 1
+        listed = {info.session: info for info in asyncio.run(Sessions(self.journal).list())}
+        counting = [point for point in history.points if point.counts and point.kind == "turn"]
+        assert listed[name].turns == len(counting)
 
 
 class TalksInFile(Talks):
@@ -281,7 +274,7 @@ class TalksInFile(Talks):
         self.folder.cleanup()
 
 
-Talks.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
-TalksInFile.TestCase.settings = settings(max_examples=12, stateful_step_count=20, deadline=None)
+Talks.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TalksInFile.TestCase.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
 TestTalks = Talks.TestCase
 TestTalksInFile = TalksInFile.TestCase
