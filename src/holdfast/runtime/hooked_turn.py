@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.effects import closed_key, model_key, turn_key
 from holdfast.core.errors import MiddlewareError, StoppedError
-from holdfast.core.messages import Message
+from holdfast.core.messages import Message, ToolResult
 from holdfast.core.requests import AnyRequest, Timeout
 from holdfast.core.run_state import Phase
 from holdfast.middleware.chain import Chain, Hook, call, call_after
@@ -57,14 +57,25 @@ async def go_on(run: Run, chain: Chain, folds: Folds) -> None:
 
 
 def _iteration(run: Run) -> Iteration | None:
-    """The iteration whose tools are under way, as another process left it."""
-    machine = run.machine
-    if machine.phase is not Phase.TOOLS:
+    """The iteration that another process left: its tools are under way, or the next call is.
+
+    Whether the hooks after its reply had been called, nobody knows: they are called again.
+    """
+    machine, now = run.machine, run.plan.clock.monotonic()
+    if machine.phase is Phase.TOOLS:
+        number, results = machine.iteration, dict(machine.state().results)
+    elif machine.phase is Phase.MODEL and machine.iteration:
+        number, results = machine.iteration - 1, _results(machine.transcript[-1])
+    else:
         return None
-    key, now = model_key(machine.turn, machine.iteration), run.plan.clock.monotonic()
-    this = Iteration(machine.iteration, key, now, machine.reply, tools_seen=machine.begun)
-    this.results.update(machine.state().results)
-    return this
+    key, reply = model_key(machine.turn, number), machine.reply
+    calls = reply.calls if reply is not None else ()
+    return Iteration(number, key, now, reply, calls=calls, results=results)
+
+
+def _results(last: Message) -> dict[int, ToolResult]:
+    found = [part for part in last.parts if isinstance(part, ToolResult)]
+    return dict(enumerate(found))
 
 
 def _hooked(run: Run, chain: Chain, folds: Folds, turn: int) -> Hooked:
