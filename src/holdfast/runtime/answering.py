@@ -10,14 +10,14 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.kept_request import UnknownRequest, kept_request
 from holdfast.core.machine import RunMachine
-from holdfast.core.question_log import QuestionLog, asked_key
+from holdfast.core.question_log import QuestionLog
 from holdfast.core.requests import AnyAnswer, AnyRequest, checked, plain_form
 from holdfast.core.run_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.conversations import Conversations
+from holdfast.runtime.kept_questions import find_open, receipt_for
 from holdfast.runtime.open_question import Receipt
 from holdfast.runtime.plan import Plan
-from holdfast.runtime.questions import receipt_for
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle_left
@@ -72,9 +72,7 @@ class Answering:
         async with self._conversations.turn(run_id, patience=_PATIENCE) as entry:
             machine = entry.machine
             _check_known(machine, run_id)
-            asked = next(
-                (one for one in machine.questions.open if one.key == asked_key(answer.key)), None
-            )
+            asked = find_open(machine, answer.key)
             at = self._plan.clock.now()
             if asked is None:
                 return receipt_for(machine, answer.key)

@@ -59,6 +59,8 @@ def addressed(to: AnyAnswer | AnyRequest | str, value: object) -> AnyAnswer:
 
 
 Ending: TypeAlias = Answer[object] | Unanswered | AnswerTypeError
+Ended: TypeAlias = Ending | Literal["closed"]
+"""How a question ended; "closed" when its run came to rest, where an answer is still taken."""
 Party: TypeAlias = Literal["handler", "reader"]
 
 
@@ -82,14 +84,14 @@ class OpenQuestion:
     ) -> None:
         self.request = request
         self.suspends = suspends
-        self.outcome: Ending | Literal["closed"] | None = None
+        self.outcome: Ended | None = None
         self._parties = set(parties)
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._given = asyncio.Event()
         self._lock = threading.Lock()
 
-    def settle(self, outcome: Ending | Literal["closed"]) -> bool:
+    def settle(self, outcome: Ended) -> bool:
         """Whether this outcome is the one that counts."""
         with self._lock:
             if self.outcome is not None or self._loop.is_closed():
@@ -115,12 +117,12 @@ class OpenQuestion:
         else:
             self.settle("nobody")
 
-    async def wait(self) -> Ending | Literal["closed"] | None:
+    async def wait(self) -> Ended | None:
         """The outcome that counts; None when it is time to leave."""
         await self._event.wait()
         return self.outcome
 
-    async def given(self) -> Ending | Literal["closed"] | None:
+    async def given(self) -> Ended | None:
         """The outcome that counts, also after everybody left."""
         await self._given.wait()
         return self.outcome

@@ -8,65 +8,38 @@ told that they came too late. Nothing here may poll, and no silence may count as
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from functools import partial
-from typing import Literal, Protocol
 
-from holdfast.core.effects import extended_key
+import msgspec
+
 from holdfast.core.errors import AnswerTypeError
-from holdfast.core.events import (
-    Event,
-    LimitExtended,
-    OnWait,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionUnanswered,
-)
+from holdfast.core.events import OnWait
 from holdfast.core.kept_request import kept_request
-from holdfast.core.machine import RunMachine
-from holdfast.core.question_log import asked_key
 from holdfast.core.requests import (
     Answer,
     AnyAnswer,
     AnyRequest,
-    ContinuationRequest,
-    Continued,
     Timeout,
     checked,
     plain_form,
     restored,
 )
-from holdfast.core.run_state import Phase
-from holdfast.journal.port import Journal
 from holdfast.resilience import patience
-from holdfast.resilience.clock import Clock
 from holdfast.resilience.patience import Patience
+from holdfast.runtime.answerers import Answerers, answered
 from holdfast.runtime.asking import Asking, OnQuestion, check_asked, described, keyed
-from holdfast.runtime.notices import Channel
-from holdfast.runtime.open_question import Ending, OpenQuestion, Party, Receipt, Suspended
-from holdfast.runtime.plan import Plan
+from holdfast.runtime.kept_questions import (
+    AskingTurn,
+    extend,
+    find_open,
+    keep_asked,
+    keep_end,
+    receipt_for,
+)
+from holdfast.runtime.open_question import Ending, OpenQuestion, Receipt, Suspended
 from holdfast.tools.context import Asker
-
-_log = logging.getLogger("holdfast")
-
-
-class AskingTurn(Protocol):
-    """What a question needs of the turn that asks it."""
-
-    machine: RunMachine
-    plan: Plan
-    channel: Channel | None
-    deadline: float | None
-    acted: set[str]
-    run_id: str
-    beside: Journal | None
-
-    async def commit(self, event: Event) -> None:
-        """Keep a fact."""
-        ...
 
 
 class Questions:
@@ -141,7 +114,7 @@ class Questions:
         log, key = run.machine.questions, answer.key
         waiter = self._waiters.get(key)
         if waiter is None:
-            asked = next((one for one in log.open if one.key == asked_key(key)), None)
+            asked = find_open(run.machine, key)
             if asked is None:
                 return receipt_for(run.machine, key)
             # It is kept by the run, and whoever asked it has not come to ask again.
@@ -243,7 +216,7 @@ class Questions:
         else:
             value = restored(request, kept.answer)
         # Also for a kept answer: the run may have died between the answer and the extension.
-        await _extend(run, request, value)
+        await extend(run, request, value)
         return value
 
     async def _fresh(self, run: AskingTurn, asking: Asking) -> object:
@@ -254,7 +227,7 @@ class Questions:
             waiter = self._waiters[request.key]
             self._left[request.key] = asyncio.create_task(self._keep(run, waiter))
             raise Suspended(frozenset({request.key}))
-        await run.commit(_end(run, request.key, outcome))
+        await keep_end(run, request.key, outcome)
         if isinstance(outcome, AnswerTypeError):
             raise outcome
         if isinstance(outcome, Answer):
@@ -265,67 +238,28 @@ class Questions:
     async def _keep(self, run: AskingTurn, waiter: OpenQuestion) -> None:
         """Keep what is answered to one who left, as long as the run lives."""
         outcome = await waiter.given()
-        key = waiter.request.key
-        still_asked = any(one.key == asked_key(key) for one in run.machine.questions.open)
-        if outcome is not None and outcome != "closed" and still_asked:
-            await run.commit(_end(run, key, outcome, later=True))
+        if outcome is not None and outcome != "closed":
+            await keep_end(run, waiter.request.key, outcome, later=True)
 
     async def _outcome(self, run: AskingTurn, asking: Asking) -> Ending | None:
         request = asking.request
-        waiter = OpenQuestion(request, self._parties(), suspends=asking.suspends)
+        by = Answerers(self.handler, run.channel, self.watched, run.plan.clock)
+        waiter = OpenQuestion(request, by.parties, suspends=asking.suspends)
         self._waiters[request.key] = waiter
         leaves = False
         try:
             # The limit of a hook begins with its first wait: only then can it be paused.
             await asyncio.sleep(0)
             with patience.paused(), self._pausing(run):
-                until = await _kept_until(run, asking)
-                outcome = await self._wait(run, waiter, (asking.seconds, until))
+                until = await keep_asked(run, asking)
+                seconds = None if self.within and asking.suspends else asking.seconds
+                by = msgspec.structs.replace(by, watched=self.watched)
+                outcome = await answered(waiter, by, seconds, until)
             leaves = outcome is None
             return "cancelled" if outcome == "closed" else outcome
         finally:
             if not leaves:
                 waiter.settle("cancelled")
-
-    def _parties(self) -> frozenset[Party]:
-        """Who may answer while the run waits."""
-        parties: set[Party] = set()
-        if self.handler is not None:
-            parties.add("handler")
-        if self.watched:
-            parties.add("reader")
-        return frozenset(parties)
-
-    async def _wait(
-        self, run: AskingTurn, waiter: OpenQuestion, times: tuple[float | None, float | None]
-    ) -> Ending | Literal["closed"] | None:
-        seconds, until = times
-        if waiter.suspends and self.within:
-            seconds = None
-        left = None if until is None else until - run.plan.clock.now()
-        if left is not None and left <= 0:
-            return "timeout"
-        if not (self.watched or self.handler is not None):
-            waiter.desert()
-            return await waiter.wait()
-        if run.channel is not None:
-            run.channel.publish(waiter.request)
-        tasks: list[asyncio.Task[object]] = []
-        if seconds is not None or left is not None:
-            tasks.append(asyncio.create_task(_slept(run.plan.clock, left or seconds or 0.0)))
-            final = not waiter.suspends or left is not None
-            tasks[-1].add_done_callback(partial(_timed_out, waiter, final))
-        if self.handler is not None:
-            tasks.append(asyncio.create_task(_called(self.handler, waiter.request)))
-            tasks[-1].add_done_callback(partial(self._handled, waiter))
-        if waiter.suspends and self.watched and run.channel is not None:
-            tasks.append(asyncio.create_task(_seen(run.channel)))
-            tasks[-1].add_done_callback(partial(_passed_by, waiter))
-        try:
-            return await waiter.wait()
-        finally:
-            for task in tasks:
-                task.cancel()
 
     @contextmanager
     def _pausing(self, run: AskingTurn) -> Iterator[None]:
@@ -341,33 +275,6 @@ class Questions:
             self._asking -= 1
             if not self._asking and run.deadline is not None:
                 run.deadline += clock.monotonic() - self._since
-
-    def _handled(self, waiter: OpenQuestion, work: asyncio.Task[object]) -> None:
-        """The handler came back."""
-        if work.cancelled():
-            if waiter.suspends:
-                waiter.passes("handler")  # also when it was we who cancelled it, and left
-            else:
-                waiter.settle("cancelled")
-        elif isinstance(error := work.exception(), Suspended):
-            waiter.desert()
-        elif error is not None:
-            _log.error("the handler of questions failed on %s", waiter.request.key, exc_info=error)
-            waiter.settle("failed")
-        elif (given := work.result()) is not None:
-            self._given(waiter, given)
-        else:
-            waiter.passes("handler")
-
-    def _given(self, waiter: OpenQuestion, given: object) -> None:
-        """The handler's answer, addressed or bare."""
-        value = given.value if isinstance(given, Answer) else given
-        try:
-            checked(waiter.request, value)
-        except AnswerTypeError as error:
-            waiter.settle(error)
-        else:
-            waiter.settle(Answer(waiter.request.key, value))
 
 
 class TurnAsker:
@@ -399,79 +306,3 @@ class TurnAsker:
         there = asyncio.run_coroutine_threadsafe(answer, self._home)
         self.questions.from_elsewhere(there)
         return await asyncio.wrap_future(there)
-
-
-def receipt_for(machine: RunMachine, key: str) -> Receipt:
-    """What an answer gets for a question that is not open."""
-    kept = machine.questions.ended.get(key)
-    if kept is not None:
-        return Receipt("answered" if kept.why is None else "late")
-    return Receipt("late" if key in machine.questions.asked else "unknown")
-
-
-def _end(
-    run: AskingTurn, key: str, outcome: Ending, *, later: bool = False
-) -> QuestionAnswered | QuestionUnanswered:
-    at = run.plan.clock.now()
-    if isinstance(outcome, Answer):
-        return QuestionAnswered(key, at, plain_form(outcome.value), later)
-    why = "failed" if isinstance(outcome, AnswerTypeError) else outcome
-    return QuestionUnanswered(key, at, why, later)
-
-
-async def _kept_until(run: AskingTurn, asking: Asking) -> float | None:
-    """From when on an answer is too late, by the clock; the question itself is kept first."""
-    key, at = asking.request.key, run.plan.clock.now()
-    asked = run.machine.questions.asked.get(key)
-    if asked is None:
-        asked = QuestionAsked(
-            asked_key(key),
-            at,
-            type(asking.request).__name__,
-            asking.plain,
-            "suspend" if asking.suspends else "hold",
-            asking.before,
-            asking.until(at),
-        )
-        await run.commit(asked)
-    return asked.until
-
-
-async def _called(handler: OnQuestion, request: AnyRequest) -> object:
-    return await handler(request)
-
-
-async def _slept(clock: Clock, seconds: float) -> None:
-    await clock.sleep(seconds)
-
-
-async def _seen(channel: Channel) -> None:
-    await channel.seen()
-
-
-def _passed_by(waiter: OpenQuestion, seen: asyncio.Task[object]) -> None:
-    """The reader took the question, and asks for what comes next."""
-    if not seen.cancelled():
-        waiter.passes("reader")
-
-
-def _timed_out(
-    waiter: OpenQuestion, final: bool, timer: asyncio.Task[object]
-) -> None:  # REASON: bound by partial
-    if timer.cancelled() or timer.exception() is not None:
-        return
-    if final:
-        waiter.settle("timeout")
-    else:
-        waiter.desert()
-
-
-async def _extend(run: AskingTurn, request: AnyRequest, answer: object) -> None:
-    """A yes to going on extends the limit, once."""
-    machine = run.machine
-    if not isinstance(request, ContinuationRequest) or not isinstance(answer, Continued):
-        return
-    if machine.phase is Phase.MODEL and machine.over_limit:
-        key = extended_key(machine.turn, machine.iteration)
-        more = answer.iterations or request.extension
-        await run.commit(LimitExtended(key, run.plan.clock.now(), more))
