@@ -7,6 +7,7 @@ usage: python scripts/reference.py --write | --check
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import io
 import os
@@ -23,8 +24,10 @@ from docstring_parser import parse
 
 import holdfast
 from holdfast.cli.main import COMMANDS, parser
-from holdfast.codecs.presets import PRESETS
+from holdfast.codecs.answer_mode import asking
+from holdfast.codecs.presets import PRESETS, Preset
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, explain
+from holdfast.core.request import ModelRequest, OutputSchema, ToolSpec
 from holdfast.testing.emulator.faults import Fault
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -166,10 +169,20 @@ def settings_of(name: str) -> str:
     return table(
         ("setting", "default", "meaning"),
         (
-            (f"`{field.name}`", f"`{default_of(field)}`", cell(about.get(field.name, "")))
-            for field in msgspec.structs.fields(record)
+            (f"`{name}`", f"`{default}`", cell(about.get(name, "")))
+            for name, default in defaults(record).items()
         ),
     )
+
+
+def defaults(record: type) -> dict[str, str]:
+    """The fields of a record and their defaults as code."""
+    if dataclasses.is_dataclass(record):
+        return {
+            field.name: "required" if field.default is dataclasses.MISSING else repr(field.default)
+            for field in dataclasses.fields(record)
+        }
+    return {field.name: default_of(field) for field in msgspec.structs.fields(record)}
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> str:
@@ -186,7 +199,7 @@ def default_of(field: msgspec.structs.FieldInfo) -> str:
 def providers() -> str:
     """The presets."""
     return table(
-        ("name", "wire", "address", "key from", "for example"),
+        ("name", "wire", "address", "key from", "for example", "typed answers"),
         (
             (
                 f"`{preset.name}`",
@@ -196,10 +209,29 @@ def providers() -> str:
                 f"`{preset.name}:{preset.models_hint}`"
                 if " " not in preset.models_hint
                 else cell(preset.models_hint),
+                typed_answers(preset),
             )
             for preset in PRESETS.values()
         ),
     )
+
+
+def typed_answers(preset: Preset) -> str:
+    """How `mode="auto"` asks the model of the example for an answer of a type."""
+    alone, with_tools = (
+        asking(
+            preset.wire,
+            preset.quirks,
+            ModelRequest(
+                model=preset.models_hint,
+                messages=(),
+                tools=tools,
+                output=OutputSchema("answer", {"type": "object"}),
+            ),
+        ).mode
+        for tools in ((), (ToolSpec("tool", "", {}),))
+    )
+    return alone if alone == with_tools else f"{alone}; with tools: {with_tools}"
 
 
 def faults() -> str:

@@ -70,7 +70,7 @@ def read_at(text: str, start: int) -> tuple[object, int]:
     except RecursionError:
         raise NotJson("is nested too deeply", len(text), forbidden=True) from None
     except JSONDecodeError as error:
-        where = f"at line {error.lineno}, column {error.colno}"
+        where = f"(line {error.lineno}, column {error.colno})"
         raise NotJson(f"is no JSON: {error.msg} {where}", error.pos) from None
 
 
