@@ -42,7 +42,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 def main(given: argparse.Namespace) -> int:
     """Do it; 1 when `verify` finds damage."""
-    with _opened(given.path) as journal:
+    with opened(given.path) as journal:
         runs = _runs(journal, given.run)
         if given.word == "verify":
             return _verify(journal, runs)
@@ -55,19 +55,27 @@ def main(given: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(place: str) -> SqliteJournal | PostgresJournal:
-    """The journal; a reader must not make the one that it was to read."""
+def opened(place: str, *, make: bool = False) -> SqliteJournal | PostgresJournal:
+    """The journal of a path or an address.
+
+    Args:
+        place: the path or the address.
+        make: whether it may be made; a reader must not make the one that it was to read.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
     if place.startswith(("postgresql:", "postgres:")):
         from holdfast.journal.postgres import PostgresJournal
 
-        return PostgresJournal(place, create=False)
+        return PostgresJournal(place, create=make)
     from holdfast.journal.sqlite import SqliteJournal
 
     if place.startswith("sqlite:"):
         from holdfast.journal.url import sqlite_path
 
         place = str(sqlite_path(place))
-    if not Path(place).is_file():
+    if not make and not Path(place).is_file():
         raise ConfigurationError("journal", f"there is no file {shorten(place)}")
     return SqliteJournal(place)
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "ask once and print the answer",
     "chat": "talk in the terminal; Ctrl-C stops the turn and not the program",
     "journal": "show, export or verify the file in which conversations are kept",
+    "sessions": "list, search, fork, rewind, compact, move or forget conversations",
     "replay": "show what happened in a recorded run, and what each part of it took",
     "emulate": "serve a provider that misbehaves by script, for any framework",
 }

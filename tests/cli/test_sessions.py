@@ -1,0 +1,191 @@
+"""`holdfast sessions`, driven as people drive it: a process, its arguments, its output, its status."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import Agent, SqliteJournal, tool
+from holdfast.core.messages import ToolCall
+from holdfast.testing import FakeClock, ScriptedModel
+
+PROGRAM = "import sys; from holdfast.cli.main import main; sys.exit(main())"
+
+
+@tool(effect="read")
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place} is sunny"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "talk.db"
+
+    async def talk() -> None:
+        with SqliteJournal(file) as journal:
+            clock = FakeClock(1_700_000_000.0)
+            call = ToolCall("c", "look", '{"place": "Porto"}')
+            model = ScriptedModel("Hello\x1b[2J, Ada!", call, "Sunny.", "Bye.")
+            agent = Agent(model, tools=[look], journal=journal, clock=clock)
+            for prompt in ("I am Ada.", "Weather\nin Porto?", "Thanks"):
+                await agent.run(prompt, session="ada")
+                clock.advance(60)
+            await Agent(ScriptedModel("Hi"), journal=journal, clock=clock).run("Hi", session="bob")
+
+    asyncio.run(talk())
+    return file
+
+
+def run(*words: object, said: str = "") -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "sessions", *map(str, words)],
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert not {"\x1b", "\x9b"} & set(done.stdout + done.stderr)
+    return done.returncode, done.stdout, done.stderr
+
+
+def out(*words: object, said: str = "") -> str:
+    status, text, err = run(*words, said=said)
+    assert status == 0, err
+    return text
+
+
+def test_list_shows_the_latest_first_and_in_pages(path: Path) -> None:
+    first, second = out("list", path).splitlines()
+    assert first == "2023-11-14 22:16:20Z  closed      1 turns      2 messages  bob  Hi"
+    assert second.startswith(
+        "2023-11-14 22:15:20Z  closed      3 turns      8 messages  ada  I am Ada"
+    )
+    assert out("list", path, "--limit", 1) == first + "\n"
+    assert out("list", path, "--before", "bob") == second + "\n"
+
+
+def test_show_gives_the_numbers_and_what_was_said(path: Path) -> None:
+    text = out("show", path, "ada")
+    assert "   2  2023-11-14 22:14:20Z  completed: Weather in Porto?" in text
+    assert 'you: Weather\nin Porto?\n[calls look with {"place": "Porto"}]\n[1 results]\n' in text
+
+
+def test_search_tells_where(path: Path) -> None:
+    (line,) = out("search", path, "PORTO is").splitlines()
+    assert line.endswith("ada  t2.i0.tool.0  tool: Porto is sunny")
+    assert run("search", path, "nowhere") == (1, "", "nobody said that\n")
+
+
+def test_rewind_and_back(path: Path) -> None:
+    assert out("rewind", path, "ada", 1) == "back at 1; `rewind` to 3 takes it back\n"
+    shown = out("show", path, "ada")
+    assert "completed (rewound): Thanks" in shown
+    assert "went back to 1" in shown
+    assert "you: Thanks" not in shown
+    out("rewind", path, "ada", 3)
+    assert "you: Thanks" in out("show", path, "ada")
+
+
+def test_fork_names_the_new_session(path: Path) -> None:
+    assert out("fork", path, "ada", 2, "--to", "other") == "other\n"
+    assert "you: Thanks" not in out("show", path, "other")
+    name = out("fork", path, "ada").strip()
+    assert "you: Thanks" in out("show", path, name)
+    status, _, err = run("fork", path, "ada", "--to", "bob")
+    assert status == 2
+    assert "there is a session 'bob' already" in err
+
+
+def test_rename_changes_what_the_list_shows(path: Path) -> None:
+    assert out("rename", path, "ada", "Trip to\x1b[31m Porto") == ""
+    assert out("list", path).splitlines()[1].endswith("ada  Trip to�[31m Porto")
+
+
+def test_compact_and_what_it_says(path: Path) -> None:
+    text = out("compact", path, "ada", "--keep", 1, "--summary", "Ada asked for the weather.")
+    assert text == "compacted; `rewind` to 3 takes it back\n"
+    assert "agent: Ada asked for the weather." in out("show", path, "ada")
+    assert run("compact", path, "ada", "--drop")[0] == 1
+    assert run("compact", path, "ada")[0] == 2, "either a text or none must be wanted"
+
+
+def test_delete_asks_first(path: Path) -> None:
+    for answer in ("", "no\n", "y\n"):
+        status, text, err = run("delete", path, "ada", said=answer)
+        assert (status, text) == (1, "")
+        assert "Forget ada (I am Ada., 3 turns) for good?" in err
+        assert "Nothing was deleted." in err
+    assert b"I am Ada." in path.read_bytes()
+    assert out("delete", path, "ada", said="yes\n") == "12 records deleted\n"
+    assert b"I am Ada." not in path.read_bytes()
+    assert out("delete", path, "bob", "--yes") == "3 records deleted\n"
+    assert out("list", path) == ""
+
+
+def test_export_and_import(path: Path, tmp_path: Path) -> None:
+    text = out("export", path, "ada")
+    file, other = tmp_path / "ada.jsonl", tmp_path / "other.db"
+    out("export", path, "ada", "-o", file)
+    assert file.read_text("utf-8") == text
+    assert run("export", path, "ada", "-o", file)[0] == 2, "nothing is overwritten"
+    assert out("import", other, file) == "ada\n"
+    assert out("import", other, "-", "--to", "again", said=text) == "again\n"
+    assert out("show", other, "again") == out("show", path, "ada")
+    status, _, err = run("import", other, file)
+    assert (status, "already" in err) == (2, True)
+
+
+def test_import_names_the_damaged_line(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "ada.jsonl"
+    lines = out("export", path, "ada").splitlines(keepends=True)
+    for damaged in (
+        [*lines[:2], lines[2].replace("closed", "opened"), *lines[3:]],
+        [*lines[:2], "\udcff\n", *lines[3:]],
+        [*lines[:2], *lines[3:]],
+        lines[:2],
+    ):
+        file.write_bytes("".join(damaged).encode("utf-8", "surrogateescape"))
+        status, _, err = run("import", path, file, "--to", "x")
+        assert status == 1
+        assert "line 3" in err
+    assert "x" not in out("list", path).split()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "PATH", "nobody"], "there is no session 'nobody'"),
+        (["rewind", "PATH", "ada", "9"], "from 0 to 3"),
+        (["rename", "PATH", "nobody", "x"], "there is no session 'nobody'"),
+        (["rename", "PATH", "ada", " "], "not empty"),
+        (["delete", "PATH", "nobody", "--yes"], "there is no session 'nobody'"),
+        (["list", "nowhere.db"], "there is no file nowhere.db"),
+        (["list", "PATH", "--limit", "0"], "at least 1"),
+        (["search", "PATH", " "], "text"),
+        (["fork", "PATH", "ada", "9"], "from 1 to 3"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_a_status(path: Path, words: list[str], said: str) -> None:
+    status, text, err = run(*(path if word == "PATH" else word for word in words))
+    assert (status, text) == (2, "")
+    assert said in err.splitlines()[-1]
+
+
+def test_a_file_that_is_missing_is_not_made(tmp_path: Path) -> None:
+    run("list", tmp_path / "no.db")
+    run("import", tmp_path / "yes.db", tmp_path / "no.jsonl")
+    assert not (tmp_path / "no.db").exists()
+
+
+def test_a_file_that_somebody_has_open_is_told(path: Path) -> None:
+    with SqliteJournal(path):
+        status, _, err = run("list", path)
+    assert status == 1
+    assert "open in another process" in err
