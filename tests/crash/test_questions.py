@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from holdfast.core.requests import (
     Continued,
     PermissionRequest,
 )
+from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.tool_permission import ToolPermission
@@ -171,13 +173,25 @@ async def test_suspended_at_each_question_it_ends_as_if_answered_live(
     assert set(Counter(world.done).values()) == {1}
 
 
+Place = Callable[[], AbstractContextManager[Any]]
+"""Opens the journal that all processes share, one after another."""
+
+
+def place(effect: Effect, path: Path) -> Place:
+    """A file, or for half of the tests memory, as the disks of CI are slow."""
+    if effect == "idempotent":
+        return lambda: SqliteJournal(path)
+    kept = MemoryJournal()
+    return lambda: nullcontext(kept)
+
+
 async def killed(
-    script: Callable[..., Agent[str]], world: World, path: Path, moment: int, before: bool
+    script: Callable[..., Agent[str]], world: World, opened: Place, moment: int, before: bool
 ) -> tuple[Result[str], bool]:
     """Processes until the end; the first ones share a journal that dies at its n-th append."""
     left, died = moment, False
     for _ in range(30):
-        with SqliteJournal(path) as journal:
+        with opened() as journal:
             dying = None if died else CrashAt(journal, left, before=before)
             try:
                 result = await process(script, world, dying or journal, 1)
@@ -201,20 +215,14 @@ async def test_killed_at_each_append_nothing_is_lost_and_nothing_done_twice(
     moment, died = 0, True
     while died:
         moment += 1
-        world, path = World(effect), tmp_path / f"{moment}.db"
-        result, died = await killed(script, world, path, moment, before)
-        await _check(script, result, expected, world, path)
+        world, opened = World(effect), place(effect, tmp_path / f"{moment}.db")
+        result, died = await killed(script, world, opened, moment, before)
+        await _check(result, expected, world, opened)
     assert moment > 15
 
 
-async def _check(
-    script: Callable[..., Agent[str]],
-    result: Result[str],
-    expected: Result[str],
-    world: World,
-    path: Path,
-) -> None:
-    with SqliteJournal(path) as journal:
+async def _check(result: Result[str], expected: Result[str], world: World, opened: Place) -> None:
+    with opened() as journal:
         records = [
             record.event for run in await journal.runs() for record in await journal.read(run.run)
         ]
