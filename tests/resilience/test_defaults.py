@@ -26,6 +26,7 @@ from holdfast.resilience.limiter import LimiterOptions
 from holdfast.resilience.metrics import CallMetrics
 from holdfast.resilience.pipeline import Done, Pipeline
 from holdfast.resilience.shared import Shared
+from holdfast.resilience.throttle import Load
 
 
 def names(pipeline: Pipeline) -> list[str]:
@@ -146,3 +147,12 @@ def test_no_model_is_an_error() -> None:
 def test_a_bad_setting_is_named(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"resilience.{next(iter(bad))}"):
         Resilience(**bad)
+
+
+def test_what_is_shared_can_be_looked_at() -> None:
+    shared = Shared()
+    circuit = shared.circuit("a", BreakerOptions())
+    throttle = shared.throttle("b", LimiterOptions(concurrency=3))
+    shared.budget("c", BudgetOptions())
+    assert (shared.circuits(), shared.throttles()) == ((circuit,), (throttle,))
+    assert shared.throttles()[0].load() == Load("b", running=0, waiting=0, limit=3)

@@ -69,7 +69,8 @@ class ErrorHandling(Struct, frozen=True, kw_only=True):
         max_provider_delay: a provider that asks for more than this many seconds is not waited for.
         max_breaker_wait: how many seconds a call waits, in all, until an open breaker lets it
             through; 0 fails at once.
-        custom_retry: the user's own strategy; its answer is final.
+        custom_retry: the user's own strategy; its answer is final. A coroutine function that does
+            not answer is given up; a plain one runs on the event loop, and must not block.
         provider_handler: the user's own reading of a provider's errors.
         refresh_credentials: called once at an AUTH_ERROR; True allows one more try at once.
         normalize_errors: sort failures into categories. Without it, every failure from outside is

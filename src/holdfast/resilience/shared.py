@@ -66,6 +66,11 @@ class Shared:
         with self._lock:
             return tuple(state for state in self._states.values() if isinstance(state, Circuit))
 
+    def throttles(self) -> tuple[Throttle, ...]:
+        """Every throttle that is remembered; `load()` of each says what is going on."""
+        with self._lock:
+            return tuple(state for state in self._states.values() if isinstance(state, Throttle))
+
     def _find(self, key: tuple[str, str, Struct], make: Callable[[], S]) -> S:
         with self._lock:
             state = self._states.get(key)
