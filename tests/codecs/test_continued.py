@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -293,3 +295,10 @@ def codec_of(preset: str) -> Codec:
         "openai_responses": ResponsesCodec,
     }
     return codecs[row.wire](row.quirks)
+
+
+def test_the_reference_names_who_can() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "providers.md"
+    said = page.read_text("utf-8").split("continue_streams=True")[1].split("the others")[0]
+    told = set(re.findall(r"`([a-z-]+)`", said))
+    assert told == {name for name, row in PRESETS.items() if row.quirks.prefill}
