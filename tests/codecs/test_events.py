@@ -25,14 +25,17 @@ class Pieces:
         out.append(TextDelta("cut"))
 
 
-class Decoder(EventDecoder):
+class Decoder(EventDecoder[Pieces]):
+    def _begin(self, provider: str) -> Pieces:
+        return Pieces()
+
     def _read(self, events: list[SseEvent], out: list[Delta]) -> None:
         for name, payload in events:
             self._read_carefully(name, payload, out)
 
 
 def read(body: bytes, limit: int = 1000) -> list[str]:
-    decoder = Decoder(Pieces(), "", limit)
+    decoder = Decoder(limit=limit)
     found = [*decoder.feed(body), *decoder.close(), *decoder.close()]
     return [one.text if isinstance(one, TextDelta) else type(one).__name__ for one in found]
 
@@ -67,5 +70,5 @@ def test_the_words_of_an_error_are_cut_and_never_raise() -> None:
 
 
 def test_a_problem_names_what_came() -> None:
-    decoder = Decoder(Pieces(), "", 1000)
+    decoder = Decoder()
     assert decoder.feed(b"data: 7\n\n") == [NotAReply("event object", "number")]

@@ -7,11 +7,11 @@ means is its wire's. This module must never raise on any bytes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from holdfast.codecs.body import Body
 from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
-from holdfast.codecs.sse import SseEvent
+from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
 from holdfast.core.deltas import Delta, NotAReply
 
 _DONE = b"[DONE]"
@@ -37,26 +37,31 @@ class EventPieces(Protocol):
         ...
 
 
-class EventDecoder(ABC):
+P = TypeVar("P", bound=EventPieces)
+
+
+class EventDecoder(ABC, Generic[P]):
     """One response body in, deltas out; a wire adds its quick reading of the commonest events.
 
     Args:
-        pieces: reads the objects of this reply.
         content_type: the header's value, or "".
+        provider: the preset's name, for the words of errors inside the body.
         limit: the largest event or whole body, in bytes.
     """
 
-    __slots__ = ("_body", "_over", "_reader")
+    __slots__ = ("_body", "_over", "_pieces")
 
-    def __init__(self, pieces: EventPieces, content_type: str, limit: int) -> None:
+    def __init__(
+        self, content_type: str = "", provider: str = "", limit: int = LARGEST_EVENT
+    ) -> None:
         self._body = Body(limit, content_type)
-        self._reader = pieces
+        self._pieces = self._begin(provider)
         self._over = False
 
     @property
     def passed_over(self) -> dict[str, int]:
         """How often each unknown kind of event came."""
-        return self._reader.passed_over
+        return self._pieces.passed_over
 
     def feed(self, data: bytes) -> list[Delta]:
         """The deltas that these bytes complete."""
@@ -71,15 +76,19 @@ class EventDecoder(ABC):
             return out
         if self._body.streamed:
             self._take(self._body.close(), out)
-            self._reader.cut(out)
+            self._pieces.cut(out)
         else:
             value = self._body.value()
             if isinstance(value, dict):
-                self._reader.take_whole(value, out)
+                self._pieces.take_whole(value, out)
             elif self._body.problem is not None:
                 out.append(self._body.problem)
         self._over = True
         return out
+
+    @abstractmethod
+    def _begin(self, provider: str) -> P:
+        """What reads the objects of this reply."""
 
     @abstractmethod
     def _read(self, events: list[SseEvent], out: list[Delta]) -> None:
@@ -95,11 +104,11 @@ class EventDecoder(ABC):
     def _read_carefully(self, name: bytes, payload: bytes, out: list[Delta]) -> None:
         value = read_json(payload)
         if isinstance(value, dict):
-            self._reader.take(value, name.decode("ascii", "replace"), out)
-        elif self._reader.ended or not payload.strip() or payload.strip() == _DONE:
+            self._pieces.take(value, name.decode("ascii", "replace"), out)
+        elif self._pieces.ended or not payload.strip() or payload.strip() == _DONE:
             return
         elif value is UNREADABLE and name == b"error":
-            self._reader.take(error_of(payload), "error", out)
+            self._pieces.take(error_of(payload), "error", out)
         elif value is UNREADABLE and b"\n" in payload:
             # Events that lack the blank line between them: one object a line.
             for line in payload.split(b"\n"):

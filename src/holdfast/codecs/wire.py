@@ -8,7 +8,7 @@ field of `Quirks`, never an `if` on a provider's name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
@@ -130,3 +130,25 @@ class Codec(Protocol):
     def classify(self, failure: Failure) -> ErrorInfo:
         """What a refusal means."""
         ...
+
+
+class QuirkyCodec:
+    """What the wires of this package share: one provider's accent, and a name.
+
+    Args:
+        quirks: how this provider's form of the wire differs from the vendor's; not at all when absent.
+    """
+
+    wire: ClassVar[str]
+
+    def __init__(self, quirks: Quirks | None = None) -> None:
+        self.quirks = quirks or Quirks()
+
+    @property
+    def name(self) -> str:
+        """The name of the wire."""
+        return self.wire
+
+    def continues(self, request: ModelRequest, /) -> bool:  # noqa: ARG002 - a wire that can looks at it
+        """Never, where a wire writes each reply from its beginning."""
+        return False

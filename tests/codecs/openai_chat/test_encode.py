@@ -261,13 +261,13 @@ class TestOnce:
             return codec.encode(request).body
 
         first, other = ask("a", "x"), ask("b", "x")
-        heads = codec._encoder._heads
+        heads = codec._encoder._heads._kept
         assert (ask("a", "x"), ask("b", "x")) == (first, other)
-        assert codec._encoder._heads is heads
+        assert codec._encoder._heads._kept is heads
         assert all(len(head.request.messages) == 0 for head in heads)
         for number in range(50):
             ask(str(number), "x")
-        assert len(codec._encoder._heads) == 8
+        assert len(codec._encoder._heads._kept) == 8
 
     def test_a_fork_is_encoded_as_itself(self) -> None:
         codec = OpenAIChat()

@@ -8,12 +8,12 @@ from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
 from holdfast.codecs.continued import may_be_continued, refuse_prefill
 from holdfast.codecs.request_body import Heads
-from holdfast.codecs.wire import Encoded, Failure, Quirks
+from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.request import ModelRequest
 
 
-class AnthropicCodec:
+class AnthropicCodec(QuirkyCodec):
     """Anthropic's Messages, version 2023-06-01.
 
     Args:
@@ -25,14 +25,11 @@ class AnthropicCodec:
     '/v1/messages'
     """
 
-    def __init__(self, quirks: Quirks | None = None) -> None:
-        self.quirks = quirks or Quirks()
-        self._heads = Heads()
+    wire = WIRE
 
-    @property
-    def name(self) -> str:
-        """The name of the wire."""
-        return WIRE
+    def __init__(self, quirks: Quirks | None = None) -> None:
+        super().__init__(quirks)
+        self._heads = Heads()
 
     def encode(self, request: ModelRequest) -> Encoded:
         """The request body.

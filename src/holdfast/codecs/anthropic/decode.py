@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.codecs.anthropic.pieces import Pieces
 from holdfast.codecs.events import EventDecoder
-from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
+from holdfast.codecs.sse import SseEvent
 from holdfast.core.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
 
@@ -40,22 +40,13 @@ class _Quick(Struct, gc=False):
 _read_quick = msgspec.json.Decoder(_Quick).decode
 
 
-class AnthropicDecoder(EventDecoder):
-    """One response body in, deltas out.
+class AnthropicDecoder(EventDecoder[Pieces]):
+    """One response body in, deltas out."""
 
-    Args:
-        content_type: the header's value, or "".
-        provider: the preset's name, for the words of errors inside the body.
-        limit: the largest event or whole body, in bytes.
-    """
+    __slots__ = ()
 
-    __slots__ = ("_pieces",)
-
-    def __init__(
-        self, content_type: str = "", provider: str = "", limit: int = LARGEST_EVENT
-    ) -> None:
-        self._pieces = Pieces(provider)
-        super().__init__(self._pieces, content_type, limit)
+    def _begin(self, provider: str) -> Pieces:
+        return Pieces(provider)
 
     def _read(self, events: list[SseEvent], out: list[Delta]) -> None:
         pieces = self._pieces

@@ -12,12 +12,12 @@ from holdfast.codecs.gemini.encode import encode_request
 from holdfast.codecs.gemini.errors import classify
 from holdfast.codecs.gemini.vocabulary import WIRE
 from holdfast.codecs.request_body import Heads
-from holdfast.codecs.wire import Encoded, Failure, Quirks
+from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.request import ModelRequest
 
 
-class Gemini:
+class Gemini(QuirkyCodec):
     """Google's `generateContent`.
 
     Args:
@@ -29,14 +29,11 @@ class Gemini:
     '/models/gemini-2.5-flash:generateContent'
     """
 
-    def __init__(self, quirks: Quirks | None = None) -> None:
-        self.quirks = quirks or Quirks()
-        self._heads = Heads()
+    wire = WIRE
 
-    @property
-    def name(self) -> str:
-        """`gemini`"""
-        return WIRE
+    def __init__(self, quirks: Quirks | None = None) -> None:
+        super().__init__(quirks)
+        self._heads = Heads()
 
     def encode(self, request: ModelRequest) -> Encoded:
         """The request as path and body.
@@ -46,10 +43,6 @@ class Gemini:
         """
         refuse_prefill(request, "Gemini")
         return encode_request(request, self._heads)
-
-    def continues(self, _request: ModelRequest, /) -> bool:
-        """Never: this wire writes each reply from its beginning."""
-        return False
 
     def decoder(self, content_type: str, provider: str = "") -> GeminiDecoder:
         """A decoder for one response body."""

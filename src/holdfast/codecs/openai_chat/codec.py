@@ -11,12 +11,12 @@ from holdfast.codecs.openai_chat.decode import ChatDecoder
 from holdfast.codecs.openai_chat.encode import ChatEncoder
 from holdfast.codecs.openai_chat.errors import classify
 from holdfast.codecs.openai_chat.vocabulary import WIRE
-from holdfast.codecs.wire import Encoded, Failure, Quirks
+from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.request import ModelRequest
 
 
-class OpenAIChat:
+class OpenAIChat(QuirkyCodec):
     """Chat Completions as one provider speaks it.
 
     >>> from holdfast.core.messages import user
@@ -26,14 +26,11 @@ class OpenAIChat:
     b'{"model":"gpt-5.2","messages":[{"role":"user","content":"Hi"}]}'
     """
 
-    def __init__(self, quirks: Quirks | None = None) -> None:
-        self.quirks = quirks or Quirks()
-        self._encoder = ChatEncoder(self.quirks)
+    wire = WIRE
 
-    @property
-    def name(self) -> str:
-        """`openai_chat`"""
-        return WIRE
+    def __init__(self, quirks: Quirks | None = None) -> None:
+        super().__init__(quirks)
+        self._encoder = ChatEncoder(self.quirks)
 
     def encode(self, request: ModelRequest) -> Encoded:
         """The request body.

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from holdfast.codecs.continued import refuse_prefill
 from holdfast.codecs.openai_chat.history import HistoryEncoder
 from holdfast.codecs.pairing import check_tail
-from holdfast.codecs.request_body import Head, check_tools, encode_history, merge_extra, to_json
+from holdfast.codecs.request_body import Heads, check_tools, encode_history, merge_extra, to_json
 from holdfast.codecs.shape import in_words, is_object, strict_form
 from holdfast.codecs.wire import Encoded, Quirks
 from holdfast.core.errors import ConfigurationError
@@ -27,7 +27,6 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORDS = frozenset({"auto", "none", "required"})
 _RESERVED = ("messages", "stream")
 _HEADERS = (("content-type", "application/json"),)
-_HEADS_KEPT = 8
 _GO_ON = b'],"continue_final_message":true,"add_generation_prompt":false}'
 
 
@@ -39,8 +38,7 @@ class ChatEncoder:
     def __init__(self, quirks: Quirks) -> None:
         self._quirks = quirks
         self._history = HistoryEncoder(quirks)
-        # Replaced as a whole, never changed in place: threads may share one encoder.
-        self._heads: tuple[Head, ...] = ()
+        self._heads = Heads()
 
     def encode(self, request: ModelRequest) -> Encoded:
         """The request as path and body.
@@ -53,7 +51,7 @@ class ChatEncoder:
             raise ConfigurationError(
                 "messages", "is empty", fix="add a user message to the history"
             )
-        head = self._head(request)
+        head = self._heads.get(request, (), lambda: self._encode_head(request))
         key = self._history.key
         known = messages.known(key) if isinstance(messages, Transcript) else 0
         check_tail(messages, known)
@@ -71,17 +69,6 @@ class ChatEncoder:
             beginning["prefix"] = True
         end = _GO_ON if how == "final_message" else b"]}"
         return b"," + to_json("prefill", beginning) + end
-
-    def _head(self, request: ModelRequest) -> bytes:
-        for head in self._heads:
-            if head.fits(request, ()):
-                return head.encoded
-        encoded = self._encode_head(request)
-        self._heads = (
-            Head(_without_history(request), (), encoded),
-            *self._heads[: _HEADS_KEPT - 1],
-        )
-        return encoded
 
     def _encode_head(self, request: ModelRequest) -> bytes:
         quirks, output = self._quirks, request.output
@@ -128,19 +115,6 @@ class ChatEncoder:
         elif effort is not None:
             body["reasoning_effort"] = effort
         return body
-
-
-def _without_history(request: ModelRequest) -> ModelRequest:
-    """A kept head must not keep a conversation alive."""
-    return ModelRequest(
-        model=request.model,
-        messages=(),
-        instructions=request.instructions,
-        tools=request.tools,
-        output=request.output,
-        settings=request.settings,
-        stream=request.stream,
-    )
 
 
 def _tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Object:

@@ -35,7 +35,12 @@ RULES: tuple[Rule, ...] = (
         text=r"no endpoints found (?:matching|that)",
         providers="openrouter",
     ),
-    rule(Category.MODEL_NOT_FOUND, statuses=(400,), text=r"failed to load model", providers="lmstudio"),
+    rule(
+        Category.MODEL_NOT_FOUND,
+        statuses=(400,),
+        text=r"failed to load model",
+        providers="lmstudio",
+    ),
     # Elsewhere these words are about the prompt.
     rule(
         Category.RATE_LIMIT_RETRYABLE,

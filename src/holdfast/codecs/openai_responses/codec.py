@@ -8,12 +8,12 @@ from holdfast.codecs.openai_responses.encode import encode_request
 from holdfast.codecs.openai_responses.errors import classify
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.codecs.request_body import Heads
-from holdfast.codecs.wire import Encoded, Failure, Quirks
+from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.request import ModelRequest
 
 
-class ResponsesCodec:
+class ResponsesCodec(QuirkyCodec):
     """OpenAI's Responses, used without state at the server.
 
     Args:
@@ -25,14 +25,11 @@ class ResponsesCodec:
     '/responses'
     """
 
-    def __init__(self, quirks: Quirks | None = None) -> None:
-        self.quirks = quirks or Quirks()
-        self._heads = Heads()
+    wire = WIRE
 
-    @property
-    def name(self) -> str:
-        """The name of the wire."""
-        return WIRE
+    def __init__(self, quirks: Quirks | None = None) -> None:
+        super().__init__(quirks)
+        self._heads = Heads()
 
     def encode(self, request: ModelRequest) -> Encoded:
         """The request body.
@@ -42,10 +39,6 @@ class ResponsesCodec:
         """
         refuse_prefill(request, "Responses")
         return encode_request(request, self._heads, self.quirks)
-
-    def continues(self, _request: ModelRequest, /) -> bool:
-        """Never: this wire writes each reply from its beginning."""
-        return False
 
     def decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:
         """A decoder for one response body."""

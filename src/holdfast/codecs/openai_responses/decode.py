@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from holdfast.codecs.events import EventDecoder
 from holdfast.codecs.openai_responses.pieces import Pieces
-from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
+from holdfast.codecs.sse import SseEvent
 from holdfast.core.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
 
@@ -50,22 +50,13 @@ _Quick: TypeAlias = _Text | _Summary | _Thought | _Arguments
 _read_quick = msgspec.json.Decoder(_Quick).decode
 
 
-class ResponsesDecoder(EventDecoder):
-    """One response body in, deltas out.
+class ResponsesDecoder(EventDecoder[Pieces]):
+    """One response body in, deltas out."""
 
-    Args:
-        content_type: the header's value, or "".
-        provider: the preset's name, for the words of errors inside the body.
-        limit: the largest event or whole body, in bytes.
-    """
+    __slots__ = ()
 
-    __slots__ = ("_pieces",)
-
-    def __init__(
-        self, content_type: str = "", provider: str = "", limit: int = LARGEST_EVENT
-    ) -> None:
-        self._pieces = Pieces(provider)
-        super().__init__(self._pieces, content_type, limit)
+    def _begin(self, provider: str) -> Pieces:
+        return Pieces(provider)
 
     def _read(self, events: list[SseEvent], out: list[Delta]) -> None:
         running = self._pieces.running
