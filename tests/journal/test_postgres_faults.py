@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from psycopg import errors
 from tests.postgres_server import PostgresServer, Proxy
 
 from holdfast.core.effects import CallModel
@@ -20,6 +21,7 @@ from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.journal import postgres_schema
 from holdfast.journal.failures import (
     JournalClosedError,
+    JournalCorruptError,
     JournalError,
     JournalStorageError,
     JournalUnreachableError,
@@ -27,6 +29,7 @@ from holdfast.journal.failures import (
     LeaseLostError,
 )
 from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres_failures import Address
 from holdfast.testing.journal_conformance import keys, opened
 
 
@@ -469,3 +472,30 @@ def test_a_journal_that_is_dropped_leaves_no_connection(postgres: PostgresServer
     gc.collect()
     alive = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'"
     assert postgres.rows(url, alive) == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (errors.DiskFull, JournalStorageError, "disk of the server is full"),
+        (errors.InsufficientPrivilege, JournalStorageError, "may not do that"),
+        (errors.InvalidPassword, JournalStorageError, "Check user, password"),
+        (errors.ReadOnlySqlTransaction, JournalUnreachableError, "cannot be reached"),
+        (errors.TooManyConnections, JournalUnreachableError, "cannot be reached"),
+        (errors.AdminShutdown, JournalUnreachableError, "cannot be reached"),
+        (errors.UndefinedTable, JournalVersionError, "tables are gone"),
+        (errors.DataCorrupted, JournalCorruptError, "is damaged"),
+        (errors.NumericValueOutOfRange, JournalStorageError, "22003"),
+        (TimeoutError, JournalUnreachableError, "no answer came in time"),
+        (ConnectionResetError, JournalUnreachableError, "cannot be reached"),
+    ],
+)
+def test_each_refusal_of_the_server_says_what_to_do(
+    error: type[Exception], kind: type[JournalError], said: str
+) -> None:
+    address = Address("postgresql://ada:hush@db/talk")
+    found = address.failure(error("it said hush"))
+    assert type(found) is kind
+    assert said in str(found)
+    assert found.fix
+    assert "hush" not in str(found)
