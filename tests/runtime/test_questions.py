@@ -837,3 +837,22 @@ async def test_an_approval_may_wait_across_a_restart_since_the_tool_has_not_begu
     result = await worker(again, "done").resume("s")
     assert paid == ([] if answered else [5])
     assert ("unknown" in said(result)[0]) is answered
+
+
+async def test_nobody_polls_while_a_question_waits() -> None:
+    """One timer and one wait: the loop has nothing to do until somebody answers."""
+    clock = still()
+    async with agent(call("pay"), clock=clock).stream("go") as run:
+        async for item in run:
+            if isinstance(item, Request):
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                loop = asyncio.get_running_loop()
+                turns: list[int] = []
+                for _ in range(5):
+                    # What is ready beside this test itself.
+                    turns.append(len(loop._ready))  # type: ignore[attr-defined]
+                    await asyncio.sleep(0)
+                assert turns == [0] * 5
+                run.answer(item, Approved())
+    assert clock.sleeps == [300.0]
