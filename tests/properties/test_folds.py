@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import events as ev
+from holdfast.core.answer import flags_of
 from holdfast.core.effects import (
     CallModel,
+    CheckOutput,
     CloseTurn,
     Effect,
     RunTool,
@@ -22,6 +24,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, tool_failure_text
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall, ToolResult, Usage, user
+from holdfast.core.problems import Problem
 from holdfast.core.question_log import ASKED, ask_key, asked_key
 from holdfast.core.redaction import redact
 from holdfast.core.run_state import Phase
@@ -32,6 +35,9 @@ LIMITS = st.builds(
     tool_calls=st.none() | st.integers(1, 6),
     tokens=st.none() | st.integers(1, 60),
     seconds=st.none() | st.integers(1, 30),
+    output_repairs=st.integers(0, 3),
+    output_repair_tokens=st.none() | st.integers(1, 30),
+    output_repair_seconds=st.none() | st.integers(1, 20),
     extendable=st.booleans(),
 )
 CALLS = st.lists(
@@ -47,6 +53,13 @@ REPLIES = st.builds(
     st.sampled_from([ReplyKind.COMPLETE, ReplyKind.TRUNCATED, ReplyKind.PAUSED]),
     st.integers(0, 10),
 )
+CHECKS = (
+    st.sampled_from(["", "strict", "embedded", "raw"]),
+    st.lists(st.builds(Problem, st.just("a"), st.just("no"), st.text(max_size=3)), max_size=3).map(
+        tuple
+    ),
+    st.none() | st.none() | st.just(ErrorInfo(category=ErrorCategory.PROGRAMMING, safe="x")),
+)
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
 
 
@@ -58,7 +71,8 @@ def runs(draw: st.DrawFn) -> list[ev.Event]:
         for change in draw(_changes(machine, at)):
             _record(machine, log, change)
         key = turn_key(machine.turn + 1)
-        _record(machine, log, ev.TurnOpened(key, at, user("go"), draw(LIMITS)))
+        flags = draw(st.sampled_from([0, flags_of(checked=False), flags_of(checked=True)]))
+        _record(machine, log, ev.TurnOpened(key, at, user("go"), draw(LIMITS), flags))
         while machine.pending():
             at += draw(st.integers(0, 5))
             _record(machine, log, draw(_next_event(machine, at)))
@@ -101,6 +115,9 @@ def _next_event(machine: RunMachine, at: float) -> st.SearchStrategy[ev.Event]:
         st.sampled_from(["cancelled", "deadline"]),
         st.lists(st.sampled_from([e.key for e in effects]), unique=True).map(tuple),
     )
+    if isinstance(first, CheckOutput):
+        checked = st.builds(ev.OutputChecked, st.just(first.key), st.just(at), *CHECKS)
+        return st.one_of(checked, checked, checked, interrupted)
     question = _question_event(machine, effects, at)
     if isinstance(first, CallModel):
         if machine.over_limit:
@@ -223,6 +240,22 @@ def test_a_question_ends_at_most_once_and_none_outlives_its_turn(log: list[ev.Ev
 def test_events_of_any_run_survive_json(log: list[ev.Event]) -> None:
     again = [msgspec.json.decode(msgspec.json.encode(event), type=ev.Event) for event in log]
     assert _fold(again).state() == _fold(log).state()
+
+
+@given(runs())
+def test_an_answer_that_must_be_checked_completes_no_turn_unchecked(log: list[ev.Event]) -> None:
+    wants = checked = repairs = 0
+    limits = Limits()
+    for event in log:
+        if isinstance(event, ev.TurnOpened):
+            wants, checked, repairs, limits = event.flags & 2, 0, 0, event.limits
+        if isinstance(event, ev.OutputChecked):
+            assert wants
+            checked = bool(event.rung) and event.error is None
+            repairs += not event.rung and event.error is None
+            assert repairs <= limits.output_repairs + 1
+        if isinstance(event, ev.TurnClosed) and event.status is ev.Status.COMPLETED:
+            assert bool(wants) == bool(checked)
 
 
 @given(st.permutations(range(4)))
