@@ -17,7 +17,7 @@ from holdfast.cli.demo_folder import SECRET
 from holdfast.cli.show import LINE_WIDTH, describe, printable, shorten
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ModelReplied, ToolFinished
-from holdfast.core.notices import AttemptAbandoned, RetryScheduled, ToolStarted
+from holdfast.core.notices import AttemptAbandoned, RetryScheduled
 from holdfast.runtime.notices import Item
 from holdfast.testing.emulator import EmulatedRequest
 from holdfast.testing.emulator.faults import FaultEntry
@@ -173,10 +173,10 @@ def _answered(items: list[Item]) -> str:
     abandoned = any(isinstance(item, AttemptAbandoned) for item in items)
     shown = sum(type(item) is TextDelta for item in items)
     waits = [item for item in items if isinstance(item, RetryScheduled)]
-    refused = sum(isinstance(item, ToolFinished) and item.result.is_error for item in items)
-    begun = sum(isinstance(item, ToolStarted) for item in items)
+    ended = [item for item in items if isinstance(item, ToolFinished)]
+    refused = sum(item.result.is_error for item in ended)
     if refused:
-        return f"{refused} of {plural(begun, 'call')} not run, model told"
+        return f"{refused} of {plural(len(ended), 'call')} not run, model told"
     if not waits:
         return "nothing was needed"
     if abandoned and shown:
