@@ -409,3 +409,39 @@ async def test_cancelling_a_check_leaves_the_answer_in_the_history() -> None:
         await task
     other = Agent(ScriptedModel("text"))
     assert (await other.run("go")).output == "text"
+
+
+def test_the_description_of_an_agent_says_how_it_asks() -> None:
+    output = StructuredOutput(Trip, mode="tool", attempts=3, lenient=True, validators=[print])
+    told = Agent(ScriptedModel(), output=output).describe()
+    assert "  output: Trip, mode=tool, lenient=True, attempts=3, validators=1\n" in told
+    assert "output:" not in Agent(ScriptedModel()).describe()
+
+
+async def test_a_validator_that_hangs_ends_with_the_time_of_the_turn() -> None:
+    async def stuck(trip: Trip) -> None:
+        await asyncio.Event().wait()
+
+    agent = Agent(
+        ScriptedModel('{"city": "Rome", "days": 9}'),
+        output=StructuredOutput(Trip, validators=[stuck]),
+        limits=Limits(seconds=0.05),
+    )
+    with pytest.raises(LimitError) as caught:
+        await agent.run("go")
+    assert caught.value.result.text == '{"city": "Rome", "days": 9}'
+
+
+async def test_a_sync_validator_blocks_no_other_run() -> None:
+    free = threading.Event()
+
+    def slow(trip: Trip) -> None:
+        assert free.wait(20)
+
+    wanted = StructuredOutput(Trip, validators=[slow])
+    task = asyncio.create_task(
+        Agent(ScriptedModel('{"city": "Rome", "days": 9}'), output=wanted).run("go")
+    )
+    assert (await Agent(ScriptedModel("Hi")).run("go")).output == "Hi"
+    free.set()
+    assert (await task).output == Trip("Rome", 9)

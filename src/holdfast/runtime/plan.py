@@ -66,6 +66,8 @@ class Plan:
         if self.chain is not None:
             lines.append("  middleware, in the order of registration; then hooks, in call order")
             lines += [f"    {line}" for line in self.chain.describe()]
+        if self.output is not None:
+            lines.append(f"  output: {self.output.describe()}")
         lines.append(f"  limits: {self.limits}")
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
         return "\n".join(lines)

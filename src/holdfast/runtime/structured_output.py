@@ -7,8 +7,8 @@ it says how, and `runtime.checking` does it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, get_args, overload
 
 import msgspec
@@ -25,6 +25,7 @@ T = TypeVar("T")
 Validator = Callable[..., Any]
 """A function of the answer, or of the answer and an `OutputContext`; it may be async."""
 
+_SHOWN: Final = ("lenient", "attempts", "tokens", "seconds", "raw_on_failure")
 _MODES: Final = get_args(OutputMode)
 
 
@@ -224,9 +225,18 @@ class Output:
         set_here = {name: value for name, value in caps.items() if value is not None}
         return msgspec.structs.replace(limits, **set_here) if set_here else limits
 
-    def describe(self) -> Mapping[str, object]:
-        """What is not a default, for people."""
-        return {"type": self.schema.name, "mode": self._given.mode}
+    def describe(self) -> str:
+        """The type and what is not a default, for people."""
+        given = self._given
+        shown = [self.schema.name, f"mode={given.mode}"]
+        shown += [
+            f"{field.name}={value!r}"
+            for field in fields(given)
+            if field.name in _SHOWN and (value := getattr(given, field.name)) != field.default
+        ]
+        if self.validators:
+            shown.append(f"validators={len(self.validators)}")
+        return ", ".join(shown)
 
 
 def compile_output(given: object) -> Output:
