@@ -89,6 +89,7 @@ KEYWORDS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("with_clock", (CLOCK,), {"clock": CLOCK}),
     ("with_dice", (DICE,), {"dice": DICE}),
     ("with_questions", (answer,), {"on_question": answer}),
+    ("with_observer", (print,), {"observers": (print,)}),
     ("with_busy_sessions", ("refuse",), {"on_busy": "refuse"}),
     ("with_suspension", (JOURNAL,), {"on_wait": "suspend", "journal": JOURNAL}),
 ]
@@ -300,7 +301,7 @@ def test_every_name_of_the_table_exists(row: list[str]) -> None:
 def check(tree: ast.expr) -> None:
     """Names are public, attributes are there, and calls take what they are given."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in {"agent", "handler"}:
+        if isinstance(node, ast.Name) and node.id not in {"agent", "handler", "observer"}:
             assert node.id in holdfast.__all__, node.id
         if isinstance(node, ast.Attribute):
             assert isinstance(node.value, ast.Name)

@@ -141,6 +141,8 @@ if TYPE_CHECKING:
     from holdfast.resilience.metrics import CallMetrics as CallMetrics
     from holdfast.runtime.classified import retry_on as retry_on
     from holdfast.runtime.executor import FunctionRetryExecutor as FunctionRetryExecutor
+    from holdfast.runtime.observers import Observed as Observed
+    from holdfast.runtime.observers import Observer as Observer
     from holdfast.runtime.plain import Guard as Guard
     from holdfast.runtime.plain import execute as execute
     from holdfast.runtime.plain import resilient as resilient
@@ -250,6 +252,8 @@ _HOME: dict[str, str] = {
     "NoTextError": "holdfast.core.errors",
     "NoToolActivityError": "holdfast.core.errors",
     "Notice": "holdfast.core.notices",
+    "Observed": "holdfast.runtime.observers",
+    "Observer": "holdfast.runtime.observers",
     "OutputChecked": "holdfast.core.events",
     "OutputContext": "holdfast.runtime.structured_output",
     "OutputError": "holdfast.core.errors",

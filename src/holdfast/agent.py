@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.asking import OnQuestion
     from holdfast.runtime.conversations import OnBusy
     from holdfast.runtime.models import Model
+    from holdfast.runtime.observers import Observer
     from holdfast.runtime.open_question import Receipt
     from holdfast.runtime.recovery import Recovered
     from holdfast.runtime.result import Result
@@ -57,6 +58,8 @@ class Agent(Generic[T]):
         resilience: breaker, limiter, retry budget, hedge, cache; see `Resilience`.
         fallback: models to ask when the first one cannot answer, in this order.
         middleware: hooks of yours and ready ones, such as `error_handling_middlewares()`.
+        observers: functions, or objects with `on_event`, that are shown every event and notice of
+            all runs as an `Observed`. They must be quick; what they raise is logged and no more.
         parallel_tools: how many tools of one reply may run at once.
         base_url: another address of the provider.
         api_key: the key; without it, the provider's environment variable is read.
@@ -94,6 +97,7 @@ class Agent(Generic[T]):
         resilience: Resilience | None = None,
         fallback: Sequence[str | Model] = (),
         middleware: Sequence[AnyMiddleware] = (),
+        observers: Iterable[Observer] = (),
         parallel_tools: int = 16,
         base_url: str | None = None,
         api_key: str | None = None,
@@ -122,6 +126,7 @@ class Agent(Generic[T]):
                 resilience=resilience,
                 fallback=fallback,
                 middleware=middleware,
+                observers=observers,
                 parallel_tools=parallel_tools,
                 base_url=base_url,
                 api_key=api_key,

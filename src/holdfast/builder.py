@@ -41,6 +41,7 @@ from holdfast.resilience.handling import ErrorHandling
 from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.conversations import OnBusy
 from holdfast.runtime.models import Model
+from holdfast.runtime.observers import Observer
 from holdfast.runtime.structured_output import StructuredOutput
 from holdfast.tools.tool import Tool
 from holdfast.transport.port import Timeouts, Transport
@@ -65,6 +66,7 @@ class Keywords(TypedDict, total=False):
     resilience: Resilience
     fallback: Sequence[str | Model]
     middleware: Sequence[AnyMiddleware]
+    observers: Sequence[Observer]
     parallel_tools: int
     base_url: str | None
     api_key: str | None
@@ -213,6 +215,10 @@ class AgentBuilder(Generic[T]):
     def with_middleware(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
         """More middlewares, after those that are there."""
         return self._and(*middlewares)
+
+    def with_observer(self, *observers: Observer) -> AgentBuilder[T]:
+        """More observers: functions, or objects with `on_event`, that see all events and notices."""
+        return self._with(observers=(*self._keywords.get("observers", ()), *observers))
 
     def with_error_handling(
         self,

@@ -28,6 +28,7 @@ from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.clock import SystemClock, system_dice
 from holdfast.runtime.conversations import OnBusy
 from holdfast.runtime.models import Model
+from holdfast.runtime.observers import Observer, checked_observers
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.resolve import Access, resolve
 from holdfast.runtime.tool_call import tool_act
@@ -54,6 +55,7 @@ class Settings:
     resilience: Resilience | None
     fallback: Sequence[str | Model]
     middleware: Sequence[AnyMiddleware]
+    observers: Iterable[Observer]
     parallel_tools: int
     base_url: str | None
     api_key: str | None = field(repr=False)
@@ -101,6 +103,7 @@ def compile_plan(given: Settings) -> Plan:
         ask_model=ask_model,
         use_tool=tool_pipeline(of_tools).around(tool_act(registry, of_tools.function_timeout)),
         chain=chain,
+        observers=checked_observers(given.observers),
         clock=given.clock or SystemClock(),
         dice=given.dice or system_dice,
     )

@@ -23,6 +23,9 @@ _HIGH_WATER = 512
 class Channel:
     """A queue with one writer side and one reader, made for thousands of tiny items."""
 
+    live = True
+    """Whether somebody reads what is published as it comes, so that replies are to be streamed."""
+
     __slots__ = ("_closed", "_items", "_reader", "_seers", "_writers")
 
     def __init__(self) -> None:

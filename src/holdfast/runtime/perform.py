@@ -73,7 +73,7 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         tools=plan.registry.specs,
         output=plan.output.schema if plan.output is not None else None,
         settings=plan.settings,
-        stream=run.channel is not None,
+        stream=run.channel is not None and run.channel.live,
     )
     if run.hooks is None:
         outcome: Outcome[Reply] | TurnStopped = await _ask(run, effect, request)

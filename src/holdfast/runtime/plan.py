@@ -6,6 +6,7 @@ must never hold the state of a run: one agent serves any number of runs at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from holdfast.resilience.clock import Clock, Dice
 from holdfast.resilience.handling import ErrorHandling
 from holdfast.resilience.pipeline import Act, Pipeline
 from holdfast.runtime.models import Model
+from holdfast.runtime.observers import Observed
 from holdfast.runtime.tool_call import ToolAttempt
 from holdfast.tools.registry import Registry
 
@@ -41,6 +43,7 @@ class Plan:
     ask_model: Act[ModelRequest, Reply]
     use_tool: Act[ToolAttempt, ToolResult]
     chain: Chain | None
+    observers: tuple[Callable[[Observed], None], ...]
     clock: Clock
     dice: Dice
 

@@ -22,6 +22,7 @@ from holdfast.middleware.folds import Folds
 from holdfast.resilience.pipeline import Env
 from holdfast.runtime.hooked import Hooked
 from holdfast.runtime.notices import Channel
+from holdfast.runtime.observers import at_once, observed_by
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
@@ -78,6 +79,7 @@ class Run:
         "run_id",
         "session",
         "started",
+        "tell",
         "unkept",
         "waiting",
         "works_for",
@@ -115,7 +117,9 @@ class Run:
         self.unkept: HoldfastError | None = None
         """Why an event could not be kept; nothing may be kept after it."""
         publish = channel.publish if channel is not None else None
-        ready = channel.ready if channel is not None else None
+        self.tell = observed_by(plan.observers, (plan.name, run_id), publish)
+        """How events and notices are shown; None when nobody looks."""
+        ready = channel.ready if channel is not None else at_once if plan.observers else None
         self.folds: Folds | None = None
         self.hooks: Hooked | None = None
         self.cut = Cut()
@@ -123,7 +127,7 @@ class Run:
         """Of the tools under way, by the key of their call."""
         self.works_for: Meter | None = None
         """The call of another agent that this run works for."""
-        self.env = Env(plan.clock, plan.dice, publish, ready, self.cut.keep)
+        self.env = Env(plan.clock, plan.dice, self.tell, ready, self.cut.keep)
 
     async def commit(self, event: Event, effect: Effect | None = None) -> None:
         """Dry-run against the machine, keep, then believe."""
@@ -153,8 +157,8 @@ class Run:
         self.machine.apply(event, checked=checked)
         if self.folds is not None:
             self.folds.apply(event)
-        if self.channel is not None:
-            self.channel.publish(event)
+        if self.tell is not None:
+            self.tell(event)
 
     async def open(self, message: Message) -> None:
         """Begin the next turn with what the user said."""

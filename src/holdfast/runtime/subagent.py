@@ -202,11 +202,12 @@ def _asker(agent: Subagent[T], context: ToolContext, left: set[str]) -> OnQuesti
 class _Upward(Channel):
     """A channel without a reader: what is published goes on to the stream of the caller."""
 
-    __slots__ = ("_key", "_name", "_outlet")
+    __slots__ = ("_key", "_name", "_outlet", "live")
 
     def __init__(self, outlet: Outlet, key: str, name: str) -> None:
         super().__init__()
         self._outlet = outlet
+        self.live = outlet.live
         self._key = key
         self._name = name
 

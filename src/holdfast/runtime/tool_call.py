@@ -14,6 +14,7 @@ from holdfast.core.errors import ConflictError, HoldfastBug, Landed
 from holdfast.core.messages import ToolResult
 from holdfast.journal.failures import JournalError
 from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome
+from holdfast.runtime.observers import at_once
 from holdfast.runtime.spending import CallNotes
 from holdfast.tools.context import Outlet, ToolContext
 from holdfast.tools.invoke import Invocation, invoke
@@ -68,4 +69,6 @@ def _remaining(call: Call[ToolAttempt]) -> float | None:
 
 def _outlet(call: Call[ToolAttempt]) -> Outlet | None:
     publish, ready = call.env.publish, call.env.ready
-    return Outlet(publish, ready) if publish is not None and ready is not None else None
+    if publish is None or ready is None:
+        return None
+    return Outlet(publish, ready, live=ready is not at_once)

@@ -49,10 +49,14 @@ class Meter(Protocol):
 
 
 class Outlet(Struct, frozen=True):
-    """How a tool shows notices on the stream of its run; `ready` waits for a slow reader."""
+    """How a tool shows notices on the stream of its run; `ready` waits for a slow reader.
+
+    `live` says that somebody reads them as they come, and not only observers.
+    """
 
     publish: Callable[[Notice], None]
     ready: Callable[[], Awaitable[None]]
+    live: bool = True
 
 
 class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
