@@ -190,3 +190,18 @@ async def test_a_server_that_is_gone_at_any_append_stops_the_turn_which_goes_on_
     roles = [message.role for message in result.messages]
     whole = ["user", "assistant", "tool", "assistant"] if moment > 1 else []
     assert roles == [*whole, "user", "assistant"]
+
+
+async def test_sessions_are_changed_under_a_lease(journals: list[PostgresJournal]) -> None:
+    one, two = (agent(journal) for journal in journals)
+    for text in ("first", "second", "third"):
+        await one.run(text, session="s")
+    await two.sessions.rewind("s", 1)
+    assert (await one.run("fourth", session="s")).output == "3: fourth"
+    await one.sessions.fork("s", to="u")
+    await two.sessions.rename("s", "The first one")
+    assert {info.session for info in await two.sessions.list()} == {"s", "u"}
+    assert (await two.run("fifth", session="u")).output == "5: fifth"
+    await two.sessions.delete("s")
+    assert (await one.run("anew", session="s")).output == "1: anew"
+    assert not any(entry.leased for entry in await journals[0].runs())
