@@ -28,6 +28,7 @@ from holdfast.core.messages import Message, Reply, Text, ToolCall
 from holdfast.core.points import ASK_SUMMARY
 from holdfast.core.request import ModelRequest
 from holdfast.journal.port import Journal
+from holdfast.runtime import snapshots
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator.wires.registry import named
@@ -261,15 +262,17 @@ class Talks(RuleBasedStateMachine):
 
 
 class TalksInFile(Talks):
-    """The same in a file."""
+    """The same in a file, where agents open sessions from snapshots."""
 
     @initialize()
     def begin(self) -> None:
+        self.least, snapshots.LEAST_RECORDS = snapshots.LEAST_RECORDS, 3
         self.folder = tempfile.TemporaryDirectory()
         self.journal = SqliteJournal(Path(self.folder.name) / "talk.db")
         self.agent = self.new_agent()
 
     def teardown(self) -> None:
+        snapshots.LEAST_RECORDS = self.least
         self.journal.close()  # type: ignore[attr-defined]
         self.folder.cleanup()
 

@@ -40,6 +40,7 @@ from holdfast.core.points import Points, compacted, split_by
 from holdfast.core.problems import Problem
 from holdfast.core.question_log import ASK, QuestionLog
 from holdfast.core.run_state import Phase, RunState
+from holdfast.core.snapshot import Snapshot
 from holdfast.core.transcript import Transcript
 
 TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
@@ -137,6 +138,21 @@ class RunMachine:
     def begun(self) -> bool:
         """Whether the tools of this iteration may have started in this process or an earlier one."""
         return self._batch.begun
+
+    def snapshot(self) -> Snapshot | None:
+        """All that the next turn needs; None while one is open, or before the first."""
+        if self.phase is not Phase.IDLE or self.last is None:
+            return None
+        points = self._points
+        lengths, left = tuple(points.lengths), tuple(points.left)
+        messages = tuple(self.transcript)
+        return Snapshot(self.turn, self.applied, self.last, messages, lengths, left)
+
+    def go_on_from(self, known: Snapshot) -> None:
+        """Know what a snapshot knows, on a new machine."""
+        self.turn, self.applied, self.last = known.turn, known.applied, known.last
+        self.transcript = Transcript(known.messages)
+        self._points.lengths, self._points.left = list(known.lengths), list(known.left)
 
     def state(self) -> RunState:
         """A copy of the state as a value."""

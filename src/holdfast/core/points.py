@@ -31,16 +31,16 @@ class Points:
     ['a', 'b']
     """
 
-    __slots__ = ("_left", "_lengths")
+    __slots__ = ("left", "lengths")
 
     def __init__(self, length: int) -> None:
-        self._lengths = [length]
+        self.lengths = [length]
         # Histories that a change replaced, each with the number of that change.
-        self._left: list[tuple[int, list[Message]]] = []
+        self.left: list[tuple[int, tuple[Message, ...]]] = []
 
     def mark(self, length: int) -> None:
         """The next number is over, and this is how long the history is."""
-        self._lengths.append(length)
+        self.lengths.append(length)
 
     def at(self, number: int, history: Sequence[Message]) -> list[Message]:
         """The history as it was when `number` was over; 0 is before the first turn.
@@ -49,15 +49,15 @@ class Points:
             number: one that was marked.
             history: as it is now.
         """
-        length = self._lengths[number]
-        for changed, left in self._left:
+        length = self.lengths[number]
+        for changed, left in self.left:
             if number < changed:
-                return left[:length]
+                return list(left[:length])
         return list(history[:length])
 
     def change(self, history: Transcript, messages: Sequence[Message]) -> None:
         """Make `history` hold these messages, keep what it held, and mark the next number."""
-        self._left.append((len(self._lengths), list(history)))
+        self.left.append((len(self.lengths), tuple(history)))
         same = 0
         for before, after in zip(history, messages, strict=False):
             if before is not after:

@@ -55,6 +55,21 @@ def holding(words: Sequence[str], connection: sqlite3.Connection) -> list[tuple[
     return connection.execute(_HOLDING.format(tests), patterns).fetchall()
 
 
+def snapshot(run: str, connection: sqlite3.Connection) -> bytes | None:
+    """The snapshot of a run, if there is one."""
+    found = connection.execute("SELECT state FROM snapshots WHERE run = ?", (run,)).fetchone()
+    return found[0] if found and isinstance(found[0], bytes) else None
+
+
+def keep_snapshot(run: str, records: int, state: bytes, connection: sqlite3.Connection) -> None:
+    """Keep a snapshot in place of the one before, unless the run was deleted meanwhile."""
+    connection.execute(
+        "INSERT OR REPLACE INTO snapshots (run, state)"
+        " SELECT ?1, ?3 WHERE EXISTS (SELECT 1 FROM records WHERE run = ?1 AND seq = ?2)",
+        (run, records, state),
+    )
+
+
 def _escaped(word: str) -> str:
     return word.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 

@@ -34,4 +34,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             " WHERE type IN ('turn_opened', 'turn_closed')"
         ),
     ),
+    # What was folded of a long session, so that it opens quickly; nothing is lost without it.
+    ("CREATE TABLE snapshots (run TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID",),
 )

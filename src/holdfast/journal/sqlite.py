@@ -154,6 +154,22 @@ class SqliteJournal:
         insert = partial(finding.insert_runs, rows)
         await settled(self._writer.submit(Act(insert, writes=True)))
 
+    async def snapshot(self, run: str) -> bytes | None:
+        """What `keep_snapshot` kept last."""
+        find = partial(finding.snapshot, checked(run))
+        return await settled(self._writer.submit(Act(find, writes=False)))
+
+    async def keep_snapshot(self, run: str, records: int, state: bytes) -> None:
+        """Keep what was folded of the first records of a run, until the run is deleted.
+
+        Args:
+            run: the run.
+            records: how many.
+            state: what they come to.
+        """
+        keep = partial(finding.keep_snapshot, checked(run), records, state)
+        await settled(self._writer.submit(Act(keep, writes=True)))
+
     def close(self) -> None:
         """Wait until everything is kept, and let go of the file. May be repeated."""
         self._finalizer()
@@ -202,6 +218,7 @@ def _rows(
 
 
 def _delete(run: str, connection: sqlite3.Connection) -> int:
+    connection.execute("DELETE FROM snapshots WHERE run = ?", (run,))
     return connection.execute("DELETE FROM records WHERE run = ?", (run,)).rowcount
 
 

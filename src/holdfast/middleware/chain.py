@@ -93,6 +93,11 @@ class Chain(Struct, frozen=True, kw_only=True):
                 self._of_tools[name] = found
         return found
 
+    @property
+    def remembers_sessions(self) -> bool:
+        """Whether a fold lasts longer than a turn."""
+        return any(one.scope == "session" for one in self.folding.middlewares)
+
     def new_folds(self) -> Folds:
         """The states of these middlewares before the first event."""
         return Folds(self.folding)

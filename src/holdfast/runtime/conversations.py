@@ -27,6 +27,7 @@ from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal
 from holdfast.middleware.chain import Chain
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.refold import refold
+from holdfast.runtime.snapshots import Snapshots
 
 _MOST_OPEN = 1000
 OnBusy: TypeAlias = Literal["queue", "refuse"]
@@ -41,10 +42,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = (
 class Open:
     """One session: its machine, what middlewares remember, and who waits for it or holds it.
 
-    `log` is where its events go in the turn that is under way: the journal, or a lease.
+    `log` is where its events go in the turn that is under way: the journal, or a lease. `kept` is
+    how many records its snapshot knows.
     """
 
-    __slots__ = ("folds", "lock", "log", "machine", "users")
+    __slots__ = ("folds", "kept", "lock", "log", "machine", "users")
 
     def __init__(self, machine: RunMachine, folds: Folds | None, log: RunLog) -> None:
         self.machine = machine
@@ -52,12 +54,13 @@ class Open:
         self.log = log
         self.lock = asyncio.Lock()
         self.users = 0
+        self.kept = 0
 
 
 class Conversations:
     """The open sessions of one agent, least recently used first."""
 
-    __slots__ = ("_chain", "_open", "_output", "_shared", "journal")
+    __slots__ = ("_chain", "_open", "_output", "_shared", "_snapshots", "journal")
 
     def __init__(
         self, journal: Journal, output: OutputType | None, chain: Chain | None = None
@@ -66,6 +69,7 @@ class Conversations:
         self.journal = journal
         self._shared = journal if isinstance(journal, SharedJournal) else None
         self._output = output
+        self._snapshots = Snapshots(journal, output, chain)
         self._open: OrderedDict[str, Open] = OrderedDict()
 
     @asynccontextmanager
@@ -92,7 +96,12 @@ class Conversations:
                 entry.log = lease or self.journal
                 try:
                     await self._catch_up(session, entry)
+                    snapshot = self._snapshots.of(entry.machine, entry.kept)
                     yield entry
+                    # It is from before this turn, whose end a machine must see for itself.
+                    if snapshot is not None and entry.machine.turn > snapshot.turn:
+                        await self._snapshots.keep(session, snapshot)
+                        entry.kept = snapshot.applied
                 finally:
                     if entry.machine.phase is not Phase.IDLE:
                         self._forget(session)
@@ -130,11 +139,14 @@ class Conversations:
 
     async def _catch_up(self, session: str, entry: Open) -> None:
         known = entry.machine.applied
+        if not known:
+            known = entry.kept = await self._snapshots.load(session, entry.machine)
         # The last known record is read again: without it, the session was deleted meanwhile, and
         # with another in its place, it is another session that has the name now.
         kept = await self.journal.read(session, max(known - 1, 0))
         if known and (not kept or kept[0].event != entry.machine.last):
             entry.machine, entry.folds = self._fresh()
+            entry.kept = 0
             known, kept = 0, await self.journal.read(session)
         new = kept[1:] if known else kept
         rewound = any(type(record.event) is SessionRewound for record in new)

@@ -1,0 +1,32 @@
+"""What a machine knows between two turns, as one value, so that a long session opens quickly.
+
+A snapshot is a shortcut only: the same is found by folding the records before it, and a snapshot
+that does not fit is thrown away. It must never hold anything that is not in those records.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.core.events import Event
+from holdfast.core.messages import Message
+
+
+class Snapshot(Struct, frozen=True):
+    """A machine that waits for its next turn.
+
+    Args:
+        turn: the latest number.
+        applied: how many records it has seen.
+        last: the last of them.
+        messages: the history.
+        lengths: how long the history was after each number.
+        left: histories that a change replaced, each with the number of that change.
+    """
+
+    turn: int
+    applied: int
+    last: Event
+    messages: tuple[Message, ...]
+    lengths: tuple[int, ...]
+    left: tuple[tuple[int, tuple[Message, ...]], ...]

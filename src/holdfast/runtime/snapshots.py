@@ -1,0 +1,104 @@
+"""Snapshots of long sessions beside their journal: when one is kept, and when one is believed.
+
+A snapshot is believed only if this version of Holdfast made it for the same kind of agent, and if
+the journal still has the record that it ends with; otherwise everything is folded. It must never
+make a turn fail.
+"""
+
+from __future__ import annotations
+
+import logging
+from hashlib import blake2b
+from typing import Protocol, runtime_checkable
+
+import msgspec
+from msgspec import Struct
+
+from holdfast import __version__
+from holdfast.core.machine import RunMachine
+from holdfast.core.output import OutputType
+from holdfast.core.snapshot import Snapshot
+from holdfast.journal.failures import JournalError
+from holdfast.journal.port import Journal
+from holdfast.middleware.chain import Chain
+
+_log = logging.getLogger("holdfast")
+
+LEAST_RECORDS = 500
+"""Folding fewer takes a few milliseconds."""
+
+
+@runtime_checkable
+class KeepsSnapshots(Protocol):
+    """A journal that has a place for snapshots."""
+
+    async def snapshot(self, run: str) -> bytes | None:
+        """The latest snapshot of a run."""
+        ...
+
+    async def keep_snapshot(self, run: str, records: int, state: bytes) -> None:
+        """Keep one in place of the one before."""
+        ...
+
+
+class _Kept(Struct, frozen=True):
+    """A snapshot, and for whom it is good."""
+
+    made_for: str
+    snapshot: Snapshot
+
+
+_decode = msgspec.json.Decoder(_Kept).decode
+
+
+class Snapshots:
+    """The snapshots that an agent may use.
+
+    Args:
+        journal: where they are kept, if it can.
+        output: the wanted type of its answers, on which the history of old journals depends.
+        chain: its middlewares; with one that remembers a session, every event is needed.
+    """
+
+    __slots__ = ("_journal", "_made_for")
+
+    def __init__(self, journal: Journal, output: OutputType | None, chain: Chain | None) -> None:
+        remembers = chain is not None and chain.remembers_sessions
+        keeps = isinstance(journal, KeepsSnapshots) and not remembers
+        self._journal = journal if keeps and isinstance(journal, KeepsSnapshots) else None
+        schema = msgspec.json.encode(output.schema, order="deterministic") if output else b""
+        self._made_for = f"{__version__} {blake2b(schema, digest_size=8).hexdigest()}"
+
+    async def load(self, session: str, machine: RunMachine) -> int:
+        """Let a new machine go on from the latest snapshot; returns how many records it knows."""
+        data = await self._journal.snapshot(session) if self._journal is not None else None
+        if data is None:
+            return 0
+        try:
+            kept = _decode(data)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return 0
+        if kept.made_for != self._made_for:
+            return 0
+        machine.go_on_from(kept.snapshot)
+        return machine.applied
+
+    def of(self, machine: RunMachine, known: int) -> Snapshot | None:
+        """A snapshot, when so much was added to the one before that another is worth its writing.
+
+        Args:
+            machine: between two turns.
+            known: the records that the one before knows.
+        """
+        due = machine.applied - known >= max(LEAST_RECORDS, known // 2)
+        return machine.snapshot() if due and self._journal is not None else None
+
+    async def keep(self, session: str, snapshot: Snapshot) -> None:
+        """Keep it. What cannot be kept is left out: the journal has it all."""
+        if self._journal is None:
+            return
+        try:
+            state = msgspec.json.encode(_Kept(self._made_for, snapshot))
+            await self._journal.keep_snapshot(session, snapshot.applied, state)
+        except (TypeError, ValueError, JournalError) as error:
+            _log.info("no snapshot of the session was kept: %s", type(error).__name__)
