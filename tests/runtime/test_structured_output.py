@@ -348,8 +348,16 @@ def test_no_other_answer_is_asked_for_when_the_time_is_over() -> None:
 
 def test_the_iterations_end_a_turn_that_would_be_asked_again() -> None:
     agent = Agent(ScriptedModel("no", "no"), output=Trip, limits=Limits(iterations=1))
-    with pytest.raises(LimitError):
+    with pytest.raises(LimitError) as caught:
         asyncio.run(agent.run("go"))
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "no"
+
+
+@pytest.mark.parametrize("limits", [Limits(iterations=1), Limits(tokens=15)])
+def test_a_raw_answer_is_taken_when_any_limit_allows_no_other(limits: Limits) -> None:
+    result = ask(StructuredOutput(Trip, raw_on_failure=True), "no", limits=limits)
+    assert (result.output, result.rung, result.iterations) == ("no", "raw", 1)
 
 
 @pytest.mark.parametrize(

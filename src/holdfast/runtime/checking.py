@@ -13,11 +13,13 @@ from holdfast.core.effects import CheckOutput
 from holdfast.core.errors import (
     ConfigurationError,
     HoldfastError,
+    LimitError,
     OutputError,
     TruncatedError,
     TruncatedOutputError,
 )
 from holdfast.core.events import OutputChecked
+from holdfast.core.machine import RunMachine
 from holdfast.core.output import Invalid, OutputRejected, OutputRung, Parsed, Valid, kept
 from holdfast.core.partial_json import best_of
 from holdfast.core.problems import Problem
@@ -57,12 +59,22 @@ async def checked(run: Run, effect: CheckOutput) -> OutputChecked:
     if isinstance(parsed, Valid) and (problems := await _judged(run, effect, parsed.value, text)):
         parsed = Invalid(problems)
     run.parsed = parsed
-    at, machine = run.plan.clock.now(), run.machine
+    at = run.plan.clock.now()
     if isinstance(parsed, Valid):
         return OutputChecked(effect.key, at, parsed.rung)
-    last = machine.tries.are_over(machine.limits, at, machine.usage)
-    rung: OutputRung = "raw" if last and output.takes_raw else ""
+    rung: OutputRung = "raw" if output.takes_raw and _is_last(run.machine, at) else ""
     return OutputChecked(effect.key, at, rung, kept(parsed.problems))
+
+
+def _is_last(machine: RunMachine, at: float) -> bool:
+    """Whether no other answer can follow this one, by the caps of answers or those of the turn."""
+    limits = machine.limits
+    iterations = None if limits.extendable else limits.iterations
+    return (
+        machine.tries.are_over(limits, at, machine.usage)
+        or (iterations is not None and machine.iteration + 1 >= iterations)
+        or (limits.tokens is not None and machine.usage.total >= limits.tokens)
+    )
 
 
 def _parsed(value: object) -> Parsed:
@@ -118,6 +130,8 @@ def of_output(run: Run, error: HoldfastError) -> HoldfastError:
         )
         cut.__cause__ = error
         error = cut
+    if isinstance(error, LimitError) and machine.problems and error.partial is None:
+        error.partial = machine.reply  # the last answer, which did not fit
     if isinstance(error, OutputError):
         full = run.parsed.problems if isinstance(run.parsed, Invalid) else machine.problems
         error.raw, error.problems = text, full
