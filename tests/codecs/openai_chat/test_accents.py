@@ -6,6 +6,7 @@ import pytest
 from tests.codecs.openai_chat.bodies import DONE, call, chunk, event, read, stream, whole
 
 from holdfast.codecs.assemble import Assembled
+from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_chat.history import HistoryEncoder
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ErrorCategory
@@ -170,9 +171,41 @@ class TestContent:
         sent = stream(thinking("H"), thinking("m", closed=True), chunk({"content": "Hi"}, "stop"))
         assert read(sent).reply.parts == (Reasoning("Hm"), Text("Hi"))
 
-    def test_what_a_search_engine_puts_beside_the_reply_does_no_harm(self) -> None:
+    def test_what_a_search_says_about_the_reply_is_kept_once_and_never_sent_back(self) -> None:
         beside = {"citations": ["https://example.org"], "search_results": [{"url": "u"}]}
-        assert read(whole({"content": "Hi"}, **beside)).reply.text == "Hi"
+        for sent in (
+            whole({"content": "Hi"}, **beside),
+            stream(chunk({"content": "H"}, **beside), chunk({"content": "i"}, "stop", **beside)),
+        ):
+            reply = read(sent).reply
+            assert reply.parts == (Text("Hi"), Opaque("openai_chat", beside))
+            again = json.loads(HistoryEncoder(Quirks()).encode(reply.message))
+            assert again == {"role": "assistant", "content": "Hi"}
+
+    def test_tools_that_the_server_ran_are_kept_whole(self) -> None:
+        ran = [{"index": 0, "type": "search", "arguments": "{}"}, {"index": 1, "type": "browse"}]
+        kept = Opaque("openai_chat", {"executed_tools": ran})
+        at_once = whole({"content": "Hi", "executed_tools": ran})
+        assert read(at_once).reply.parts == (Text("Hi"), kept)
+        pieces = [chunk({"executed_tools": [one]}) for one in ran]
+        streamed = stream(*pieces, chunk({"content": "Hi"}, "stop"))
+        assert read(streamed).reply.parts == (Text("Hi"), kept)
+
+    def test_fields_of_a_message_that_are_not_known_are_counted(self) -> None:
+        for sent in (
+            whole({"content": "Hi", "channel": "final"}),
+            stream(chunk({}), chunk({"content": "Hi", "channel": "final"}), chunk({}, "stop")),
+        ):
+            decoder = OpenAIChat().decoder("")
+            decoder.feed(sent)
+            decoder.close()
+            assert decoder.passed_over == {"channel": 1}
+
+    def test_a_hostile_server_cannot_fill_the_memory_with_names(self) -> None:
+        decoder = OpenAIChat().decoder("")
+        for at in range(200):
+            decoder.feed(event(chunk({f"field {at}": 1})))
+        assert len(decoder.passed_over) == 64
 
     def test_a_completion_of_the_older_kind(self) -> None:
         choice = {"text": "Hi", "index": 0, "logprobs": None, "finish_reason": "stop"}

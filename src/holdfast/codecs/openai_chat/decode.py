@@ -54,6 +54,11 @@ class ChatDecoder:
         self.bad_lines = 0
 
     @property
+    def passed_over(self) -> dict[str, int]:
+        """How often each field of a message came that is not known here."""
+        return self._pieces.passed_over
+
+    @property
     def other_choices(self) -> int:
         """Pieces of choices that were not asked for, and were dropped."""
         return self._pieces.other_choices

@@ -11,7 +11,8 @@ here:
   `Quirks.state_fields` names it.
 - Pictures and files that a model made are not sent back: the wire has no form for them. Sound is,
   by its id.
-- Opaque blocks of other wires are dropped, and so are annotations and references.
+- Opaque blocks of other wires are dropped, and so are annotations, references and what a search or
+  the server's own tools said about a reply.
 - An id that is missing, repeated in its message, too long or of a form that the provider refuses
   is replaced by one that is made from it, alike in the call and in its result.
 """
@@ -24,7 +25,7 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from holdfast.codecs.media import base64_text, inline_bytes, media_type_of
-from holdfast.codecs.openai_chat.vocabulary import BLOCKS, WIRE
+from holdfast.codecs.openai_chat.vocabulary import ABOUT, BLOCKS, EXECUTED, WIRE
 from holdfast.codecs.request_body import to_json
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
@@ -52,7 +53,7 @@ _SOUNDS = {
     "audio/mp3": "mp3",
 }
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/(?:[a-z0-9][a-z0-9.+_-]*|\*)")
-_NOT_SENT = frozenset({"annotations", BLOCKS})
+_NOT_SENT = frozenset({"annotations", BLOCKS, EXECUTED, *ABOUT})
 
 
 _PLAIN = frozenset({Text, ToolCall})

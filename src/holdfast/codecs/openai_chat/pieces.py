@@ -11,8 +11,16 @@ from collections.abc import Callable
 from holdfast.codecs.json_text import json_text, kind_of
 from holdfast.codecs.openai_chat.calls import CallTracker
 from holdfast.codecs.openai_chat.media import AudioPieces, image
+from holdfast.codecs.openai_chat.reasoning import FIELDS as REASONING
 from holdfast.codecs.openai_chat.reasoning import ReasoningState, thought
-from holdfast.codecs.openai_chat.vocabulary import BLOCKS, WIRE, finish_reason, usage_of
+from holdfast.codecs.openai_chat.vocabulary import (
+    ABOUT,
+    BLOCKS,
+    EXECUTED,
+    WIRE,
+    finish_reason,
+    usage_of,
+)
 from holdfast.codecs.wire import CHOICES, Failure
 from holdfast.core.deltas import (
     Delta,
@@ -41,12 +49,14 @@ class Pieces:
         calls: tells the tool calls of this reply apart.
         finished: a finish reason has come.
         other_choices: pieces of choices other than the first, dropped.
+        passed_over: how often each unknown field of a message came.
         reasoning: collects the state of this reply's reasoning.
     """
 
     __slots__ = (
-        "_audio", "_choice_seen", "_classify", "_failed", "_message_seen", "_provider",
-        "_recognised", "_started", "_strange", "calls", "finished", "other_choices", "reasoning",
+        "_about", "_audio", "_choice_seen", "_classify", "_failed", "_message_seen", "_provider",
+        "_recognised", "_started", "_strange", "calls", "finished", "other_choices", "passed_over",
+        "reasoning",
     )  # fmt: skip
 
     def __init__(self, classify: Callable[[Failure], ErrorInfo], provider: str) -> None:
@@ -55,6 +65,7 @@ class Pieces:
         self.calls = CallTracker()
         self.reasoning = ReasoningState()
         self._audio = AudioPieces()
+        self._about: _Object = {}
         self._started = False
         self._choice_seen = False
         self._message_seen = False
@@ -63,6 +74,7 @@ class Pieces:
         self._failed = False
         self.finished = False
         self.other_choices = 0
+        self.passed_over: dict[str, int] = {}
 
     @property
     def untouched(self) -> bool:
@@ -104,6 +116,7 @@ class Pieces:
         else:
             out.append(NotAReply("choices list", kind_of(choices)))
             self._failed = True
+        self._about.update((name, chunk[name]) for name in ABOUT if chunk.get(name))
         self._usage(chunk, out)
 
     def end(self, out: list[Delta]) -> None:
@@ -123,6 +136,9 @@ class Pieces:
         self._flush(out)
         if (part := self._audio.take()) is not None:
             out.append(PartSeen(part))
+        if self._about:
+            about, self._about = self._about, {}
+            out.append(PartSeen(Opaque(WIRE, about)))
         if self._strange and not self._recognised and not self._failed:
             out.append(NotAReply(CHOICES, "missing"))
 
@@ -202,6 +218,8 @@ class Pieces:
         self._tool_calls(message, whole, out)
         if not _RARE.isdisjoint(message):
             self._rarities(message, out)
+        if rest := message.keys() - _KNOWN:
+            self._pass_over(rest)
 
     def _tool_calls(self, message: _Object, whole: bool, out: list[Delta]) -> None:
         calls = message.get("tool_calls")
@@ -267,6 +285,16 @@ class Pieces:
             self._flush(out)
             out.append(PartSeen(Opaque(WIRE, {"annotations": notes})))
 
+        told, before = message.get(EXECUTED), self._about.get(EXECUTED)
+        if isinstance(told, list) and told:
+            self._about[EXECUTED] = [*(before if isinstance(before, list) else ()), *told]
+
+    def _pass_over(self, fields: set[str]) -> None:
+        # A hostile server can name as many as it likes; a few are enough to see that.
+        for field in fields:
+            if field in self.passed_over or len(self.passed_over) < 64:
+                self.passed_over[field[:80]] = self.passed_over.get(field[:80], 0) + 1
+
     def _flush(self, out: list[Delta]) -> None:
         """State of the reasoning goes before whatever follows it, so that it joins its text."""
         if self.reasoning.pending:
@@ -278,7 +306,8 @@ class Pieces:
 
 
 _FIRST = (None, 0, "0")
-_RARE = frozenset(("audio", "images", "annotations"))
+_RARE = frozenset(("audio", "images", "annotations", EXECUTED))
+_KNOWN = _RARE | {"role", "content", "tool_calls", "function_call", "refusal", *REASONING}
 
 
 def _is_error(chunk: _Object) -> bool:

@@ -29,7 +29,8 @@ _Empty: TypeAlias = tuple[()] | None
 _Filled: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
-class _Said(Struct, gc=False):
+class _Said(Struct, gc=False, forbid_unknown_fields=True):
+    role: str | None = None
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -47,7 +48,7 @@ class _Said(Struct, gc=False):
     annotations: _Empty = None
 
 
-class Plain(_Said, gc=False):
+class Plain(_Said, gc=False, forbid_unknown_fields=True):
     """What a chunk adds: text, reasoning or arguments."""
 
     tool_calls: list[Fragment] | None = None
@@ -81,7 +82,7 @@ class _Call(Struct, gc=False, forbid_unknown_fields=True):
     index: int | None = None
 
 
-class _Message(_Said, gc=False):
+class _Message(_Said, gc=False, forbid_unknown_fields=True):
     tool_calls: list[_Call] | None = None
 
 
@@ -101,6 +102,9 @@ class _Whole(Struct, gc=False):
     usage: PlainUsage | None = None
     error: None = None
     x_groq: None = None
+    citations: None = None
+    search_results: None = None
+    related_questions: None = None
     object: Literal["chat.completion"] | None = None
 
 

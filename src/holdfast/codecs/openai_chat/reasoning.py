@@ -21,6 +21,8 @@ _STATE_FIELDS = frozenset(
     )
 )
 _GROWING = ("text", "summary")
+FIELDS = frozenset({*_TEXT_FIELDS, *_STATE_FIELDS, "reasoning_details"})
+"""The fields of a message that this module reads."""
 
 
 class ReasoningState:

@@ -19,6 +19,12 @@ WIRE = "openai_chat"
 BLOCKS = "content_blocks"
 """The field of an opaque part that holds blocks of a reply's content; never sent back."""
 
+ABOUT = ("citations", "search_results", "related_questions")
+"""What a search says about a reply, beside its choices; kept in an opaque part, never sent back."""
+
+EXECUTED = "executed_tools"
+"""The server's own tools that a message tells of; kept in the same part."""
+
 _FINISH = {
     "stop": FinishReason.STOP,
     "eos": FinishReason.STOP,
