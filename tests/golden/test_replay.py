@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.golden.digit import DIGIT
 
+from holdfast.core.effects import digest
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message
 from holdfast.core.run_state import Phase
@@ -29,7 +30,11 @@ def test_there_are_some() -> None:
 def test_a_recorded_journal_replays_to_the_same_messages(name: str) -> None:
     machine = RunMachine(output=BY_TYPE.get(name))
     for line in (JOURNALS / f"{name}.jsonl").read_bytes().splitlines():
-        machine.apply(record_of(decode(line)).event)
+        record = record_of(decode(line))
+        if record.digest:
+            planned = {effect.key: digest(effect) for effect in machine.pending()}
+            assert planned[record.event.key] == record.digest
+        machine.apply(record.event)
     wanted = msgspec.json.decode(
         (JOURNALS / f"{name}.messages.json").read_bytes(), type=list[Message]
     )
