@@ -25,9 +25,9 @@ from holdfast.core.requests import (
 )
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.continuation_permission import ContinuationPermission
-from holdfast.middleware.decisions import Deny, Stop
+from holdfast.middleware.decisions import Deny, Patch, Stop
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import AfterTool, BeforeTool, BeforeTools
+from holdfast.middleware.moments import AfterTool, BeforeTool, BeforeTools, BeforeTurn
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.open_question import Receipt
 from holdfast.runtime.result import Result
@@ -708,3 +708,64 @@ async def test_a_held_run_takes_its_answer_from_the_agent_too() -> None:
                 assert await given.answer("s", item, "1")
                 assert await given.answer("s", item, "2") == Receipt("answered")
     assert said(run.result) == ["Porto in class 1"]
+
+
+# Every moment.
+
+
+@pytest.mark.parametrize("pauses", range(0, 40, 2))
+async def test_cancelling_at_any_moment_leaves_a_turn_that_is_closed_or_waits(pauses: int) -> None:
+    world = World((book("Porto", "a"), pay(5, "b")), "done")
+    given = world.agent(middleware=[ToolPermission(ask=["pay"], allow=["book"])])
+    work = asyncio.create_task(given.run("go", session="s"))
+    for _ in range(pauses):
+        await asyncio.sleep(0)
+    work.cancel()
+    await asyncio.wait([work])
+    assert strangers() == []
+    assert given._engine.answering.under_way == {}
+    if not await world.events():
+        return
+    left = await given.abandon("s")
+    assert left.status is Status.CANCELLED
+    assert len(said(left)) in (0, 2)
+
+
+class Instructed(Middleware[None]):
+    """Instructions of its own for each turn."""
+
+    async def before_turn(self, moment: BeforeTurn) -> Patch:
+        return Patch(instructions="Be brief.")
+
+
+async def test_instructions_that_a_hook_gave_the_turn_are_those_of_its_rest() -> None:
+    world = World(book("Porto"), "done")
+    first = await world.agent(middleware=[Instructed()]).run("go", session="s")
+    await world.agent().answer("s", first.questions[0], "1")
+    again = world.agent(middleware=[Instructed()])
+    await again.resume("s")
+    model = again._engine.plan.model
+    assert isinstance(model, ScriptedModel)
+    assert [request.instructions for request in model.requests] == ["Be brief."]
+
+
+async def test_what_was_asked_before_is_answered_while_its_hook_is_on_the_way_again() -> None:
+    """The run goes on, and whoever asked has not come to ask again: the answer is kept for it."""
+    world = World((book("Porto", "a"), call("slow", call_id="b")), "done")
+    tools, started, free = gate(world)
+    first = world.agent(tools=tools)
+    work = asyncio.create_task(first.run("go", session="s"))
+    await started.wait()
+    request = await asked_and_left(first)
+    free.set()
+    assert (await work).status is Status.WAITING
+    again = world.agent()
+    going = asyncio.create_task(again.resume("s"))
+    while "s" not in again._engine.answering.under_way:
+        await asyncio.sleep(0)
+    assert await again.answer("s", request, "1")
+    result = await going
+    if result.status is Status.WAITING:
+        result = await again.resume("s")
+    assert said(result)[0] == "Porto in class 1"
+    assert strangers() == []

@@ -51,6 +51,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     """Somebody asked something. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
 
     `agent` is the name of the agent that was asked; "" in journals from before it was kept.
+    `instructions` are those of this turn where a hook changed the agent's, for who goes on with it.
     """
 
     key: str
@@ -59,6 +60,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     limits: Limits = Limits()
     flags: int = 0
     agent: str = ""
+    instructions: str | None = None
 
 
 class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True):

@@ -49,6 +49,17 @@ def kept_request(asked: QuestionAsked) -> AnyRequest:
     )
 
 
+def known(request: AnyRequest) -> AnyRequest:
+    """The request, if its class can say what answers it. Raises ConfigurationError."""
+    if isinstance(request, UnknownRequest):
+        raise ConfigurationError(
+            "answer",
+            f"belongs to a {request.kind}, which this process does not know",
+            fix="Import the module that defines it",
+        )
+    return request
+
+
 def _kinds(parent: type[AnyRequest]) -> Iterator[type[AnyRequest]]:
     for kind in parent.__subclasses__():
         yield kind

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import QuestionAnswered
-from holdfast.core.kept_request import UnknownRequest, kept_request
+from holdfast.core.kept_request import kept_request
 from holdfast.core.machine import RunMachine
 from holdfast.core.question_log import QuestionLog
 from holdfast.core.requests import AnyAnswer, AnyRequest, checked, plain_form
 from holdfast.core.run_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.conversations import Conversations
-from holdfast.runtime.kept_questions import find_open, receipt_for
+from holdfast.runtime.kept_questions import answerable
 from holdfast.runtime.open_question import Receipt
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.result import Result
@@ -72,19 +72,10 @@ class Answering:
         async with self._conversations.turn(run_id, patience=_PATIENCE) as entry:
             machine = entry.machine
             _check_known(machine, run_id)
-            asked = find_open(machine, answer.key)
             at = self._plan.clock.now()
-            if asked is None:
-                return receipt_for(machine, answer.key)
-            if asked.until is not None and at >= asked.until:
-                return Receipt("late")
-            request = kept_request(asked)
-            if isinstance(request, UnknownRequest):
-                raise ConfigurationError(
-                    "answer",
-                    f"belongs to a {request.kind}, which this process does not know",
-                    fix="Import the module that defines it",
-                )
+            request = answerable(machine, answer.key, at)
+            if isinstance(request, Receipt):
+                return request
             checked(request, answer.value)
             run = Run(self._plan, run_id, machine, entry.log)
             run.folds = entry.folds

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.effects import closed_key, model_key, turn_key
 from holdfast.core.errors import MiddlewareError, StoppedError
+from holdfast.core.events import TurnOpened
 from holdfast.core.messages import Message, ToolResult
 from holdfast.core.requests import AnyRequest, Timeout
 from holdfast.core.run_state import Phase
@@ -37,7 +38,8 @@ async def run_turn(run: Run, message: Message, chain: Chain, folds: Folds) -> No
     moment = await _before(run, hooks, message)
     hooks.instructions = moment.instructions
     run.hooks = hooks
-    await run.open(moment.message)
+    own = moment.instructions if moment.instructions != run.plan.instructions else None
+    await run.open(moment.message, own)
     if (end := end_of(run, hooks)) is not None:
         await run.commit(end)
     await drive(run)
@@ -51,9 +53,20 @@ async def go_on(run: Run, chain: Chain, folds: Folds) -> None:
         MiddlewareError: an after hook failed.
     """
     run.hooks = _hooked(run, chain, folds, run.machine.turn)
+    run.hooks.instructions = await _instructions(run)
     run.hooks.iteration = _iteration(run)
     await drive(run)
     await _after(run, run.hooks)
+
+
+async def _instructions(run: Run) -> str:
+    """The instructions of the turn, as its hooks made them when it was opened."""
+    key = turn_key(run.machine.turn)
+    for record in reversed(await run.journal.read(run.run_id)):
+        event = record.event
+        if isinstance(event, TurnOpened) and event.key == key:
+            return run.plan.instructions if event.instructions is None else event.instructions
+    return run.plan.instructions
 
 
 def _iteration(run: Run) -> Iteration | None:

@@ -16,6 +16,7 @@ from holdfast.core.events import (
     QuestionAsked,
     QuestionUnanswered,
 )
+from holdfast.core.kept_request import kept_request, known
 from holdfast.core.machine import RunMachine
 from holdfast.core.question_log import asked_key
 from holdfast.core.requests import Answer, AnyRequest, ContinuationRequest, Continued, plain_form
@@ -100,6 +101,25 @@ def find_open(machine: RunMachine, key: str) -> QuestionAsked | None:
 def is_open(machine: RunMachine, key: str) -> bool:
     """Whether the question of this key waits for an answer."""
     return find_open(machine, key) is not None
+
+
+def answerable(machine: RunMachine, key: str, now: float) -> AnyRequest | Receipt:
+    """The question that takes an answer now, or why none does.
+
+    Args:
+        machine: the run.
+        key: of the question.
+        now: seconds since the epoch.
+
+    Raises:
+        ConfigurationError: this process does not know the class of the question.
+    """
+    asked = find_open(machine, key)
+    if asked is None:
+        return receipt_for(machine, key)
+    if asked.until is not None and now >= asked.until:
+        return Receipt("late")
+    return known(kept_request(asked))
 
 
 def receipt_for(machine: RunMachine, key: str) -> Receipt:

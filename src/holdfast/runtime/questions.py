@@ -16,7 +16,6 @@ import msgspec
 
 from holdfast.core.errors import AnswerTypeError
 from holdfast.core.events import OnWait
-from holdfast.core.kept_request import kept_request
 from holdfast.core.requests import (
     Answer,
     AnyAnswer,
@@ -32,11 +31,10 @@ from holdfast.runtime.answerers import Answerers, answered
 from holdfast.runtime.asking import Asking, OnQuestion, check_asked, described, keyed
 from holdfast.runtime.kept_questions import (
     AskingTurn,
+    answerable,
     extend,
-    find_open,
     keep_asked,
     keep_end,
-    receipt_for,
 )
 from holdfast.runtime.open_question import Ending, OpenQuestion, Receipt, Suspended
 from holdfast.tools.context import Asker
@@ -114,11 +112,11 @@ class Questions:
         log, key = run.machine.questions, answer.key
         waiter = self._waiters.get(key)
         if waiter is None:
-            asked = find_open(run.machine, key)
-            if asked is None:
-                return receipt_for(run.machine, key)
+            request = answerable(run.machine, key, run.plan.clock.now())
+            if isinstance(request, Receipt):
+                return request
             # It is kept by the run, and whoever asked it has not come to ask again.
-            waiter = self._waiters[key] = OpenQuestion(kept_request(asked), suspends=True)
+            waiter = self._waiters[key] = OpenQuestion(request, suspends=True)
             self._left[key] = asyncio.create_task(self._keep(run, waiter))
         if waiter.outcome == "closed":
             return None

@@ -160,14 +160,14 @@ class Run:
         if self.tell is not None:
             self.tell(event)
 
-    async def open(self, message: Message) -> None:
-        """Begin the next turn with what the user said."""
+    async def open(self, message: Message, instructions: str | None = None) -> None:
+        """Begin the next turn with what the user said, and instructions that are its own."""
         if self.limits.seconds is not None:
             self.deadline = self.plan.clock.monotonic() + self.limits.seconds
         key = turn_key(self.machine.turn + 1)
         at, agent = self.plan.clock.now(), self.plan.name
         flags = flags_of(checked=self.plan.output is not None)
-        await self.commit(TurnOpened(key, at, message, self.limits, flags, agent))
+        await self.commit(TurnOpened(key, at, message, self.limits, flags, agent, instructions))
 
     def _output(self, text: str) -> object:
         """The answer of a completed turn. A checked one is read again if this process did not."""
