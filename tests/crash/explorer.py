@@ -134,6 +134,8 @@ class Explorer:
         word, _, key = label.rstrip("'").partition(" ")
         if word == "read":
             return self._told(state, number, label, state.store)
+        if word == "claim":
+            return self._claimed(state, number, label)
         if word == "keep":
             event, effect = process.waiting[label]
             change, outcome = self.rules.append(state, process, event, effect)
@@ -145,17 +147,23 @@ class Explorer:
         return self._told(state, number, label, None)
 
     def _begun(self, state: State, *, overlap: bool) -> State:
-        token = self.rules.claim(state)
         begins = self.story.after if state.store else "run"
         processes = tuple(one for one in state.processes if not one.ended)
-        process = Process(token, begins, ())
+        process = Process(state.begun + 1, begins, ())
         state = replace(
             state,
-            lease=token,
+            begun=state.begun + 1,
             overlaps=state.overlaps + overlap,
             processes=(*processes, process),
         )
         return self._looked(state, len(processes), process)
+
+    def _claimed(self, state: State, number: int, label: str) -> State:
+        token = self.rules.claim(state)
+        process = replace(state.processes[number], token=token)
+        before, after = state.processes[:number], state.processes[number + 1 :]
+        state = replace(state, lease=token, processes=(*before, process, *after))
+        return self._told(state, number, label, token)
 
     def _killed(self, state: State, number: int) -> State:
         left = tuple(one for at, one in enumerate(state.processes) if at != number)
@@ -194,7 +202,7 @@ class Explorer:
         name = (begins, tuple((label, _name(outcome)) for label, outcome in log))
         found = self.views.get(name)
         if found is None:
-            found = self.views[name] = view(self.story, begins, log)
+            found = self.views[name] = view(self.story, begins, log, leases=self.rules.leases)
         return found
 
 
@@ -213,5 +221,5 @@ def _name(outcome: object) -> object:
 def _said(state: State, move: Move) -> str:
     what, number, label = move
     if what == "begin":
-        return f"driver {state.lease + 1} begins"
-    return " ".join(filter(None, (f"driver {state.processes[number].token}:", what, label)))
+        return f"driver {state.begun + 1} begins"
+    return " ".join(filter(None, (f"driver {state.processes[number].number}:", what, label)))

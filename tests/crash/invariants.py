@@ -66,7 +66,7 @@ def after_move(story: Story, state: State, process: Process, view: View, *, leas
         name = _tool_of(story, key)
         if name and story.tools[name].effect == "write":
             require(count <= 1, else_say=f"the write {key} ran {count} times")
-    if view.ended.startswith("ConflictError"):
+    if view.ended.startswith(("ConflictError", "LeaseLostError")):
         # Where nobody holds a run, the slower of two is refused.
         refused = process.token != state.lease or not leases
         require(refused, else_say="the driver that holds the run was refused")

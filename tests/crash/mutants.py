@@ -9,18 +9,22 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import msgspec
 from tests.crash.protocol import KeysOnly, Process, Rules, State
+from tests.crash.stories import RUN
 
 from holdfast.core.batch import NOT_RUN_TEXT, Batch
 from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, QuestionAnswered, ToolFinished, ToolsBegun
 from holdfast.core.messages import Message, tool_results
+from holdfast.journal.failures import LeaseLostError
+from holdfast.journal.port import Lease, SharedJournal
 from holdfast.runtime import driver, perform
+from holdfast.runtime.conversations import Conversations
 from holdfast.runtime.run import Run
 
 Swap = tuple[object, str, Callable[..., Any]]
@@ -69,6 +73,33 @@ class TornBatch(Rules):
         return int(len(together) > 1)
 
 
+class LateLease:
+    """A lease that is claimed only when there is something to keep."""
+
+    run = RUN
+
+    def __init__(self, journal: SharedJournal) -> None:
+        self._journal = journal
+        self._lease: Lease | None = None
+        self.read = journal.read
+
+    @property
+    def token(self) -> int:
+        return self._lease.token if self._lease is not None else 0
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        if self._lease is None:
+            self._lease = await self._journal.claim(run)
+        await self._lease.append(run, event, effect)
+
+    async def release(self) -> None:
+        """As in a right one."""
+
+
+async def claim_after_read(self: Conversations, run: str, patience: float = 0.0) -> Any:
+    return LateLease(cast("SharedJournal", self.journal))
+
+
 class TwoHold(Rules):
     """A new driver is given the lease that somebody has already."""
 
@@ -89,7 +120,7 @@ async def believe_first(self: Run, event: Event, effect: Effect | None = None) -
 async def swallow_conflict(self: Run, event: Event, effect: Effect | None = None) -> None:
     try:
         await real_commit(self, event, effect)
-    except ConflictError:
+    except (ConflictError, LeaseLostError):
         self.unkept = None
         self._believe(event)
 
@@ -193,6 +224,9 @@ MUTANTS = (
     Mutant("keys by position", "read and write at once", swaps=((Run, "commit", key_by_position),)),
     Mutant("zombie not fenced", "one write", AnybodyWrites),
     Mutant("lease checked only at claim", "one write", LeaseCheckedAtClaim),
+    Mutant(
+        "claimed after the read", "one write", swaps=((Conversations, "lease", claim_after_read),)
+    ),
     Mutant("two drivers with one lease", "one write", TwoHold),
     Mutant("torn batch acknowledged", "read and write at once", TornBatch),
     Mutant("answer not kept", "a question", swaps=((Run, "commit", forget_answers),)),

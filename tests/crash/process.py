@@ -12,6 +12,7 @@ import asyncio
 from asyncio import events as running
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from tests.crash.stories import RUN, Story
@@ -23,12 +24,15 @@ from holdfast.core.events import Event
 from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
 from holdfast.core.requests import Approved, PermissionRequest
+from holdfast.journal.failures import LeaseLostError
 from holdfast.journal.port import Record, RunEntry
 from holdfast.resilience.pipeline import Call, Done, Outcome
 from holdfast.tools.context import ToolContext
+from holdfast.tools.tool import ToolEffect
 
 CANCEL = "cancel"
 CONFLICT = "conflict"
+FENCED = "fenced"
 
 Log = tuple[tuple[str, Any], ...]
 """What a process was told, in order: the label of a gate and the outcome there."""
@@ -97,25 +101,51 @@ class Gates:
             self.waiting.pop(label, None)
         if outcome == CONFLICT:
             raise ConflictError("another driver was faster")
+        if outcome == FENCED:
+            raise LeaseLostError(RUN, "another driver has taken over")
         return outcome
 
 
-class GatedJournal:
+class GatedLog:
+    """The records of the one run, behind gates."""
+
     def __init__(self, gates: Gates) -> None:
-        self._gates = gates
+        self.gates = gates
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        await self._gates.pass_through(f"keep {event.key}", (event, effect))
+        await self.gates.pass_through(f"keep {event.key}", (event, effect))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        records: tuple[Record, ...] = await self._gates.pass_through("read")
+        records: tuple[Record, ...] = await self.gates.pass_through("read")
         return records[after:]
 
-    async def runs(self) -> Sequence[RunEntry]:
+
+class GatedJournal(GatedLog):
+    """A journal without leases."""
+
+    async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         raise NotImplementedError
 
     async def delete(self, run: str) -> int:
         raise NotImplementedError
+
+
+class GatedLease(GatedLog):
+    run = RUN
+
+    def __init__(self, gates: Gates, token: int) -> None:
+        super().__init__(gates)
+        self.token = token
+
+    async def release(self) -> None:
+        """A lease that was given back is as good as one that ran out."""
+
+
+class SharedGatedJournal(GatedJournal):
+    """A journal whose runs are claimed; that a lease ran out is up to the explorer."""
+
+    async def claim(self, run: str) -> GatedLease:
+        return GatedLease(self.gates, await self.gates.pass_through("claim"))
 
 
 class GatedModel:
@@ -136,30 +166,32 @@ class GatedModel:
         return Done(self._story.reply(messages))
 
 
-def _agent(gates: Gates, story: Story) -> Agent[str]:
-    def made(name: str) -> Any:
-        plan = story.tools[name]
+@cache
+def _tool(name: str, effect: ToolEffect, *, asks: bool) -> Any:
+    """Made once; the gates of the process come as `deps`."""
 
-        @tool(name=name, effect=plan.effect)
-        async def act(context: ToolContext) -> str:
-            """Act."""
-            if plan.asks:
-                answer = await context.ask(PermissionRequest(tool=name), timeout=None)
-                if not isinstance(answer, Approved):
-                    return "denied"
-            await gates.pass_through(f"act {context.key}", name)
-            return f"{name} did {context.key}"
+    @tool(name=name, effect=effect)
+    async def act(context: ToolContext[Gates]) -> str:
+        """Act."""
+        if asks:
+            answer = await context.ask(PermissionRequest(tool=name), timeout=None)
+            if not isinstance(answer, Approved):
+                return "denied"
+        await context.deps.pass_through(f"act {context.key}", name)
+        return f"{name} did {context.key}"
 
-        return act
+    return act
 
+
+def _agent(gates: Gates, story: Story, *, leases: bool) -> Agent[str]:
     async def person(request: PermissionRequest) -> object:
         await gates.pass_through(f"ask {request.key}")
         return request.approve()
 
     return Agent(
         GatedModel(gates, story),
-        tools=[made(name) for name in story.tools],
-        journal=GatedJournal(gates),
+        tools=[_tool(name, plan.effect, asks=plan.asks) for name, plan in story.tools.items()],
+        journal=SharedGatedJournal(gates) if leases else GatedJournal(gates),
         on_question=person,
         limits=Limits(),
         clock=StillClock(),
@@ -167,25 +199,26 @@ def _agent(gates: Gates, story: Story) -> Agent[str]:
     )
 
 
-def view(story: Story, begins: str, log: Log) -> View:
+def view(story: Story, begins: str, log: Log, *, leases: bool) -> View:
     """Begin a process, tell it all that happened to it, and look where it stands.
 
     Args:
         story: the conversation.
         begins: "run" with the first message, "message" with another one, or "resume".
         log: what happened to it.
+        leases: whether its journal gives out leases.
     """
     loop = StillLoop()
     loop.set_exception_handler(lambda *_: None)
     gates = Gates(loop)
     shown: list[Event] = []
-    agent = _agent(gates, story)
+    agent = _agent(gates, story, leases=leases)
 
     async def main() -> None:
         if begins == "resume":
-            await agent.resume(RUN)
+            await agent.resume(RUN, deps=gates)
             return
-        async with agent.stream(f"please {begins}", session=RUN) as run:
+        async with agent.stream(f"please {begins}", session=RUN, deps=gates) as run:
             async for item in run:
                 if isinstance(item, Event):  # type: ignore[misc,arg-type]
                     shown.append(item)  # noqa: PERF401  # REASON: kept also when it is cut short

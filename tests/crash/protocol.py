@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from tests.crash.process import CANCEL, CONFLICT, Log
+from tests.crash.process import CANCEL, CONFLICT, FENCED, Log
 
 from holdfast.core.effects import Effect, digest
 from holdfast.core.events import Event
@@ -23,16 +23,18 @@ class Process:
     """A process that lives, or has ended by itself.
 
     Args:
-        token: the number of its lease: drivers of a run are counted.
+        number: drivers of a run are counted.
         begins: how it began.
         log: what it was told.
+        token: of its lease; 0 before it has one.
         waiting: what it waits for.
         ended: how it ended.
     """
 
-    token: int
+    number: int
     begins: str
     log: Log
+    token: int = 0
     waiting: Mapping[str, Any] = field(default_factory=dict)
     ended: str = ""
 
@@ -40,12 +42,20 @@ class Process:
     def place(self) -> object:
         """All that its future depends on."""
         order = tuple(
-            label if outcome is None else f"{label}!{len(outcome)}"
+            label if outcome is None else f"{label}!{_size(outcome)}"
             for label, outcome in self.log
             if not label.startswith("act")
         )
         waiting = tuple(sorted(self.waiting))
-        return self.token, self.begins, order, waiting, self.ended, CANCEL in dict(self.log)
+        return (
+            self.number,
+            self.token,
+            self.begins,
+            order,
+            waiting,
+            self.ended,
+            CANCEL in dict(self.log),
+        )
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,7 @@ class State:
     store: tuple[Record, ...] = ()
     lost_at_crash: int = 0
     """How many of the last records are not safe yet; a right journal has none."""
+    begun: int = 0
     lease: int = 0
     acked: frozenset[str] = frozenset()
     acts: Mapping[str, int] = field(default_factory=dict)
@@ -69,7 +80,7 @@ class State:
         return (
             tuple(map(_encoded, self.store)),
             self.lost_at_crash,
-            self.lease,
+            (self.begun, self.lease),
             self.acked,
             tuple(sorted(self.acts.items())),
             tuple(process.place for process in self.processes),
@@ -80,6 +91,10 @@ class State:
     def keys(self) -> Counter[str]:
         """How many outcomes each key has."""
         return Counter(record.event.key for record in self.store)
+
+
+def _size(outcome: object) -> object:
+    return len(outcome) if isinstance(outcome, tuple | str) else outcome
 
 
 _texts: dict[int, tuple[Record, bytes]] = {}
@@ -98,7 +113,7 @@ class Rules:
     leases = True
 
     def claim(self, state: State) -> int:
-        """The number of a driver that begins now."""
+        """The token of a driver that claims the run now."""
         return state.lease + 1
 
     def may_write(self, state: State, process: Process) -> bool:
@@ -117,7 +132,9 @@ class Rules:
         self, state: State, process: Process, event: Event, effect: Effect | None
     ) -> tuple[dict[str, Any], str | None]:
         """What changes, and what the driver is told."""
-        if not self.may_write(state, process) or not self.is_free(state, event.key):
+        if not self.may_write(state, process):
+            return {}, FENCED
+        if not self.is_free(state, event.key):
             return {}, CONFLICT
         record = Record(event, digest(effect) if effect else "")
         return {

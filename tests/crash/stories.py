@@ -71,12 +71,12 @@ READ, WRITE, AGAIN = Plan("read"), Plan("write"), Plan("idempotent")
 STORIES = (
     Story("one write", {"pay": WRITE}, [["pay"]]),
     Story("one read", {"look": READ}, [["look"]]),
-    Story("read and write at once", {"look": READ, "pay": WRITE}, [["look", "pay"]]),
+    Story("read and write at once", {"look": READ, "pay": WRITE}, [["look", "pay"]], crashes=1),
     Story("two writes at once", {"pay": WRITE, "book": WRITE}, [["pay", "book"]], crashes=1),
     Story("idempotent and read", {"put": AGAIN, "look": READ}, [["put", "look"]], crashes=1),
     Story("tools, then a tool", {"look": READ, "pay": WRITE}, [["look"], ["pay"]], crashes=1),
     Story("a question", {"pay": Plan("write", asks=True)}, [["pay"]]),
-    Story("a question again", {"put": Plan("idempotent", asks=True)}, [["put"]]),
+    Story("a question again", {"put": Plan("idempotent", asks=True)}, [["put"]], crashes=1),
     Story(
         "question beside a tool",
         {"put": Plan("idempotent", asks=True), "pay": WRITE},
