@@ -8,10 +8,15 @@ that is interrupted cancels what it asked for and waits until it is gone.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError as FutureCancelled
+from contextlib import suppress
 from typing import TypeVar
+
+_LAST_SECONDS = 2.0  # that the end of a program waits for connections to close
 
 T = TypeVar("T")
 
@@ -20,22 +25,42 @@ class _Background:
     """One loop per process, on a thread of its own, so that connections are kept between calls."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: in a forked child the loop is there, but the thread that ran it is not."""
+        # The lock too: at the fork another thread may have held it.
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """The running loop; the first call starts it."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(
+                self._thread = threading.Thread(
                     target=self._loop.run_forever, name="holdfast-run-sync", daemon=True
                 )
-                thread.start()
+                self._thread.start()
             return self._loop
+
+    def close(self) -> None:
+        """At the end of the program: let what holds connections close them, so that none is lost."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or not thread.is_alive():
+            return
+        ending = asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop)
+        with suppress(TimeoutError, FutureCancelled):
+            ending.result(timeout=_LAST_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_LAST_SECONDS)
 
 
 _background = _Background()
+atexit.register(_background.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_background.forget)
 
 
 def run_blocking(work: Coroutine[object, object, T]) -> T:
