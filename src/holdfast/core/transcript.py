@@ -117,6 +117,8 @@ class Transcript(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if index == -1 and self._newest:
+            return self._newest[-1]
         older = len(self._shared)
         if isinstance(index, slice):
             start, stop, stride = index.indices(len(self))
