@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.core.errors import ConflictError
 from holdfast.journal.encoding import Line
+from holdfast.journal.rows import SAID
 
 _KEYS = "SELECT key FROM (SELECT key, seq FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY seq"
 _PICK = (
@@ -18,10 +19,7 @@ _PICK = (
     " ORDER BY seq"
 )
 # What was said by somebody. JSON writes what is no plain letter in a way that LIKE cannot know.
-_HOLDING = (
-    "SELECT run, key FROM records WHERE type IN ('turn_opened', 'model_replied', 'tool_finished',"
-    " 'turn_stopped', 'history_compacted', 'session_titled'){} ORDER BY at DESC, run, seq DESC"
-)
+_HOLDING = f"SELECT run, key FROM records WHERE type IN {SAID}{{}} ORDER BY at DESC, run, seq DESC"  # noqa: S608  # REASON: names of our own
 _LIKE = " AND event LIKE ? ESCAPE '!'"
 _LIKE_OR_ESCAPED = " AND (event LIKE ? ESCAPE '!' OR INSTR(event, '\\u'))"
 _INSERT = (

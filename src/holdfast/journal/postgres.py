@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -19,6 +19,7 @@ import msgspec
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.journal import postgres_statements as sql
 from holdfast.journal.encoding import Line
 from holdfast.journal.failures import lease_lost
 from holdfast.journal.loop_thread import LoopThread
@@ -29,6 +30,7 @@ from holdfast.journal.settled import settled
 if TYPE_CHECKING:
     from holdfast.journal.postgres_renewal import Held
 
+Row = tuple[object, ...]
 Append: TypeAlias = Callable[[str, Event, Effect | None, int | None], Awaitable[None]]
 Release: TypeAlias = Callable[[int], Awaitable[None]]
 
@@ -133,13 +135,16 @@ class PostgresJournal:
         """The same as lines, for export; an unknown type of event is no error here."""
         return [line_from(row, self.path) for row in await self._select(run, after)]
 
-    async def _select(self, run: str, after: int) -> Sequence[tuple[object, ...]]:
+    async def _select(self, run: str, after: int) -> list[Row]:
         name = _name(run)
-        return await settled(self._thread.submit(lambda _: self._server.lines(name, run, after)))
+        return await self._rows(sql.LINES, {"name": name, "run": run, "after": after})
+
+    async def _rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
+        return await settled(self._thread.submit(lambda _: self._server.rows(statement, values)))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""
-        rows = await settled(self._thread.submit(lambda _: self._server.runs(turn_open=turn_open)))
+        rows = await self._rows(sql.OPEN_RUNS if turn_open else sql.RUNS, {})
         return [
             msgspec.convert(dict(zip(RunEntry.__struct_fields__, row, strict=True)), RunEntry)
             for row in rows
@@ -153,6 +158,54 @@ class PostgresJournal:
         """
         name = _name(run)
         return await settled(self._thread.submit(lambda begin: self._server.delete(name, begin)))
+
+    async def keys(self, run: str) -> Sequence[str]:
+        """The keys of a run, in order of the records."""
+        return [str(key) for (key,) in await self._rows(sql.KEYS, {"name": _name(run)})]
+
+    async def pick(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
+        """Those records of a run that have one of these keys, in order."""
+        wanted = [key for key in keys if "\x00" not in key]
+        rows = await self._rows(sql.PICK, {"name": _name(run), "run": run, "keys": wanted})
+        return await records_from(rows, self.path)
+
+    async def holding(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Run and key of every record whose text may hold all of these words, the newest first."""
+        from holdfast.journal.postgres_finding import words_of
+
+        rows = await self._rows(sql.HOLDING, words_of(words))
+        return [(str(run), str(key)) for run, key in rows]
+
+    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+        """Keep these runs with exactly these records: all of them or, on failure, nothing.
+
+        Raises:
+            ConflictError: one of the runs has records already.
+            JournalError: they could not be kept.
+        """
+        from holdfast.journal.postgres_finding import restoring
+
+        wanted = {_name(run): (run, records) for run, records in runs.items() if records}
+        work = restoring(wanted, os.urandom(16))
+        await settled(self._thread.submit(lambda begin: self._server.change(work, begin)))
+
+    async def snapshot(self, run: str) -> bytes | None:
+        """What `keep_snapshot` kept last."""
+        rows = await self._rows(sql.SNAPSHOT, {"name": _name(run)})
+        return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else None
+
+    async def keep_snapshot(self, run: str, records: int, state: bytes) -> None:
+        """Keep what was folded of the first records of a run, until the run is deleted.
+
+        Args:
+            run: the run.
+            records: how many.
+            state: what they come to.
+        """
+        from holdfast.journal.postgres_finding import keeping_snapshot
+
+        work = keeping_snapshot(_name(run), records, state)
+        await settled(self._thread.submit(lambda begin: self._server.change(work, begin)))
 
     async def claim(self, run: str) -> PostgresLease:
         """Take the run for one driver; see `holdfast.journal.port.SharedJournal`.

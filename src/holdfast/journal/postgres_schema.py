@@ -54,6 +54,7 @@ MIGRATIONS: tuple[tuple[LiteralString, ...], ...] = (
             ")"
         ),
     ),
+    ("CREATE TABLE holdfast_snapshots (run_id bigint PRIMARY KEY, state bytea NOT NULL)",),
 )
 
 

@@ -8,7 +8,8 @@ append or another driver's. This module must never guess.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 from psycopg import errors
@@ -19,8 +20,10 @@ from holdfast.journal.encoding import Line
 from holdfast.journal.failures import JournalError, lease_lost
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres_failures import Address
-from holdfast.journal.postgres_pool import Connection, Manners, Pool
+from holdfast.journal.postgres_pool import Connection, Manners, Pool, Work
 from holdfast.journal.postgres_renewal import Held, Renewal
+
+T = TypeVar("T")
 
 Row = tuple[object, ...]
 
@@ -113,15 +116,18 @@ class Server:
         row = await (await connection.execute(sql.TICKET, values)).fetchone()
         return row is not None and row[0] == insert.ticket
 
-    async def lines(self, name: bytes, run: str, after: int) -> Sequence[Row]:
-        """The rows of one run, without the first `after`."""
-        values = {"name": name, "run": run, "after": after}
-        return await self._pool.perform(lambda c: _rows(c, sql.LINES, values))
+    async def rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
+        """What a statement of `postgres_statements` gives that changes nothing."""
+        return await self._pool.perform(lambda c: _rows(c, statement, values))
 
-    async def runs(self, *, turn_open: bool) -> Sequence[Row]:
-        """All runs, or those with an open turn."""
-        statement = sql.OPEN_RUNS if turn_open else sql.RUNS
-        return await self._pool.perform(lambda c: _rows(c, statement, {}))
+    async def change(self, work: Work[T], begin: Begin) -> T:
+        """A change that may be repeated with the effect of once."""
+
+        async def begun(connection: Connection) -> T:
+            begin()
+            return await work(connection)
+
+        return await self._pool.perform(begun)
 
     async def delete(self, name: bytes, begin: Begin) -> int:
         """Forget a run; whoever has a lease of it has lost it."""
@@ -135,7 +141,8 @@ class Server:
                 if row is None:
                     return gone  # or the answer to the first try was lost
                 gone = int(row[1])
-                await connection.execute(sql.DELETE_RECORDS, {"id": row[0]})
+                for statement in (sql.DELETE_RECORDS, sql.DELETE_SNAPSHOT):
+                    await connection.execute(statement, {"id": row[0]})
             return gone
 
         return await self._pool.perform(work)
@@ -181,6 +188,6 @@ class Server:
         await asyncio.gather(self._pool.close(), self._beats.close())
 
 
-async def _rows(connection: Connection, statement: str, values: dict[str, object]) -> list[Row]:
+async def _rows(connection: Connection, statement: str, values: Mapping[str, object]) -> list[Row]:
     cursor = await connection.execute(statement.encode(), values)
     return await cursor.fetchall()

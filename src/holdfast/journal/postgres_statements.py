@@ -75,6 +75,56 @@ DELETE_RUN: Final = "DELETE FROM holdfast_runs WHERE name = %(name)s RETURNING i
 # A statement of its own: it must see what was appended while the first one waited for the row.
 DELETE_RECORDS: Final = "DELETE FROM holdfast_records WHERE run_id = %(id)s"
 
+DELETE_SNAPSHOT: Final = "DELETE FROM holdfast_snapshots WHERE run_id = %(id)s"
+
+KEYS: Final = """
+SELECT key FROM holdfast_records
+WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) ORDER BY seq
+"""
+
+PICK: Final = """
+SELECT schema, %(run)s::text, seq, key, digest, type, at, event FROM holdfast_records
+WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) AND key = ANY(%(keys)s)
+ORDER BY seq
+"""
+
+# In "C" as no other collation decides what is the same letter in another case: the Turkish i is not.
+HOLDING: Final = """
+SELECT run, key FROM holdfast_records JOIN holdfast_runs ON run_id = id
+WHERE type = ANY(%(said)s) AND event COLLATE "C" ILIKE ALL(%(patterns)s)
+ORDER BY at DESC, run COLLATE "C", seq DESC
+"""
+
+RESTORE_RUN: Final = """
+INSERT INTO holdfast_runs AS r
+  (name, run, records, opened_at, changed_at, turn_open, agent)
+VALUES (%(name)s, %(run)s, %(records)s, %(opened_at)s, %(changed_at)s, %(open)s, %(agent)s)
+ON CONFLICT (name) DO UPDATE SET
+  records = excluded.records, opened_at = excluded.opened_at, changed_at = excluded.changed_at,
+  turn_open = excluded.turn_open, agent = excluded.agent
+WHERE r.records = 0
+RETURNING id
+"""
+"""What has been claimed and has no record yet is free: who restores it may be its holder."""
+
+RESTORE_RECORD: Final = """
+INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
+VALUES (%(id)s, %(seq)s, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s, %(ticket)s)
+"""
+
+SNAPSHOT: Final = """
+SELECT state FROM holdfast_snapshots
+WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s)
+"""
+
+# The lock keeps a run from being deleted meanwhile, which would leave its snapshot behind.
+KEEP_SNAPSHOT: Final = """
+INSERT INTO holdfast_snapshots AS s (run_id, state)
+SELECT id, %(state)s FROM holdfast_runs WHERE name = %(name)s AND records >= %(records)s
+FOR KEY SHARE
+ON CONFLICT (run_id) DO UPDATE SET state = excluded.state
+"""
+
 CLAIM: Final = """
 INSERT INTO holdfast_runs AS r (name, run, token, owner, expires)
 VALUES (%(name)s, %(run)s, nextval('holdfast_tokens'), %(owner)s,

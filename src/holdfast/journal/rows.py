@@ -27,6 +27,16 @@ from holdfast.journal.encoding import (
 )
 from holdfast.journal.port import Record
 
+SAID = (
+    "turn_opened",
+    "model_replied",
+    "tool_finished",
+    "turn_stopped",
+    "history_compacted",
+    "session_titled",
+)
+"""The types of events that hold what somebody said."""
+
 _BLANK = '{"key":"","at":0,'
 _MANY = 500  # records that take longer to decode than an event loop should wait
 

@@ -1,0 +1,114 @@
+"""Acts of a PostgreSQL journal for whoever lists, searches, copies or opens long sessions.
+
+It must never change a record, and a run that is restored is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.core.errors import ConflictError
+from holdfast.core.events import TurnClosed, TurnOpened
+from holdfast.journal import postgres_statements as sql
+from holdfast.journal.encoding import line_of
+from holdfast.journal.port import Record
+from holdfast.journal.postgres_pool import Connection, Work
+from holdfast.journal.rows import SAID, as_row
+
+
+def words_of(words: Sequence[str]) -> dict[str, object]:
+    """The values of the statement `HOLDING`.
+
+    Args:
+        words: what the text is to hold. A word with other letters than those of ASCII is left out:
+            JSON may have written it with escapes, and the server may not know its capitals.
+    """
+    plain = [word for word in words if word.isascii() and "\x00" not in word]
+    return {"said": list(SAID), "patterns": [_pattern(word) for word in plain]}
+
+
+def _pattern(word: str) -> str:
+    for special in "\\%_":
+        word = word.replace(special, f"\\{special}")
+    return f"%{word}%"
+
+
+def restoring(runs: Mapping[bytes, tuple[str, Sequence[Record]]], ticket: bytes) -> Work[None]:
+    """Adds whole runs, in one transaction. The work raises ConflictError.
+
+    Args:
+        runs: by the digests of their names.
+        ticket: of this act alone, so that it knows its own runs when an answer was lost.
+    """
+
+    async def work(connection: Connection) -> None:
+        async with connection.transaction():
+            for name, (run, records) in runs.items():
+                row = await _first(connection, sql.RESTORE_RUN, _run_values(name, run, records))
+                if row is None:
+                    key = records[0].event.key
+                    kept = await _first(connection, sql.TICKET, {"name": name, "key": key})
+                    if kept == (ticket,):
+                        return  # all of it was committed before its connection was lost
+                    raise ConflictError(f"the journal has a run {run!r} already")
+                values = [
+                    _record_values(row[0], run, *one, ticket) for one in enumerate(records, 1)
+                ]
+                async with connection.cursor() as cursor:
+                    await cursor.executemany(sql.RESTORE_RECORD, values)
+
+    return work
+
+
+def _run_values(name: bytes, run: str, records: Sequence[Record]) -> dict[str, object]:
+    times = [record.event.at for record in records]
+    turns = [one.event for one in records if isinstance(one.event, TurnOpened | TurnClosed)]
+    agents = [event.agent for event in turns if isinstance(event, TurnOpened)]
+    return {
+        "name": name,
+        "run": run,
+        "records": len(records),
+        "opened_at": min(times),
+        "changed_at": max(times),
+        "open": bool(turns) and isinstance(turns[-1], TurnOpened),
+        "agent": agents[-1].replace("\x00", "") if agents else "",
+    }
+
+
+def _record_values(
+    run_id: object, run: str, seq: int, record: Record, ticket: bytes
+) -> dict[str, object]:
+    line, event = as_row(line_of(run, seq, record))
+    return {
+        "id": run_id,
+        "seq": seq,
+        "key": line.key,
+        "digest": line.digest,
+        "type": line.type,
+        "at": line.at,
+        "schema": line.schema,
+        "event": event,
+        "ticket": ticket,
+    }
+
+
+def keeping_snapshot(name: bytes, records: int, state: bytes) -> Work[None]:
+    """Keeps a snapshot in place of the one before, unless the run was deleted meanwhile.
+
+    Args:
+        name: the digest of the run's name.
+        records: of how many records it is.
+        state: the snapshot.
+    """
+
+    async def work(connection: Connection) -> None:
+        values = {"name": name, "records": records, "state": state}
+        await connection.execute(sql.KEEP_SNAPSHOT, values)
+
+    return work
+
+
+async def _first(
+    connection: Connection, statement: str, values: dict[str, object]
+) -> tuple[object, ...] | None:
+    return await (await connection.execute(statement.encode(), values)).fetchone()
