@@ -12,6 +12,10 @@ from holdfast.core.events import Event
 from holdfast.core.messages import Message
 
 
+FORMAT = 1
+"""Of the fields below, and of the fold that made them: a change of either takes the next number."""
+
+
 class Snapshot(Struct, frozen=True):
     """A machine that waits for its next turn.
 

@@ -1,8 +1,8 @@
 """Snapshots of long sessions beside their journal: when one is kept, and when one is believed.
 
-A snapshot is believed only if this version of Holdfast made it for the same kind of agent, and if
-the journal still has the record that it ends with; otherwise everything is folded. It must never
-make a turn fail.
+A snapshot is believed only if the same fold made it for the same kind of agent, and if the journal
+still has the record that it ends with; otherwise everything is folded. It must never make a turn
+fail.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Protocol, runtime_checkable
 import msgspec
 from msgspec import Struct
 
-from holdfast import __version__
 from holdfast.core.machine import RunMachine
 from holdfast.core.output import OutputType
-from holdfast.core.snapshot import Snapshot
+from holdfast.core.snapshot import FORMAT, Snapshot
 from holdfast.journal.failures import JournalError
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import Chain
@@ -67,7 +66,7 @@ class Snapshots:
         keeps = isinstance(journal, KeepsSnapshots) and not remembers
         self._journal = journal if keeps and isinstance(journal, KeepsSnapshots) else None
         schema = msgspec.json.encode(output.schema, order="deterministic") if output else b""
-        self._made_for = f"{__version__} {blake2b(schema, digest_size=8).hexdigest()}"
+        self._made_for = f"{FORMAT} {blake2b(schema, digest_size=8).hexdigest()}"
 
     async def load(self, session: str, machine: RunMachine) -> int:
         """Let a new machine go on from the latest snapshot; returns how many records it knows."""
