@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import os
 import traceback
 from pathlib import Path
 
 import pytest
+from tests.postgres_server import PostgresServer
 
 from holdfast import Agent, ConfigurationError, JournalError
 from holdfast.journal.memory import MemoryJournal
@@ -89,3 +92,27 @@ def test_what_is_neither_address_nor_journal_is_named(tmp_path: Path) -> None:
     for given in (tmp_path, 5, object(), MemoryJournal):
         with pytest.raises(ConfigurationError, match="journal: must be a journal or its address"):
             Agent(ScriptedModel("x"), journal=given)  # type: ignore[arg-type]
+
+
+def test_a_password_stands_in_no_repr(postgres: PostgresServer) -> None:
+    url = f"postgresql://postgres:hush@127.0.0.1:{postgres.port}/postgres"
+    agent = Agent(ScriptedModel("x"), journal=url)
+    shown = repr((agent, agent._engine.conversations.journal, agent.describe()))
+    assert "hush" not in shown
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_opens_a_journal_of_its_own(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    journal = open_journal(url)
+    asyncio.run(journal.runs())
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = len(asyncio.run(open_journal(url).runs()))
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    asyncio.run(journal.runs())
+    journal.close()

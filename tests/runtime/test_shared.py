@@ -13,10 +13,13 @@ import pytest
 from tests.postgres_server import PostgresServer, Proxy
 
 from holdfast import Agent, PostgresJournal, SessionBusyError, tool
+from holdfast.core.events import Status
 from holdfast.core.messages import ToolCall
 from holdfast.core.request import ModelRequest
+from holdfast.core.requests import Approved, PermissionRequest
 from holdfast.journal.failures import JournalUnreachableError, LeaseLostError
 from holdfast.testing import ScriptedModel
+from holdfast.tools.context import ToolContext
 
 
 @pytest.fixture
@@ -205,3 +208,44 @@ async def test_sessions_are_changed_under_a_lease(journals: list[PostgresJournal
     await two.sessions.delete("s")
     assert (await one.run("anew", session="s")).output == "1: anew"
     assert not any(entry.leased for entry in await journals[0].runs())
+
+
+async def test_an_answer_from_another_process_is_found_by_the_next_that_recovers(
+    journals: list[PostgresJournal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @tool(effect="write")
+    async def pay(context: ToolContext) -> str:
+        """Pay."""
+        answer = await context.ask(PermissionRequest(tool="pay"))
+        return "paid" if isinstance(answer, Approved) else "refused"
+
+    def of(journal: PostgresJournal, **keywords: Any) -> Agent[str]:
+        model = ScriptedModel(*[told_or_call] * 3)
+        return Agent(model, tools=[pay], journal=journal, **keywords)
+
+    def told_or_call(request: ModelRequest) -> ToolCall | str:
+        last = request.messages[-1]
+        return ToolCall("a", "pay", "{}") if last.role == "user" else last.parts[0].text
+
+    suspended = await of(journals[0], on_wait="suspend").run("go", session="s")
+    assert suspended.status is Status.WAITING
+    other = of(journals[1], on_wait="suspend")
+    (question,) = await other.questions("s")
+    assert await other.answer("s", question.approve())
+    (one,) = await of(journals[0], on_wait="suspend").recover()
+    assert one.result.output == "paid"
+
+    monkeypatch.setattr("holdfast.runtime.answering._PATIENCE", 0.1)
+    asked = asyncio.Event()
+
+    async def hold(request: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    turn = asyncio.ensure_future(of(journals[0], on_question=hold).run("go", session="t"))
+    await asked.wait()
+    (question,) = await other.questions("t")
+    with pytest.raises(SessionBusyError):
+        await other.answer("t", question.approve())
+    turn.cancel()
+    await asyncio.wait([turn])

@@ -5,8 +5,10 @@ It must never show more of an address than its scheme: a password may stand in t
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
@@ -18,17 +20,15 @@ if TYPE_CHECKING:
     from holdfast.journal.postgres import PostgresJournal
     from holdfast.journal.sqlite import SqliteJournal
 
-    AnyJournal: TypeAlias = MemoryJournal | SqliteJournal | PostgresJournal
+    Opened: TypeAlias = SqliteJournal | PostgresJournal
 
 FORMS = '"memory:", "sqlite:///file.db" or "postgresql://user@host/database"'
 
 _lock = threading.Lock()
-_open: weakref.WeakValueDictionary[str, SqliteJournal | PostgresJournal] = (
-    weakref.WeakValueDictionary()
-)
+_open: weakref.WeakValueDictionary[tuple[int, str], Opened] = weakref.WeakValueDictionary()
 
 
-def open_journal(url: str) -> AnyJournal:
+def open_journal(url: str) -> MemoryJournal | Opened:
     """The journal of this address; agents of one process that name the same one share it.
 
     Args:
@@ -46,17 +46,9 @@ def open_journal(url: str) -> AnyJournal:
         return MemoryJournal()
     if scheme == "sqlite":
         path = sqlite_path(url)
-        with _lock:
-            kept = _open.get(f"sqlite {path}")
-            if kept is None or kept.closed:
-                kept = _open[f"sqlite {path}"] = _sqlite(path)
-            return kept
+        return _kept(f"sqlite {path}", lambda: _sqlite(path))
     if scheme in ("postgresql", "postgres"):
-        with _lock:
-            kept = _open.get(url)
-            if kept is None or kept.closed:
-                kept = _open[url] = _postgres(url)
-            return kept
+        return _kept(url, lambda: _postgres(url))
     raise ConfigurationError("journal", f"must be a journal or its address: {FORMS}", fix=_fix(url))
 
 
@@ -84,6 +76,16 @@ def sqlite_path(url: str) -> Path:
             fix=f"From the root it has four slashes: sqlite:////{name}",
         )
     return path.resolve()
+
+
+def _kept(name: str, make: Callable[[], Opened]) -> Opened:
+    """The journal that this process has under that name; a fork cannot use those of its parent."""
+    place = (os.getpid(), name)
+    with _lock:
+        kept = _open.get(place)
+        if kept is None or kept.closed:
+            kept = _open[place] = make()
+        return kept
 
 
 def _sqlite(path: Path) -> SqliteJournal:

@@ -63,7 +63,7 @@ class Settings:
     on_question: OnQuestion | None
     on_wait: OnWait
     on_busy: OnBusy
-    journal: Journal | str | None
+    journal: Journal | str | None = field(repr=False)
     transport: Transport | None
     clock: Clock | None
     dice: Dice | None

@@ -64,7 +64,9 @@ async def recover_each(
                 return None  # its driver lives
 
     ended = await asyncio.gather(*map(one, runs), return_exceptions=True)
-    return [_recovered(run_id, end) for run_id, end in zip(runs, ended, strict=True) if end]
+    return [
+        _recovered(run_id, end) for run_id, end in zip(runs, ended, strict=True) if end is not None
+    ]
 
 
 def _recovered(run_id: str, end: Result[T] | BaseException) -> Recovered[T]:
