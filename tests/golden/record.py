@@ -116,9 +116,33 @@ async def checked(journal: MemoryJournal, clock: FakeClock) -> None:
             clock.advance(1)
 
 
+async def changes(journal: MemoryJournal, clock: FakeClock) -> None:
+    """Back, another way, back over that, a summary that keeps a pinned turn, and what came then."""
+    call = ToolCall("x", "weather", '{"city": "Porto"}')
+    script = ["re one", call, "re two", "re three", "re four", "re five", "re six"]
+    agent = Agent(ScriptedModel(*script), tools=[weather], journal=journal, clock=clock)
+    sessions = agent.sessions
+
+    async def say(*prompts: str) -> None:
+        for prompt in prompts:
+            clock.advance(1)
+            await agent.run(prompt, session="golden")
+
+    await say("one", "two", "three")
+    await sessions.rewind("golden", 1)
+    await say("four")
+    await sessions.rewind("golden", 3)
+    await say("five")
+    await sessions.compact(
+        "golden", keep=1, summary="They spoke of one.", pinned=lambda said: said.text == "two"
+    )
+    await say("six")
+
+
 SCENARIOS: dict[str, Callable[[MemoryJournal, FakeClock], Awaitable[None]]] = {
     "answer": answer,
     "answer-checked": checked,
+    "changes": changes,
     "failures": failures,
     "tools": tools,
 }

@@ -23,7 +23,9 @@ BY_TYPE = {"answer-by-type": DIGIT}
 
 
 def test_there_are_some() -> None:
-    assert {"answer", "answer-by-type", "answer-checked", "failures", "tools"} <= set(NAMES)
+    assert {"answer", "answer-by-type", "answer-checked", "changes", "failures", "tools"} <= set(
+        NAMES
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

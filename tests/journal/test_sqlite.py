@@ -362,8 +362,9 @@ async def test_a_newer_record_and_an_unknown_event_are_named(path: Path) -> None
         assert len(await journal.lines("unknown")) == 1
 
 
-async def test_the_first_version_is_read_for_ever(path: Path) -> None:
-    shutil.copy(GOLDEN / "version-1.sqlite", path)
+@pytest.mark.parametrize("version", sorted(file.stem for file in GOLDEN.glob("version-*.sqlite")))
+async def test_every_version_is_read_for_ever(path: Path, version: str) -> None:
+    shutil.copy(GOLDEN / f"{version}.sqlite", path)
     with SqliteJournal(path) as journal:
         assert [entry.run for entry in await journal.runs()] == ["alice"]
         first, *_ = await journal.read("alice")
