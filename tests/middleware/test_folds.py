@@ -10,10 +10,9 @@ from holdfast import Agent, Middleware, error_handling_middlewares, tool
 from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.events import Event, ModelReplied, ToolFinished, TurnOpened
 from holdfast.core.messages import ToolCall
-from holdfast.middleware.folds import folding_twice
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.middleware.usage_limits import UsageLimits
-from holdfast.testing import ScriptedModel
+from holdfast.testing import ScriptedModel, folding_twice
 
 
 @tool(effect="read")
@@ -192,3 +191,9 @@ async def test_the_events_of_a_turn_begin_its_states_anew() -> None:
     made = Agent(ScriptedModel("a", "b"), middleware=[Turns()])
     await made.run("go", session="s")
     await made.run("go", session="s")
+
+
+@pytest.mark.usefixtures("pure_folds")
+async def test_the_fixture_checks_the_agents_of_a_test() -> None:
+    with pytest.raises(MiddlewareError, match="in place"):
+        await agent(InPlace()).run("go")

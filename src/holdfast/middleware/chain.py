@@ -80,6 +80,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     after_tool: tuple[Hook, ...]
     on_error: tuple[Hook, ...]
     folding: FoldTable
+    live: tuple[AnyMiddleware, ...]
     _of_tools: dict[str, ToolHooks] = {}
 
     def of_tool(self, name: str) -> ToolHooks:
@@ -112,6 +113,8 @@ class Chain(Struct, frozen=True, kw_only=True):
             hooks: tuple[Hook, ...] = getattr(self, name)
             if hooks:
                 lines.append(f"{name}: {' > '.join(hook.owner for hook in hooks)}")
+        if self.live:
+            lines.append(f"live: {' > '.join(one.name for one in self.live)}")
         return lines
 
 
@@ -135,6 +138,7 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
         hooks[name] = hooks[name][::-1]
     return Chain(
         middlewares=found,
+        live=tuple(one for one in found if _written(one, "live") and _acts(one, "live")),
         _of_tools={},
         folding=FoldTable(
             tuple(one for one in found if _written(one, "fold") and _acts(one, "fold"))

@@ -18,6 +18,7 @@ from holdfast.core.limits import Limits, check_seconds
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.middleware import moments as at
 from holdfast.middleware.decisions import Decision, Deny, Patch, Replace, Stop, UseReply
+from holdfast.middleware.live import LiveFilter
 
 S = TypeVar("S", default=None)
 
@@ -145,6 +146,10 @@ class Middleware(Generic[S]):
     ) -> Reply:
         """Around the model call and all its attempts; `call_next` raises when it failed for good."""
         return await call_next(moment)
+
+    def live(self, moment: at.ModelCall) -> LiveFilter | None:  # noqa: ARG002  # REASON: for overriding
+        """What looks at the pieces of the reply of this call while somebody watches them."""
+        return None
 
     async def after_reply(self, moment: at.AfterReply) -> UseReply | Stop | None:
         """After each model call, before its tools; also when it failed or was replaced."""

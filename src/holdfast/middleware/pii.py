@@ -65,7 +65,7 @@ def clean(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> Cleaned:
         if actions[kind] == "block":
             return Cleaned("", kind)
     for start, end, kind in sorted(found, reverse=True):
-        text = text[:start] + _shown(kind, text[start:end], actions[kind]) + text[end:]
+        text = text[:start] + shown(kind, text[start:end], actions[kind]) + text[end:]
     return Cleaned(text)
 
 
@@ -91,7 +91,8 @@ def find(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> list[tuple[int
     return found
 
 
-def _shown(kind: Kind, value: str, action: Action) -> str:
+def shown(kind: Kind, value: str, action: Action) -> str:
+    """What stands in place of something found."""
     if action == "mask":
         digits = [sign for sign in value if sign.isdigit()]
         if kind == "Phone":

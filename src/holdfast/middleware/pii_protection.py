@@ -1,7 +1,7 @@
 """Keeps personal data from the model, the journal and, when asked, from people.
 
 What people say is cleaned before anything of it is kept. A blocked text must never be sent, kept or
-shown. Text that is streamed live is not cleaned: it is gone before the reply is whole.
+shown; where replies are cleaned, they are cleaned while they are streamed, too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Part, Text
 from holdfast.middleware.decisions import Deny, Patch, Replace, UseReply
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import AfterReply, AfterTool, BeforeTurn
+from holdfast.middleware.moments import AfterReply, AfterTool, BeforeTurn, ModelCall
 from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Cleaned, Kind, clean
+from holdfast.middleware.pii_stream import MaskedStream
 
 BLOCKED = "PII of type '{kind}' detected. Message blocked for security."
 _ACTIONS = ("redact", "mask", "hash", "block", "keep")
@@ -27,7 +28,8 @@ class PIIProtection(Middleware):
     Args:
         actions: other actions for some kinds: "redact", "mask", "hash", "block" or "keep".
         on_input: clean what people say; a blocked message is refused before it is kept.
-        on_output: clean the replies of the model.
+        on_output: clean the replies of the model, also in a stream, which then lags by a word or a
+            number. What comes before a kind that is blocked was shown by then.
         on_tool_results: clean what tools return.
     """
 
@@ -60,6 +62,7 @@ class PIIProtection(Middleware):
         return {
             "before_turn": self.on_input,
             "after_reply": self.on_output,
+            "live": self.on_output,
             "after_tool": self.on_tool_results,
         }[hook]
 
@@ -77,6 +80,11 @@ class PIIProtection(Middleware):
         if tuple(parts) == moment.message.parts:
             return None
         return Patch(messages=(msgspec.structs.replace(moment.message, parts=tuple(parts)),))
+
+    def live(self, moment: ModelCall) -> MaskedStream:
+        """Clean what is streamed; what may go on in the next piece waits for it."""
+        del moment
+        return MaskedStream(self.actions, lambda kind: BLOCKED.format(kind=kind))
 
     async def after_reply(self, moment: AfterReply) -> UseReply | None:
         """Clean the model's words; its calls stay as they are."""

@@ -16,6 +16,7 @@ from holdfast.middleware.chain import Chain, Hook
 from holdfast.middleware.decisions import Decision, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.moments import RunFacts
+from holdfast.resilience.pipeline import Env
 
 
 @dataclass(slots=True)
@@ -43,13 +44,15 @@ class Hooked:
         instructions: the instructions of this turn.
     """
 
-    __slots__ = ("chain", "facts", "failure", "folds", "instructions", "iteration", "stop")
+    __slots__ = ("chain", "env", "facts", "failure", "folds", "instructions", "iteration", "stop")
 
     def __init__(self, chain: Chain, folds: Folds, facts: RunFacts, instructions: str) -> None:
         self.chain = chain
         self.folds = folds
         self.facts = facts
         self.instructions = instructions
+        self.env: Env | None = None
+        """Of the model call under way, where what it shows goes through middlewares."""
         self.iteration: Iteration | None = None
         self.stop: tuple[str, Stop] | None = None
         self.failure: MiddlewareError | None = None

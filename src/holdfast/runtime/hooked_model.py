@@ -22,9 +22,8 @@ from holdfast.middleware.moments import AfterReply, BeforeIteration, ModelCall, 
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
 from holdfast.runtime.hooked import Hooked, Iteration
 from holdfast.runtime.hooked_between import end_of
+from holdfast.runtime.hooked_live import Ask, watched
 from holdfast.runtime.run import Run
-
-Ask = Callable[[Run, CallModel, ModelRequest], Awaitable[Outcome[Reply]]]
 
 
 async def around_model(
@@ -35,6 +34,8 @@ async def around_model(
     this = hooks.iteration = Iteration(effect.iteration, effect.key, began)
     moment = _moment(run, hooks, effect, request)
     replaced = False
+    if hooks.chain.live:
+        ask = watched(ask, moment)
     try:
         moment = await _before(hooks, moment)
         if (end := end_of(run, hooks)) is not None:

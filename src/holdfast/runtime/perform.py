@@ -120,7 +120,8 @@ async def _ask(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Re
         return _limited(SHARED_LIMIT_TEXT, "tokens")
     run.acted.add(effect.key)
     try:
-        return await run.plan.ask_model(Call(effect.key, request, run.env, run.deadline))
+        env = run.env if run.hooks is None else run.hooks.env or run.env
+        return await run.plan.ask_model(Call(effect.key, request, env, run.deadline))
     except Exception as error:
         return _unexpected(error)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.middleware.folds import folding_twice as folding_twice
     from holdfast.testing.clock import FakeClock as FakeClock
     from holdfast.testing.clock import FixedDice as FixedDice
     from holdfast.testing.crash import CrashAt as CrashAt
@@ -28,6 +29,7 @@ _HOME: dict[str, str] = {
     "Replayed": "holdfast.testing.replaying",
     "ScriptedModel": "holdfast.testing.scripted",
     "SimulatedCrash": "holdfast.testing.crash",
+    "folding_twice": "holdfast.middleware.folds",
     "no_waits": "holdfast.testing.waits",
     "replay": "holdfast.testing.replaying",
 }
@@ -42,6 +44,7 @@ __all__ = [
     "Replayed",
     "ScriptedModel",
     "SimulatedCrash",
+    "folding_twice",
     "no_waits",
     "replay",
 ]

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixtures `emulator`, `fake_clock`, `fixed_dice` and `no_waits`.
+"""The pytest plugin: the fixtures `emulator`, `fake_clock`, `fixed_dice`, `no_waits` and `pure_folds`.
 
 pytest loads this module in every project that has Holdfast installed, so it must import nothing
 until a fixture is used, and must change nothing of a project that uses none.
@@ -48,6 +48,15 @@ def no_waits() -> Iterator[FakeClock]:
 
     with without() as clock:
         yield clock
+
+
+@pytest.fixture
+def pure_folds() -> Iterator[None]:
+    """A turn fails when the fold of a middleware is not pure, for agents that this test makes."""
+    from holdfast.middleware.folds import folding_twice
+
+    with folding_twice():
+        yield
 
 
 @pytest.fixture

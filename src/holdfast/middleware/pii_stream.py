@@ -1,0 +1,145 @@
+"""Personal data in text that comes in pieces: masked also where it is split over them.
+
+Text is held back as long as it may be the beginning of something: at most the longest address, so
+the delay is bounded. What is shown is what the whole text would be cleaned to, but for a blocked
+kind: what stood before it is shown already. Nothing that may be personal must ever be shown early.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.middleware.live import Delta
+from holdfast.middleware.pii import Action, Kind, find, shown
+
+MOST_HELD = 800
+"""Signs that are held back at most: more than the longest address that is looked for."""
+
+# Each begins where its run begins: trying every sign of a run would be quadratic.
+_WORD = re.compile(r"(?<![A-Za-z0-9._%+@-])[A-Za-z0-9._%+@-]+\Z")
+_NUMBER = re.compile(r"(?<![\d ()+.-])[\d ()+.-]+\Z", re.ASCII)
+
+
+class MaskedText:
+    """One text, given in pieces.
+
+    Args:
+        actions: what is done with each kind.
+        blocked: the text in place of all that follows a kind that must not pass.
+    """
+
+    __slots__ = ("_actions", "_before", "_blocked", "_held", "_stopped")
+
+    def __init__(self, actions: Mapping[Kind, Action], blocked: Callable[[Kind], str]) -> None:
+        self._actions = actions
+        self._blocked = blocked
+        self._before = ""
+        self._held = ""
+        self._stopped = False
+
+    def take(self, piece: str) -> str:
+        """What may be shown after this piece."""
+        if self._stopped:
+            return ""
+        self._held += piece
+        return self._show(_safe_end(self._held))
+
+    def rest(self) -> str:
+        """What may be shown at the end."""
+        return "" if self._stopped else self._show(len(self._held))
+
+    def _show(self, end: int) -> str:
+        """Give out the first `end` signs, or fewer where something found goes beyond them."""
+        if not end:
+            return ""
+        # The sign before tells whether a number begins here.
+        text, offset = self._before + self._held, len(self._before)
+        cut = end + offset
+        said, at = [], offset
+        for begin, stop, kind in sorted(find(text, self._actions)):
+            start = max(begin, offset)
+            if start >= cut:
+                break
+            if stop > cut:
+                cut = start
+                break
+            said.append(text[at:start])
+            at = stop
+            if self._actions[kind] == "block":
+                self._stopped = True
+                return "".join(said) + self._blocked(kind)
+            said.append(shown(kind, text[start:stop], self._actions[kind]))
+        said.append(text[at:cut])
+        self._before, self._held = text[cut - 1 : cut], text[cut:]
+        return "".join(said)
+
+
+def _safe_end(text: str) -> int:
+    """Where the signs at the end begin that may be a part of something unfinished."""
+    tail = text[-MOST_HELD:]
+    begins = [len(tail)]
+    if (word := _WORD.search(tail)) is not None:
+        begins.append(word.start())
+    if (number := _NUMBER.search(tail)) is not None:
+        begins.append(len(tail) - len(number.group().lstrip(" .-)")))  # no number begins so
+    return len(text) - len(tail) + min(begins)
+
+
+class MaskedStream:
+    """A `LiveFilter` that masks text, reasoning and refusals; the arguments of calls pass.
+
+    Args:
+        actions: what is done with each kind.
+        blocked: the text in place of all that follows a kind that must not pass.
+    """
+
+    __slots__ = ("_actions", "_blocked", "_last", "_text")
+
+    def __init__(self, actions: Mapping[Kind, Action], blocked: Callable[[Kind], str]) -> None:
+        self._actions = actions
+        self._blocked = blocked
+        self._text = MaskedText(actions, blocked)
+        self._last: Delta | None = None
+
+    def take(self, delta: Delta) -> Iterable[Delta]:
+        """The delta with as much of the text as may be shown."""
+        before = () if _same_block(self._last, delta) else self.rest()
+        self._last = delta
+        if isinstance(delta, ToolCallDelta):
+            return (*before, delta)
+        said = self._text.take(delta.text)
+        bare = not said and not (isinstance(delta, ReasoningDelta) and _has_more(delta))
+        return before if bare else (*before, msgspec.structs.replace(delta, text=said))
+
+    def rest(self) -> tuple[Delta, ...]:
+        """What is left of the block that came last."""
+        last, said = self._last, self._text.rest()
+        self.forget()
+        return (_with(last, said),) if said and last is not None else ()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._text = MaskedText(self._actions, self._blocked)
+        self._last = None
+
+
+def _same_block(last: Delta | None, delta: Delta) -> bool:
+    if last is None:
+        return True
+    return type(last) is type(delta) and getattr(last, "index", 0) == getattr(delta, "index", 0)
+
+
+def _has_more(delta: ReasoningDelta) -> bool:
+    return delta.signature is not None or delta.extra is not None
+
+
+def _with(delta: Delta, said: str) -> Delta:
+    if isinstance(delta, ReasoningDelta):
+        return ReasoningDelta(said, delta.index)
+    if isinstance(delta, RefusalDelta):
+        return RefusalDelta(said)
+    return TextDelta(said, delta.index if isinstance(delta, TextDelta) else 0)

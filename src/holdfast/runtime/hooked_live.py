@@ -1,0 +1,111 @@
+"""What is shown of a reply while it is written, through the middlewares that want to see it.
+
+Where nobody reads a stream, nothing here is called. A filter that raises ends the turn, and shows
+nothing more: a piece that was to be hidden must never be shown because the hiding failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.core.effects import CallModel
+from holdfast.core.errors import MiddlewareError
+from holdfast.core.messages import Reply
+from holdfast.core.notices import AttemptAbandoned, Notice
+from holdfast.core.redaction import redact
+from holdfast.core.request import ModelRequest
+from holdfast.middleware.live import Delta, LiveFilter
+from holdfast.middleware.moments import ModelCall
+from holdfast.resilience.pipeline import Outcome
+from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.run import Run
+
+Ask: TypeAlias = Callable[[Run, CallModel, ModelRequest], Awaitable[Outcome[Reply]]]
+"""Asks the model, with all its attempts."""
+
+_DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta})
+
+
+class Live:
+    """The filters of one model call, the first registered outermost: it has the last word.
+
+    Args:
+        hooks: of the turn.
+        publish: shows what passes.
+        moment: of the model call.
+    """
+
+    __slots__ = ("_filters", "_hooks", "_publish")
+
+    def __init__(self, hooks: Hooked, publish: Callable[[Notice], None], moment: ModelCall) -> None:
+        self._hooks = hooks
+        self._publish = publish
+        self._filters: list[tuple[str, LiveFilter]] | None = []
+        for one in reversed(hooks.chain.live):
+            made = self._safely(one.name, one.live, moment)
+            if made is not None:
+                self._filters.append((one.name, made))
+
+    def tell(self, notice: Notice) -> None:
+        """Show a notice; a piece of a reply through the filters."""
+        if type(notice) not in _DELTAS:
+            if type(notice) is AttemptAbandoned:
+                self._forget()
+            self._publish(notice)
+            return
+        self._pass((notice,), 0)  # type: ignore[arg-type]  # _DELTAS are the kinds of Delta
+
+    def end(self) -> None:
+        """Show what was held back."""
+        for index, (name, one) in enumerate(self._filters or ()):
+            self._pass(self._safely(name, one.rest) or (), index + 1)
+
+    def _pass(self, deltas: Iterable[Delta], begin: int) -> None:
+        if self._filters is None:
+            return
+        for name, one in self._filters[begin:]:
+            deltas = [
+                shown for delta in deltas for shown in self._safely(name, one.take, delta) or ()
+            ]
+        if self._hooks.failure is None:
+            for delta in deltas:
+                self._publish(delta)
+
+    def _forget(self) -> None:
+        for name, one in self._filters or ():
+            self._safely(name, one.forget)
+
+    def _safely(self, name: str, act: Callable[..., Any], *given: object) -> Any:
+        """What it returns; None when it fails, which ends the turn."""
+        try:
+            return act(*given)
+        except Exception as error:  # noqa: BLE001  # REASON: filters are the user's code
+            kind = type(error).__name__
+            problem = MiddlewareError(
+                name, "live", f"raised {kind}", private=redact(f"{kind}: {error}")
+            )
+            problem.__cause__ = error
+            self._hooks.fail(problem)
+            return None
+
+
+def watched(ask: Ask, moment: ModelCall) -> Ask:
+    """The act of asking the model, with the filters around what it shows."""
+
+    async def ask_watched(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
+        hooks = run.hooks
+        if hooks is None or run.env.publish is None:
+            return await ask(run, effect, request)
+        live = Live(hooks, run.env.publish, moment)
+        hooks.env = msgspec.structs.replace(run.env, publish=live.tell)
+        try:
+            return await ask(run, effect, request)
+        finally:
+            hooks.env = None
+            live.end()
+
+    return ask_watched

@@ -1,0 +1,292 @@
+"""Personal data in a stream: masked also where it is split, and never shown early."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import Agent, ErrorHandling, Middleware, PIIProtection
+from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.core.errors import MiddlewareError, ProviderError
+from holdfast.core.events import ModelReplied
+from holdfast.core.messages import Reply, Text, ToolCall, Usage
+from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Kind, clean, find
+from holdfast.middleware.pii_protection import BLOCKED
+from holdfast.middleware.pii_stream import MOST_HELD, MaskedStream, MaskedText
+from holdfast.testing import FakeClock, ScriptedModel
+
+SECRETS = {
+    "Email": "bob.smith+tag@mail.example.co.uk",
+    "Phone": "(555) 123-4567",
+    "IPAddress": "192.168.0.17",
+    "SSN": "123-45-6789",
+    "CreditCard": "4111 1111 1111 1111",
+}
+OPEN: dict[Kind, Action] = dict.fromkeys(KINDS, "redact")
+
+
+def said(kind: Kind) -> str:
+    return f"<{kind}>"
+
+
+def through(text: str, cuts: list[int], actions: dict[Kind, Action]) -> list[str]:
+    masked = MaskedText(actions, said)
+    places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
+    pieces = [text[a:b] for a, b in pairwise(places)]
+    return [*(masked.take(piece) for piece in pieces), masked.rest()]
+
+
+WORDS = st.sampled_from(
+    [
+        *SECRETS.values(),
+        "call",
+        "at",
+        "1",
+        "22",
+        "4111",
+        "-",
+        "(",
+        "+1",
+        "x@y",
+        ".",
+        "é",
+        "\n",
+        "a1",
+    ]
+)
+TEXTS = st.lists(
+    st.tuples(WORDS, st.sampled_from([" ", "", ". ", ", ", "-", "x"])), max_size=12
+).map(lambda parts: "".join(word + gap for word, gap in parts))
+CUTS = st.lists(st.integers(0, 200), max_size=20)
+
+
+@settings(max_examples=400)
+@given(TEXTS, CUTS)
+def test_what_is_shown_is_what_the_whole_text_is_cleaned_to(text: str, cuts: list[int]) -> None:
+    assert "".join(through(text, cuts, OPEN)) == clean(text, OPEN).text
+
+
+@settings(max_examples=200)
+@given(TEXTS, CUTS)
+def test_nothing_after_a_blocked_kind_is_shown(text: str, cuts: list[int]) -> None:
+    shown = "".join(through(text, cuts, dict(DEFAULTS)))
+    if (kind := clean(text).blocked) is None:
+        assert shown == clean(text).text
+    else:
+        assert shown.endswith(("<SSN>", "<CreditCard>"))
+        assert kind in ("SSN", "CreditCard")
+        assert not any(found[2] in ("SSN", "CreditCard") for found in find(shown))
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_sign_by_sign_nothing_of_it_is_ever_shown(kind: Any) -> None:
+    secret = SECRETS[kind]
+    masked = MaskedText(OPEN, said)
+    text = f"It is {secret} and more."
+    shown = ""
+    for sign in text:
+        shown += masked.take(sign)
+        assert secret[:4] not in shown
+    assert shown + masked.rest() == clean(text, OPEN).text
+
+
+def test_ordinary_text_lags_by_one_word() -> None:
+    masked = MaskedText(OPEN, said)
+    assert [masked.take(word) for word in ("Hel", "lo ", "my ", "friend", ".")] == [
+        "",
+        "Hello ",
+        "my ",
+        "",
+        "",
+    ]
+    assert masked.rest() == "friend."
+
+
+def test_what_is_held_back_is_bounded() -> None:
+    masked = MaskedText(OPEN, said)
+    shown = 0
+    for number in range(100):
+        shown += len(masked.take("x" * 100))
+        assert (number + 1) * 100 - shown <= MOST_HELD
+    assert masked.rest() == "x" * (10_000 - shown)
+
+
+def test_the_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
+    def seconds(text: str, times: int) -> float:
+        masked = MaskedText(OPEN, said)
+        begin = time.process_time()
+        for _ in range(times):
+            masked.take(text)
+        return (time.process_time() - begin) / times
+
+    few, many = seconds("word 12 ", 500), seconds("word 12 ", 5000)
+    assert many < few * 5 + 1e-4
+    assert seconds("x" * 50, 500) < 0.01
+    assert seconds("1 " * 20, 500) < 0.01
+
+
+def test_blocks_are_shown_in_their_order_and_apart() -> None:
+    stream = MaskedStream(OPEN, said)
+    given = [
+        ReasoningDelta("ask bob@exa"),
+        ReasoningDelta("mple.org", signature="s"),
+        TextDelta("Write to eve@exa"),
+        TextDelta("mple.org", 1),
+        ToolCallDelta(0, "1", "mail", '{"to": "bob@example.org"}'),
+        RefusalDelta("not 555-123-4567"),
+    ]
+    shown = [delta for one in given for delta in stream.take(one)] + list(stream.rest())
+    assert shown == [
+        ReasoningDelta("ask "),
+        ReasoningDelta("", signature="s"),
+        ReasoningDelta("[EMAIL_REDACTED]"),
+        TextDelta("Write to "),
+        TextDelta("eve@exa"),
+        TextDelta("mple.org", 1),
+        given[4],
+        RefusalDelta("not "),
+        RefusalDelta("[PHONE_REDACTED]"),
+    ]
+
+
+class Pieces(ScriptedModel):
+    """Says its text in pieces of three signs."""
+
+    def _show(self, reply: Reply, call: Any) -> None:
+        for at in range(0, len(reply.text), 3):
+            call.env.tell(TextDelta(reply.text[at : at + 3]))
+
+
+TEXT = "Mail bob@example.org or call 555-123-4567."
+CLEAN = "Mail [EMAIL_REDACTED] or call ***-***-4567."
+
+
+async def test_a_stream_shows_what_the_reply_says() -> None:
+    agent = Agent(Pieces(TEXT), middleware=[PIIProtection(on_output=True)])
+    async with agent.stream("go") as run:
+        items = [item async for item in run]
+    live = [item.text for item in items if isinstance(item, TextDelta)]
+    assert "".join(live) == CLEAN
+    assert len(live) > 3
+    last = max(at for at, item in enumerate(items) if isinstance(item, TextDelta))
+    (kept,) = [at for at, item in enumerate(items) if isinstance(item, ModelReplied)]
+    assert last < kept
+    assert run.result.output == CLEAN
+
+
+async def test_a_blocked_kind_ends_what_is_shown() -> None:
+    agent = Agent(
+        Pieces("Card 4111 1111 1111 1111, and more."), middleware=[PIIProtection(on_output=True)]
+    )
+    async with agent.stream("go") as run:
+        live = [text async for text in run.text(live=True)]
+    blocked = BLOCKED.format(kind="CreditCard")
+    assert "".join(live) == "Card " + blocked
+    assert run.result.output == blocked
+
+
+async def test_without_the_protection_nothing_is_changed() -> None:
+    for middlewares in ([], [PIIProtection()]):
+        agent = Agent(Pieces(TEXT), middleware=middlewares)
+        async with agent.stream("go") as run:
+            assert "".join([text async for text in run.text(live=True)]) == TEXT
+        assert "live:" not in agent.describe()
+
+
+async def test_an_attempt_that_failed_leaves_nothing_behind() -> None:
+    partial = Reply((Text("Mail bob@exa"),), usage=Usage(1, 1))
+    model = Pieces(ProviderError("down", partial=partial), "mple is all.")
+    agent = Agent(
+        model,
+        middleware=[PIIProtection(on_output=True)],
+        clock=FakeClock(),
+        error_handling=ErrorHandling(max_retries=1),
+    )
+    async with agent.stream("go") as run:
+        live = [text async for text in run.text(live=True)]
+    assert live[0] == "Mail "
+    assert "".join(live[1:]) == "mple is all."
+
+
+class Upper:
+    def take(self, delta: Any) -> list[Any]:
+        return [TextDelta(delta.text.upper())]
+
+    def rest(self) -> list[Any]:
+        return [TextDelta("!")]
+
+    def forget(self) -> None:
+        raise AssertionError("no attempt failed")
+
+
+class Loud(Middleware):
+    def live(self, moment: Any) -> Any:
+        return Upper() if moment.iteration == 0 else None
+
+
+async def test_the_first_middleware_has_the_last_word() -> None:
+    mail = Pieces("to bob@example.org now")
+    for middlewares, wanted in (
+        ([Loud(), PIIProtection(on_output=True)], "TO [EMAIL_REDACTED] NOW!"),
+        ([PIIProtection(on_output=True), Loud()], "TO [EMAIL_REDACTED] NOW!"),
+    ):
+        mail = Pieces("to bob@example.org now")
+        agent = Agent(mail, middleware=middlewares)
+        async with agent.stream("go") as run:
+            assert "".join([text async for text in run.text(live=True)]) == wanted
+        assert "live: " in agent.describe()
+
+
+@pytest.mark.parametrize("broken", ["live", "take", "rest"])
+async def test_a_filter_that_fails_shows_nothing_and_fails_the_turn(broken: str) -> None:
+    class Broken(Upper):
+        def take(self, delta: Any) -> list[Any]:
+            if broken == "take":
+                raise KeyError("secret=1")
+            return [delta]
+
+        def rest(self) -> list[Any]:
+            raise KeyError("secret=1")
+
+    class Wrong(Middleware):
+        def live(self, moment: Any) -> Any:
+            if broken == "live":
+                raise KeyError("secret=1")
+            return Broken()
+
+    async with Agent(Pieces("hidden"), middleware=[Wrong()]).stream("go") as run:
+        shown = [item.text async for item in run if isinstance(item, TextDelta)]
+        with pytest.raises(MiddlewareError, match=r"Wrong\.live raised KeyError$"):
+            _ = run.result
+    assert shown == (["hid", "den"] if broken == "rest" else [])
+
+
+async def test_each_call_of_a_wrap_has_filters_of_its_own() -> None:
+    class Twice(Middleware):
+        async def wrap_model(self, moment: Any, call_next: Any) -> Reply:
+            await call_next(moment)
+            answer: Reply = await call_next(moment)
+            return answer
+
+    agent = Agent(
+        Pieces("a bob@exa", "mple.org b"), middleware=[PIIProtection(on_output=True), Twice()]
+    )
+    async with agent.stream("go") as run:
+        assert "".join([text async for text in run.text(live=True)]) == "a bob@example.org b"
+
+
+async def test_nobody_watches_and_no_filter_is_made() -> None:
+    class Counting(Middleware):
+        made = 0
+
+        def live(self, moment: Any) -> None:
+            self.made += 1
+
+    counting = Counting()
+    await Agent(ScriptedModel(ToolCall("1", "x"), "ok"), middleware=[counting]).run("go")
+    assert counting.made == 0
