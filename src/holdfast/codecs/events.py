@@ -14,7 +14,7 @@ from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
 from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
 from holdfast.core.deltas import Delta, NotAReply
 
-_DONE = b"[DONE]"
+_NOTHING = (b"", b"[DONE]", b'"[DONE]"')
 _LONGEST_TEXT = 2000
 
 
@@ -105,7 +105,7 @@ class EventDecoder(ABC, Generic[P]):
         value = read_json(payload)
         if isinstance(value, dict):
             self._pieces.take(value, name.decode("ascii", "replace"), out)
-        elif self._pieces.ended or not payload.strip() or payload.strip() == _DONE:
+        elif self._pieces.ended or value is None or payload.strip() in _NOTHING:
             return
         elif value is UNREADABLE and name == b"error":
             self._pieces.take(error_of(payload), "error", out)

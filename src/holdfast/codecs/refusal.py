@@ -30,6 +30,7 @@ _NESTS = frozenset(
 _WORDS = (
     "message",
     "msg",
+    "error_msg",
     "status_msg",
     "detail",
     "error",

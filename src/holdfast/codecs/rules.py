@@ -138,7 +138,7 @@ ACCESS: tuple[Rule, ...] = (
         r"organization has been (?:disabled|restricted)|account .{0,60}(?:disabled|suspended|deactivated)|"
         r"has not been used in project|(?:invalid|expired) (?:access |auth\w{0,12} )?token|reported as leaked|"
         r"api key has been (?:disabled|revoked|deactivated)|not authorized to (?:invoke|perform)|"
-        r"(?:missing|invalid) authorization",
+        r"(?:missing|invalid) authorization|login fail",
     ),
 )
 

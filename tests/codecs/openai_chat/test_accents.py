@@ -46,6 +46,8 @@ class TestFraming:
             b"".join(b"id: 7\n" + event(one) for one in HELLO) + DONE,
             b"retry: 100\n\n" + stream(*HELLO),
             stream(*HELLO, done=False),
+            stream(*HELLO).replace(b"[DONE]", b'"[DONE]"'),
+            b"data: null\n\n" + stream(*HELLO).replace(b"data: [", b"data: null\n\ndata: ["),
             stream(*HELLO) + b"garbage behind the end",
             b"".join(
                 b"data: " + json.dumps(one, indent=1).replace("\n", "\ndata: ").encode() + b"\n\n"
@@ -94,6 +96,47 @@ class TestErrors:
         assert assembled.reply.text == "Hel"
         assert assembled.error is not None
         assert assembled.error.info.category.retryable
+
+    @pytest.mark.parametrize(
+        ("sent", "category"),
+        [
+            ({"code": 401, "msg": "invalid api key", "data": None}, ErrorCategory.AUTH_ERROR),
+            (
+                {"error_code": 17, "error_msg": "daily limit reached"},
+                ErrorCategory.RATE_LIMIT_TERMINAL,
+            ),
+            (
+                {
+                    "result": None,
+                    "success": False,
+                    "errors": [{"code": 7, "message": "no such model"}],
+                },
+                ErrorCategory.MODEL_NOT_FOUND,
+            ),
+            (
+                {
+                    "choices": None,
+                    "base_resp": {
+                        "status_code": 1004,
+                        "status_msg": "login fail: carry the secret key",
+                    },
+                },
+                ErrorCategory.AUTH_ERROR,
+            ),
+            ({"message": "Too many requests"}, ErrorCategory.RATE_LIMIT_RETRYABLE),
+        ],
+    )
+    def test_an_error_of_a_gateway_inside_a_success(
+        self, sent: object, category: ErrorCategory
+    ) -> None:
+        for sending in (json.dumps(sent).encode(), stream(sent)):
+            error = read(sending).error
+            assert error is not None
+            assert error.info.category is category
+
+    def test_an_outcome_of_zero_is_no_error(self) -> None:
+        outcome = {"status_code": 0, "status_msg": ""}
+        assert read(whole({"content": "Hi"}, base_resp=outcome)).error is None
 
     def test_what_a_gateway_says_in_the_choice_itself(self) -> None:
         choice = {"index": 0, "message": {"content": "a"}, "finish_reason": "error"}
@@ -229,6 +272,22 @@ class TestCalls:
         for finish in ("tool_calls", "stop", "function_call", None, ""):
             sent = whole({"content": None, "tool_calls": calls}, finish)
             assert shown(read(sent)) == ("complete", "", wanted)
+
+    @pytest.mark.parametrize("write", [int, str])
+    def test_two_calls_whose_fragments_alternate(self, write: type) -> None:
+        def part(index: int, **function: str) -> object:
+            return chunk({"tool_calls": [{"index": write(index), "function": function}]})
+
+        sent = stream(
+            part(0, name="pay", arguments=""),
+            part(1, name="ask", arguments=""),
+            part(0, arguments='{"sum"'),
+            part(1, arguments='{"who"'),
+            part(0, arguments=": 1}"),
+            part(1, arguments=': "me"}'),
+            chunk({}, "tool_calls"),
+        )
+        assert shown(read(sent)) == ("complete", "", ' pay {"sum": 1}; ask {"who": "me"}')
 
     def test_calls_that_were_announced_and_never_came(self) -> None:
         assert read(whole({"content": None, "tool_calls": []}, "tool_calls")).error is not None

@@ -129,6 +129,7 @@ CASES: list[Case] = [
     ("zhipu", 429, {"error": {"code": "1113", "message": "Insufficient balance or no resource package. Please recharge."}}, "rate_limit_terminal"),
     ("zhipu", 429, {"error": {"code": "1302", "message": "High concurrency usage of this API, please reduce concurrency or contact customer service to increase limits"}}, "rate_limit_retryable"),
     ("minimax", None, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "rate_limit_terminal"),
+    ("minimax", None, {"base_resp": {"status_code": 1004, "status_msg": "login fail: Please carry the API secret key in the 'Authorization' field of the request header"}}, "auth_error"),
     ("databricks", 429, {"error_code": "REQUEST_LIMIT_EXCEEDED", "message": "REQUEST_LIMIT_EXCEEDED: Exceeded workspace input tokens per minute rate limit for databricks-claude-sonnet-4."}, "rate_limit_retryable"),
     ("databricks", 404, {"error_code": "ENDPOINT_NOT_FOUND", "message": "The given endpoint does not exist, please retry after checking the specified model and version deployment exists."}, "model_not_found"),
     ("databricks", 403, {"error_code": "PERMISSION_DENIED", "message": "x"}, "auth_error"),

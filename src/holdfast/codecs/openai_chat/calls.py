@@ -75,8 +75,7 @@ class CallTracker:
         function = entry.get("function")
         body = function if isinstance(function, dict) else _custom(entry)
         name, call_id = _text(body.get("name")), _text(entry.get("id"))
-        index = entry.get("index")
-        number = index if isinstance(index, int) else None
+        number = _number(entry.get("index"))
         call = None if distinct else self._continued(number, call_id, name)
         if call is None:
             call = self._begin(number, call_id)
@@ -135,6 +134,13 @@ def _arguments(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json_text(value)
+
+
+def _number(value: object) -> int | None:
+    """An index; some servers write it as text."""
+    if isinstance(value, str) and len(value) < 10 and value.isdecimal():
+        return int(value)
+    return value if isinstance(value, int) else None
 
 
 def _text(value: object) -> str:

@@ -18,6 +18,7 @@ from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import Delta, NotAReply, ReasoningDelta, TextDelta
 from holdfast.core.errors import ErrorInfo
 
+_MARKERS = (b"[DONE]", b'"[DONE]"')
 # An event of another name that is no JSON is a sign of life.
 _NAMES = (b"", b"message", b"error", b"completion", b"chunk")
 
@@ -122,7 +123,7 @@ class ChatDecoder:
         payload = payload.strip()
         if self._done or not payload:
             return
-        if payload == b"[DONE]":
+        if payload in _MARKERS:
             self._pieces.end(out)
             self._done, self._quick = True, False
             return
@@ -130,6 +131,9 @@ class ChatDecoder:
         if isinstance(value, dict):
             self._pieces.take(value, out, failed=name == b"error")
             self._quick = self._pieces.at_rest
+        elif value is None:
+            # A sign of life.
+            self.bad_lines += 1
         elif value is UNREADABLE and name == b"error" and not self._pieces.finished:
             self._pieces.take(error_of(payload), out, failed=True)
         elif value is UNREADABLE and b"\n" in payload:

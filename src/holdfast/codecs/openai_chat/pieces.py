@@ -305,6 +305,7 @@ class Pieces:
         out.append(NotAReply(expected, kind_of(got)))
 
 
+_SAID = ("message", "detail", "msg", "error_msg", "errors")
 _FIRST = (None, 0, "0")
 _RARE = frozenset(("audio", "images", "annotations", EXECUTED))
 _KNOWN = _RARE | {"role", "content", "tool_calls", "function_call", "refusal", *REASONING}
@@ -314,10 +315,12 @@ def _is_error(chunk: _Object) -> bool:
     """Whether an object says that something went wrong, in any of the forms in use."""
     if chunk.get("error") or chunk.get("object") == "error":
         return True
+    if isinstance(outcome := chunk.get("base_resp"), dict) and outcome.get("status_code"):
+        return True
     if "choices" in chunk:
         return False
-    said = chunk.get("message") or chunk.get("detail")
-    return isinstance(said, str) or (isinstance(said, list) and "detail" in chunk)
+    said = next((chunk[name] for name in _SAID if chunk.get(name)), None)
+    return isinstance(said, str | list)
 
 
 def _text(value: object) -> str:
