@@ -18,7 +18,9 @@ from tests.crash.provider import provider
 from tests.crash.rounds import crash
 from tests.crash.stories import STORIES
 from tests.crash.workers import in_workers
+from tests.crash.zombies import disturb_runs
 
+OF_DATABASE = 20  # one of so many falls on one of two processes that share a database
 OF_JOURNAL = 10  # one kill in so many falls on a journal that is written by many at once
 
 
@@ -44,10 +46,28 @@ def main(words: list[str]) -> int:
             return kill_runs(place, base_url, share, seed + worker)
 
         tally = in_workers(play, 2)
+        tally.add(_over_postgres(Path(folder), base_url, kills // OF_DATABASE, seed))
     print(tally.table())
     print(*tally.problems, sep="\n", end="")
     print(f"seed {seed}, {time.monotonic() - start:.0f} s")
     return bool(tally.problems)
+
+
+def _over_postgres(folder: Path, base_url: str, faults: int, seed: int) -> Tally:
+    """Two processes at a time over a real server, where there is one."""
+    from tests.postgres_server import CannotRun, PostgresServer
+
+    try:
+        server = PostgresServer()
+    except CannotRun as error:
+        print(f"no PostgreSQL here: {error}")
+        return Tally()
+    try:
+        place = folder / "shared"
+        place.mkdir()
+        return disturb_runs(place, (base_url, server.new_url()), faults, seed)
+    finally:
+        server.stop()
 
 
 def explore() -> int:

@@ -23,7 +23,7 @@ from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.messages import Message, ToolResult
 
 MOST_DEATHS = 12  # of one run; then it is left in peace
-INSTANT = "at a random instant"
+INSTANT = "killed at a random instant"
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Tally:
 
     def table(self) -> str:
         """For people."""
-        rows = [f"{count:7}  killed {kind}" for kind, count in sorted(self.kills.items())]
+        rows = [f"{count:7}  {kind}" for kind, count in sorted(self.kills.items())]
         rows += [f"{count:7}  runs of {talk!r}, each ended" for talk, count in self.runs.items()]
         rows.append(f"{self.doubts:7}  writes in doubt, and the model was told so")
         rows.append(f"{len(self.losses):7}  acknowledged events lost")
@@ -94,8 +94,7 @@ class Player:
             if over:
                 break
             deaths += 1
-        self._tally.runs[self.job.talk] += 1
-        self._compare(whole)
+        self.compare(whole)
 
     def _fate(self, deaths: int) -> tuple[Death | None, float | None]:
         if deaths >= MOST_DEATHS:
@@ -119,7 +118,9 @@ class Player:
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status):
             kind = (
-                INSTANT if death is None else f"{'before' if death.before else 'after'} an append"
+                INSTANT
+                if death is None
+                else f"killed {'before' if death.before else 'after'} an append"
             )
             self._tally.kills[kind] += 1
             return False
@@ -129,7 +130,7 @@ class Player:
     def _look(self, before: Counter[str]) -> None:
         """What the last process found in the journal, and what it did in spite of it."""
         job, now = self.job, self._count()
-        kept = _lines(job.file("kept"))
+        kept = lines(job.file("kept"))
         for key in kept:
             # All that was done for it was done before this process began, or by an earlier one.
             self._frozen.setdefault(key, before[key])
@@ -139,13 +140,16 @@ class Player:
                 self._frozen[key] = now[key]
 
     def _count(self) -> Counter[str]:
-        return Counter(line.split()[0] for line in _lines(self.job.file("marks")))
+        return Counter(line.split()[0] for line in lines(self.job.file("marks")))
 
-    def _compare(self, whole: list[Message]) -> None:
+    def compare(self, whole: list[Message]) -> None:
+        """The end of the run with the end of one that nobody disturbed."""
         job, tally = self.job, self._tally
-        lost = set(_lines(job.file("acks"))) - set(_lines(job.file("end")))
+        tally.runs[job.talk] += 1
+        acked = {line.split()[0] for line in lines(job.file("acks"))}
+        lost = acked - set(lines(job.file("end")))
         tally.losses += [f"{job.run}: {key}" for key in sorted(lost)]
-        for line, count in Counter(_lines(job.file("marks"))).items():
+        for line, count in Counter(lines(job.file("marks"))).items():
             _, _, name = line.partition(" ")
             if count > 1 and TOOLS.get(name) == "write":
                 tally.duplicates.append(f"{job.run}: {line} ran {count} times")
@@ -164,7 +168,7 @@ class Player:
         return self.job.file("error").read_text()
 
 
-def _lines(path: Path) -> list[str]:
+def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 

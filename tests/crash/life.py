@@ -17,7 +17,13 @@ from tests.crash.talks import TALKS, agent_for, mark, prompt
 
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
+from holdfast.journal.failures import LeaseLostError
+from holdfast.journal.port import Journal
+from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.sqlite import SqliteJournal
+
+LEASE = 0.3  # seconds
+LOST = 3  # the status of a process whose run another one drives
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class Job:
         journal: the file.
         base_url: of the provider.
         api_key: names the account there.
+        address: of a journal that processes share; without one it is the file.
     """
 
     talk: str
@@ -37,6 +44,7 @@ class Job:
     journal: Path
     base_url: str
     api_key: str = "any"
+    address: str = ""
 
     def file(self, what: str) -> Path:
         """`marks`, `acks`, `kept`, `end`, `said` or `error` of this run."""
@@ -51,30 +59,61 @@ class Death:
     before: bool
 
 
-class Dying(SqliteJournal):
-    """A journal whose process notes what was acknowledged, and kills itself at one append."""
+class Deadly:
+    """Notes what was acknowledged, and kills the process at one append."""
 
     def __init__(self, job: Job, death: Death | None) -> None:
-        super().__init__(job.journal, wait=10.0)
         self._acks = str(job.file("acks"))
         self._death = death
         self._appends = 0
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+    def before(self) -> None:
+        """An append sets out."""
         self._appends += 1
-        dies = self._death is not None and self._death.append == self._appends
-        if dies and self._death is not None and self._death.before:
+        if self._dies and self._death is not None and self._death.before:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def after(self, event: Event) -> None:
+        """It was acknowledged."""
+        mark(self._acks, f"{event.key} {os.getpid()}")
+        if self._dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @property
+    def _dies(self) -> bool:
+        return self._death is not None and self._death.append == self._appends
+
+
+class DeadlyFile(SqliteJournal):
+    def __init__(self, job: Job, deadly: Deadly) -> None:
+        super().__init__(job.journal, wait=10.0)
+        self._deadly = deadly
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        self._deadly.before()
         await super().append(run, event, effect)
-        mark(self._acks, event.key)
-        if dies:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._deadly.after(event)
+
+
+class DeadlyDatabase(PostgresJournal):
+    def __init__(self, job: Job, deadly: Deadly) -> None:
+        super().__init__(job.address, lease=LEASE)
+        self._deadly = deadly
+
+    async def _append(
+        self, run: str, event: Event, effect: Effect | None, token: int | None
+    ) -> None:
+        self._deadly.before()
+        await super()._append(run, event, effect, token)
+        self._deadly.after(event)
 
 
 def live(job: Job, death: Death | None) -> int:
-    """Drive the run to its end; 0 when it got there."""
+    """Drive the run to its end; 0 when it got there, LOST when another process took over."""
     try:
         asyncio.run(_live(job, death))
+    except LeaseLostError:
+        return LOST
     except BaseException:  # noqa: BLE001  # REASON: nobody is above a fork
         job.file("error").write_text(traceback.format_exc())
         return 1
@@ -83,7 +122,8 @@ def live(job: Job, death: Death | None) -> int:
 
 async def _live(job: Job, death: Death | None) -> None:
     talk = TALKS[job.talk]
-    with Dying(job, death) as journal:
+    deadly = Deadly(job, death)
+    with DeadlyDatabase(job, deadly) if job.address else DeadlyFile(job, deadly) as journal:
         marks = str(job.file("marks"))
         agent = agent_for(talk, job, journal)
         if await _note(journal, job, "kept"):
@@ -96,7 +136,7 @@ async def _live(job: Job, death: Death | None) -> None:
         _write(job.file("said"), msgspec.json.encode(result.messages).decode())
 
 
-async def _note(journal: SqliteJournal, job: Job, what: str) -> int:
+async def _note(journal: Journal, job: Job, what: str) -> int:
     """Write down which keys the journal has now."""
     kept = [record.event.key for record in await journal.read(job.run)]
     _write(job.file(what), "\n".join(kept))
@@ -105,6 +145,6 @@ async def _note(journal: SqliteJournal, job: Job, what: str) -> int:
 
 def _write(path: Path, text: str) -> None:
     """Whole or not at all."""
-    beside = path.with_suffix(".new")
+    beside = path.with_suffix(f"{path.suffix}.{os.getpid()}")
     beside.write_text(text)
     beside.rename(path)

@@ -1,0 +1,139 @@
+"""Two processes at a time drive one run over a shared journal: some are killed, some sleep and come back.
+
+The parent must have no thread and no event loop, since it forks.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+from tests.crash.kills import Player, Tally, lines, warm_up, whole_runs
+from tests.crash.life import LEASE, LOST, Job, live
+from tests.crash.talks import TALKS
+
+from holdfast.core.messages import Message
+
+MOST_FAULTS = 6  # in one run; then it is left in peace
+PATIENCE = 60.0  # seconds for one run
+
+
+class Pair:
+    """The two processes of one run.
+
+    Args:
+        job: the run.
+        dice: decide who suffers what.
+        tally: where everything is counted.
+    """
+
+    def __init__(self, job: Job, dice: random.Random, tally: Tally) -> None:
+        self.job = job
+        self._dice = dice
+        self._tally = tally
+        self._alive: list[int] = []
+        self._asleep: dict[int, tuple[int, float]] = {}
+        self._faults = dice.randint(2, MOST_FAULTS)
+
+    def play(self) -> None:
+        """Disturb them until the run has ended."""
+        end = time.monotonic() + PATIENCE
+        while not self.job.file("said").exists():
+            assert time.monotonic() < end, f"{self.job.run} does not end"
+            self._fill()
+            time.sleep(self._dice.uniform(0.001, 0.015))
+            if self._faults:
+                self._disturb()
+            self._wake()
+            self._reap(os.WNOHANG)
+        for child in list(self._asleep):
+            self._wake_up(child)
+        # Whoever is left finds that all is done, or that it holds the run no more.
+        while self._alive:
+            self._reap(0)
+
+    def _fill(self) -> None:
+        # Only one may begin the turn; the other would begin a second one.
+        begun = self.job.file("acks").exists()
+        while len(self._alive) < 1 + begun:
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    status = live(self.job, None)
+                finally:
+                    os._exit(status)
+            self._alive.append(child)
+
+    def _disturb(self) -> None:
+        # While one suffers, the other one is there to take over.
+        if len(self._alive) < 2 or self._asleep or not (acks := self._acks()):
+            return
+        self._faults -= 1
+        drives = int(acks[-1].split()[1])
+        likely = drives in self._alive and self._dice.random() < 0.9
+        child = drives if likely else self._dice.choice(self._alive)
+        if self._dice.random() < 0.5:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            self._alive.remove(child)
+            self._tally.kills["killed beside another driver"] += 1
+        else:
+            os.kill(child, signal.SIGSTOP)
+            until = time.monotonic() + self._dice.uniform(LEASE, 6 * LEASE)
+            self._asleep[child] = (len(acks), until)
+
+    def _wake(self) -> None:
+        """Of those who sleep, some come back right after another one has taken over."""
+        for child, (acked, until) in list(self._asleep.items()):
+            missed = len(self._acks()) > acked and self._dice.random() < 0.5
+            if missed or time.monotonic() >= until:
+                self._wake_up(child)
+
+    def _acks(self) -> list[str]:
+        return lines(self.job.file("acks"))
+
+    def _wake_up(self, child: int) -> None:
+        del self._asleep[child]
+        os.kill(child, signal.SIGCONT)
+        self._tally.kills["stopped for a while"] += 1
+
+    def _reap(self, how: int) -> None:
+        for child in list(self._alive):
+            found, status = os.waitpid(child, how)
+            if not found:
+                continue
+            self._alive.remove(child)
+            self._asleep.pop(child, None)
+            ended = os.waitstatus_to_exitcode(status)
+            if ended == LOST:
+                self._tally.kills["came back, and was refused"] += 1
+            else:
+                assert ended == 0, self.job.file("error").read_text()
+
+
+def disturb_runs(folder: Path, urls: tuple[str, str], faults: int, seed: int) -> Tally:
+    """So many kills and sleeps, or a few more.
+
+    Args:
+        folder: for the traces.
+        urls: of the provider and of the journal.
+        faults: how many.
+        seed: of the dice.
+    """
+    dice, tally = random.Random(seed), Tally()
+    base_url, address = urls
+    warm_up(folder, base_url)
+    whole: dict[str, list[Message]] = whole_runs(folder, base_url)
+    number = 0
+    while tally.kills.total() < faults and not tally.problems:
+        number += 1
+        talk = dice.choice(["tools", "questions", "repair"])
+        assert talk in TALKS
+        job = Job(talk, f"{seed}-{number}", folder / "shared", base_url, address=address)
+        Pair(job, dice, tally).play()
+        Player(job, dice, tally).compare(whole[talk])
+    return tally
