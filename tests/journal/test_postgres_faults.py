@@ -112,6 +112,26 @@ async def test_a_cancelled_append_that_has_begun_ends_before_the_cancellation_is
     assert await keys(journal, "r") == ["t1", "t2"]
 
 
+async def test_an_append_that_is_cancelled_while_it_waits_for_a_connection_is_never_sent(
+    url: str,
+) -> None:
+    with PostgresJournal(url, connections=1) as journal:
+        await journal.append("stuck", opened(1))
+        with psycopg.connect(url) as rival:
+            rival.execute("SELECT 1 FROM holdfast_runs FOR UPDATE")
+            stuck = asyncio.ensure_future(journal.append("stuck", opened(2)))
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            await until(lambda: rival.execute(waits).fetchone() == (1,))
+            waiting = asyncio.ensure_future(journal.append("r", opened(1)))
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            await asyncio.wait([waiting], timeout=5)
+            assert waiting.cancelled()
+            assert not stuck.done()
+        await stuck
+        assert [entry.run for entry in await journal.runs()] == ["stuck"]
+
+
 async def test_an_append_whose_answer_was_lost_is_kept_once(
     postgres: PostgresServer, url: str
 ) -> None:

@@ -18,7 +18,7 @@ from holdfast.core.messages import ToolCall
 from holdfast.core.request import ModelRequest
 from holdfast.core.requests import Approved, PermissionRequest
 from holdfast.journal.failures import JournalUnreachableError, LeaseLostError
-from holdfast.testing import ScriptedModel
+from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 
 
@@ -249,3 +249,31 @@ async def test_an_answer_from_another_process_is_found_by_the_next_that_recovers
         await other.answer("t", question.approve())
     turn.cancel()
     await asyncio.wait([turn])
+
+
+async def test_two_that_recover_at_the_same_time_share_the_work(
+    journals: list[PostgresJournal], postgres: PostgresServer, url: str
+) -> None:
+    ran: list[str] = []
+
+    @tool(effect="read")
+    async def look(context: ToolContext) -> str:
+        """Look."""
+        ran.append(context.run_id)
+        await asyncio.sleep(0.001)
+        return "sun"
+
+    def call(request: ModelRequest) -> ToolCall | str:
+        return ToolCall("a", "look", "{}") if request.messages[-1].role == "user" else "done"
+
+    def of(journal: object) -> Agent[str]:
+        return Agent(ScriptedModel(*[call] * 50), tools=[look], journal=journal)
+
+    runs = [f"run {number:02}" for number in range(20)]
+    for run in runs:
+        with pytest.raises(SimulatedCrash):
+            await of(CrashAt(journals[0], 2)).run("go", session=run)
+    found = await asyncio.gather(*(of(journal).recover() for journal in journals))
+    assert sorted(one.run_id for each in found for one in each) == runs
+    assert sorted(ran) == runs
+    assert {one.result.output for each in found for one in each} == {"done"}
