@@ -422,3 +422,56 @@ async def test_many_renames_at_once_are_all_kept_or_told(
     outcomes = await asyncio.gather(*given, return_exceptions=True)
     assert {type(one) for one in outcomes if one is not None} <= {ConflictError}
     assert (await kept.info("ada")).title.startswith("title ")
+
+
+class Dies:
+    """A journal whose process dies before the second deletion."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal, self._left = journal, 1
+        self.append, self.read, self.runs = journal.append, journal.read, journal.runs
+
+    async def delete(self, run: str) -> int:
+        self._left -= 1
+        if self._left < 0:
+            raise HoldfastError("dead")
+        return await self._journal.delete(run)
+
+
+async def test_a_deletion_that_was_cut_short_can_be_done_again(
+    journal: Journal, clock: FakeClock
+) -> None:
+    """The session itself goes last, so nothing that stood beside it is left without being listed."""
+    await talk(journal, clock, "ada", "hi")
+    await talk(journal, clock, "ada/t1.i0.tool.0", "hi")
+    await sessions(journal, clock).rename("ada", "Ada")
+    with pytest.raises(HoldfastError, match="dead"):
+        await sessions(Dies(journal), clock).delete("ada")
+    assert [info.session for info in await sessions(journal, clock).list()] == ["ada"]
+    await sessions(journal, clock).delete("ada")
+    assert list(await journal.runs()) == []
+
+
+async def test_the_list_folds_nothing_and_reads_a_few_records_of_a_file(
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SqliteJournal(tmp_path / "many.db") as journal:
+        await talk(journal, clock, "ada", *(f"{n}" for n in range(20)), tools=True)
+        await sessions(journal, clock).rewind("ada", 3)
+        decoded: list[int] = []
+        pick = journal.pick
+
+        async def counted(run: str, keys: list[str]) -> object:
+            found = await pick(run, keys)
+            decoded.append(len(found))
+            return found
+
+        async def never(run: str, after: int = 0) -> object:
+            assert run.endswith("/:title"), "the session was read as a whole"
+            return await SqliteJournal.read(journal, run, after)
+
+        monkeypatch.setattr(journal, "pick", counted)
+        monkeypatch.setattr(journal, "read", never)
+        (info,) = await sessions(journal, clock).list()
+        assert (info.turns, info.messages) == (3, 12)
+        assert sum(decoded) == 2, "the rewind, and the first turn for its title"
