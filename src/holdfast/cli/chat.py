@@ -18,37 +18,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.agent import Agent
-from holdfast.cli import questions
+from holdfast.cli import questions, waiting
 from holdfast.cli.lines import Lines, standard_input
-from holdfast.cli.options import add_model_arguments, agent_from
+from holdfast.cli.options import (
+    add_conversation_arguments,
+    add_model_arguments,
+    kept_agent_from,
+)
 from holdfast.cli.show import Show, said_of
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, WaitingError
+from holdfast.core.events import Status
 from holdfast.core.requests import Request
 from holdfast.runtime.stream import RunStream
 
 if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
-_SESSION = "chat"
-
 ReadLine = Callable[[], Awaitable[str | None]]
 """The next line without its end, or None when there are no more."""
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """The model, and nothing else."""
+    """The model or the agent, and which conversation."""
     add_model_arguments(sub)
+    add_conversation_arguments(sub)
 
 
 def main(given: argparse.Namespace) -> int:
     """Talk until the input ends; 1 when a turn failed and nobody sat there to see it."""
-    agent = agent_from(given)
+    agent = kept_agent_from(given)
     source = standard_input()
     terminal = source.isatty() and sys.stdout.isatty()
     if terminal:
-        print(f"{given.model}. Ctrl-C stops a turn, Ctrl-D or /quit ends.")
+        print(f"{given.agent or given.model}. Ctrl-C stops a turn, Ctrl-D or /quit ends.")
     lines = Lines(source.fileno())
-    talk = _Talk(agent, _prompting(lines) if terminal else lines.next)
+    read = _prompting(lines) if terminal else lines.next
+    talk = _Talk(agent, given.session, read, later=bool(given.journal))
     try:
         asyncio.run(talk.until_the_end())
     except asyncio.CancelledError:
@@ -57,10 +62,21 @@ def main(given: argparse.Namespace) -> int:
 
 
 class _Talk:
-    """The turns of one conversation, and what Ctrl-C means at each moment of it."""
+    """The turns of one conversation, and what Ctrl-C means at each moment of it.
 
-    def __init__(self, agent: Agent[str], read: ReadLine) -> None:
+    Args:
+        agent: whom to talk to.
+        session: the conversation.
+        read: the next line that is typed.
+        later: whether a question may stay open until another time.
+    """
+
+    def __init__(
+        self, agent: Agent[str], session: str, read: ReadLine, *, later: bool = False
+    ) -> None:
         self._agent = agent
+        self._session = session
+        self._later = later
         self._read = read
         self._show = Show(sys.stdout, sys.stderr)
         self._run: RunStream[str] | None = None
@@ -71,21 +87,43 @@ class _Talk:
         """Read a line, take a turn, and so on."""
         self._task = asyncio.current_task()
         self._catch_interrupts()
+        if await waiting.asked(self._agent, self._session) and not await self._go_on():
+            return
         while (line := await self._read()) is not None and line.strip() not in ("/quit", "/exit"):
             if line.strip():
                 self._catch_interrupts()  # a prompt has its own handler, and leaves none behind
                 await self._turn(line)
 
+    async def _go_on(self) -> bool:
+        """Answer what the conversation waits for; whether it is over with that."""
+        try:
+            result = await waiting.go_on(self._agent, self._session, self._read, self._show)
+        except HoldfastError as error:
+            self.failures += 1
+            self._show.note(f"✗ {said_of(error)}")
+            return True
+        if result is None:
+            return False
+        self._show.whole(result.text)
+        return True
+
     async def _turn(self, line: str) -> None:
         try:
-            async with self._agent.stream(line, session=_SESSION) as self._run:
+            async with self._agent.stream(line, session=self._session) as self._run:
                 async for item in self._run:
                     if isinstance(item, Request):
-                        await questions.ask(self._run, item, self._read, self._show)
+                        await questions.ask(
+                            self._run, item, self._read, self._show, later=self._later
+                        )
                     else:
                         self._show.item(item)
             self._show.end()
-            self._run.result  # noqa: B018  # raises what the run raised
+            if self._run.result.status is Status.WAITING:
+                self._show.note(waiting.LATER)
+        except WaitingError:
+            # Answered elsewhere, and nobody went on with it.
+            if await self._go_on():
+                await self._turn(line)
         except HoldfastError as error:
             self.failures += 1
             self._show.note(f"✗ {said_of(error)}")

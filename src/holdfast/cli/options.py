@@ -1,4 +1,4 @@
-"""The arguments that `run` and `chat` share, and the agent that they describe.
+"""The arguments of `run` and `chat`, and the agent that they describe.
 
 A key is never an argument, since every user of a machine can read the arguments of a program.
 """
@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
 
 from holdfast.agent import Agent
+from holdfast.agent_file import load
 from holdfast.core.errors import ConfigurationError
+from holdfast.journal.port import Journal
+from holdfast.journal.url import open_journal
 from holdfast.resilience.handling import ErrorHandling
 
 MODEL_VARIABLE = "HOLDFAST_MODEL"
@@ -19,6 +23,7 @@ _OPTIONS = {
     "provider": "--model",
     "base_url": "--base-url",
     "error_handling.max_retries": "--max-retries",
+    "journal": "--journal",
 }
 """What the library calls an argument -> what the terminal calls it."""
 
@@ -41,8 +46,43 @@ def add_model_arguments(sub: argparse.ArgumentParser) -> None:
     )
 
 
-def agent_from(given: argparse.Namespace) -> Agent[str]:
-    """The agent of these arguments. Raises ConfigurationError that names the option or variable."""
+def add_conversation_arguments(sub: argparse.ArgumentParser) -> None:
+    """`--agent`, `--journal` and `--session`."""
+    sub.add_argument(
+        "--agent",
+        metavar="FILE",
+        help="the TOML file of an agent, with its tools; in place of --model and what belongs to it",
+    )
+    sub.add_argument(
+        "--journal",
+        metavar="ADDRESS",
+        help="keep the conversation: sqlite:///talk.db or postgresql://...; default: forget it",
+    )
+    sub.add_argument(
+        "--session", default="chat", metavar="NAME", help="which conversation; default: chat"
+    )
+
+
+def kept_agent_from(given: argparse.Namespace) -> Agent[str]:
+    """The agent of these arguments, which keeps what is said and waits for people if need be."""
+    if not given.journal:
+        return load(given.agent, Agent) if given.agent else agent_from(given)
+    try:
+        journal = open_journal(given.journal)
+    except ConfigurationError as error:
+        raise _for_a_terminal(error) from error
+    if given.agent:
+        return load(given.agent, partial(Agent, journal=journal, on_wait="suspend"))
+    return agent_from(given, journal)
+
+
+def agent_from(given: argparse.Namespace, journal: Journal | None = None) -> Agent[str]:
+    """The agent of these arguments. Raises ConfigurationError that names the option or variable.
+
+    Args:
+        given: the arguments.
+        journal: where its conversations are kept, and wait for people if need be.
+    """
     if not given.model:
         raise ConfigurationError(
             "--model",
@@ -55,6 +95,8 @@ def agent_from(given: argparse.Namespace) -> Agent[str]:
             instructions=given.instructions,
             base_url=given.base_url,
             error_handling=ErrorHandling(max_retries=given.max_retries),
+            journal=journal,
+            on_wait="hold" if journal is None else "suspend",
         )
     except ConfigurationError as error:
         raise _for_a_terminal(error) from error

@@ -111,22 +111,35 @@ async def ask(
     request: AnyRequest,
     read: Callable[[], Awaitable[str | None]],
     show: Show,
+    *,
+    later: bool = False,
 ) -> None:
-    """Put one question to whoever sits there, until it is answered or waits no more."""
+    """Put one question to whoever sits there, until it is answered or waits no more.
+
+    Args:
+        run: which asks.
+        request: the question.
+        read: the next line that is typed; None at the end.
+        show: where it is shown.
+        later: at the end of the input, leave the question open in place of denying it.
+    """
     ended = asyncio.ensure_future(run.ended(request))
     show.end()
     settled = False
     try:
         while not settled:
-            for line in shown(request):
-                show.note(line)
+            for row in shown(request):
+                show.note(row)
             reading = asyncio.ensure_future(read())
             await asyncio.wait([ended, reading], return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 reading.cancel()
                 show.note(_LATE)
                 return
-            settled = _settled(run, request, reading.result(), show)
+            line = reading.result()
+            if line is None and later:
+                return
+            settled = _settled(run, request, line, show)
     finally:
         ended.cancel()
 

@@ -83,6 +83,11 @@ class Show:
             self.end()
             self.note(line)
 
+    def whole(self, text: str) -> None:
+        """Print an answer that nobody saw coming."""
+        self._text(printable(text) if self._live else text)
+        self.end()
+
     def note(self, line: str) -> None:
         """Print one line beside the answer."""
         print(f"  {line}", file=self._margin, flush=True)
