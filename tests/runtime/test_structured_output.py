@@ -191,6 +191,14 @@ def test_nothing_is_mended_unasked() -> None:
     assert failure(StructuredOutput(Trip, attempts=1), "{city: 'Porto', days: 2}").problems
 
 
+def test_the_end_of_a_reply_that_nobody_ended_is_not_made_up() -> None:
+    wanted = StructuredOutput(Trip, lenient=True, attempts=1)
+    text = '{"city": "Porto", "days": 2'
+    assert ask(wanted, Reply((Text(text),))).rung == "repaired"
+    error = failure(wanted, Reply((Text(text),), finish=FinishReason.UNKNOWN))
+    assert error.best == {"city": "Porto"}
+
+
 def test_the_model_reads_every_problem() -> None:
     model = ScriptedModel('{"stops": [{"city": 1, "nights": 0}], "by": "boat"}', '{"stops": []}')
 

@@ -20,6 +20,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.events import OutputChecked
 from holdfast.core.machine import RunMachine
+from holdfast.core.messages import Reply
 from holdfast.core.output import Invalid, OutputRejected, OutputRung, Parsed, Valid, kept
 from holdfast.core.partial_json import best_of
 from holdfast.core.problems import Problem
@@ -49,13 +50,13 @@ def wanted_by(run: Run) -> Output:
 
 async def checked(run: Run, effect: CheckOutput) -> OutputChecked:
     """Check the last reply. Raises what a validator raises, unless it is OutputRejected."""
-    output, reply = wanted_by(run), run.machine.reply
-    text = reply.text if reply is not None else ""
+    output, reply = wanted_by(run), run.machine.reply or Reply(())
+    text = reply.text
     if len(text) < _LONG_TEXT:
-        parsed = output.read(text)
+        parsed = output.read(reply)
     else:
         # The parser knows no waiting, so a thread does it.
-        parsed = _parsed(await run_any(partial(output.read, text), effect.key))
+        parsed = _parsed(await run_any(partial(output.read, reply), effect.key))
     if isinstance(parsed, Valid) and (problems := await _judged(run, effect, parsed.value, text)):
         parsed = Invalid(problems)
     run.parsed = parsed

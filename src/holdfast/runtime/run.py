@@ -169,14 +169,14 @@ class Run:
         flags = flags_of(checked=self.plan.output is not None)
         await self.commit(TurnOpened(key, at, message, self.limits, flags, agent, instructions))
 
-    def _output(self, text: str) -> object:
+    def _output(self, reply: Reply | None) -> object:
         """The answer of a completed turn. A checked one is read again if this process did not."""
         machine, wanted = self.machine, self.plan.output
         if machine.output is not None or machine.rung == "":
             return machine.output
-        if machine.rung == "raw" or wanted is None:
-            return text
-        return wanted.value_in(text, self.parsed)
+        if reply is None or machine.rung == "raw" or wanted is None:
+            return reply.text if reply is not None else ""
+        return wanted.value_in(reply, self.parsed)
 
     def spent_in_tools(self) -> Usage:
         """What tools under way have spent so far."""
@@ -194,7 +194,7 @@ class Run:
         completed = machine.status is Status.COMPLETED
         said = machine.reply if completed else machine.partial
         text = said.text if said is not None else ""
-        output = self._output(text) if completed else None
+        output = self._output(said) if completed else None
         stopped = machine.stopped if machine.status is Status.STOPPED else None
         if stopped is not None:
             text = stopped.text

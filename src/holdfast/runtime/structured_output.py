@@ -17,6 +17,7 @@ from msgspec import Struct
 from holdfast.core.errors import ConfigurationError, OutputError
 from holdfast.core.ladder import climb
 from holdfast.core.limits import Limits, check_count, check_seconds
+from holdfast.core.messages import FinishReason, Reply
 from holdfast.core.output import OutputType, Parsed, Valid
 from holdfast.core.request import OutputMode, OutputSchema
 
@@ -190,27 +191,29 @@ class Output:
         """Validate one JSON text."""
         return self._kind.check(json_text)
 
-    def read(self, text: str) -> Parsed:
+    def read(self, reply: Reply) -> Parsed:
         """The value in the text of a reply, by the ladder."""
-        return climb(text, self._kind, lenient=self._given.lenient)
+        # A reply of which nobody said that it ended may be cut: its end must not be made up.
+        ended = reply.finish is not FinishReason.UNKNOWN
+        return climb(reply.text, self._kind, lenient=self._given.lenient and ended)
 
-    def value_in(self, text: str, known: Parsed | None) -> object:
+    def value_in(self, reply: Reply, known: Parsed | None) -> object:
         """The value of an answer that was found right, in this process or an earlier one.
 
         Args:
-            text: of the reply.
+            reply: the answer.
             known: what was read from it already.
 
         Raises:
             OutputError: it does not fit this type, so that the type was changed since.
         """
-        parsed = known or self.read(text)
+        parsed = known or self.read(reply)
         if isinstance(parsed, Valid):
             return parsed.value
         raise OutputError(
             "The answer had the wanted type when it was given, and does not have the one that this "
             "agent wants: the type was changed since",
-            raw=text,
+            raw=reply.text,
             problems=parsed.problems,
         )
 
