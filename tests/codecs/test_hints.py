@@ -101,6 +101,24 @@ def test_the_words_that_ask_to_wait(text: str, wait: float) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "usage limit reached for Token Plan Starter (0/0 used), resets at 2025-08-08T15:41:30Z (2056)",
+        "You will regain access on 2025-08-08 at 15:41:30 UTC.",
+        "Available again at 2025-08-08 15:41:30.000 UTC",
+    ],
+)
+def test_a_moment_in_the_words_is_a_wait_until_it(text: str) -> None:
+    moment = parse_timestamp("2025-08-08T15:41:30Z")
+    assert moment is not None
+    assert told_wait({}, text=text, now=moment - 40) == 40
+    assert told_wait({}, text=text, now=moment + 40) == 0
+    assert told_wait({}, text=text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resets at 2025-13-40T99:99Z",
+        "access on 2025-08-08 at 15:41 in Lisbon",
         "Please try again later.",
         "please wait before trying again",
         "try again in a few minutes",

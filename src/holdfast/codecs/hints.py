@@ -5,7 +5,7 @@ Order of belief, most exact first:
 1. `retry-after-ms`, `x-ms-retry-after-ms`: milliseconds;
 2. `retry-after`: seconds, a fraction of them, or an HTTP date;
 3. a field of the body: `google.rpc.RetryInfo.retryDelay`, `retry_after`, `estimated_time`;
-4. words in the message: "try again in 4.2s", "retry after 20 seconds";
+4. words in the message: "try again in 4.2s", "retry after 20 seconds", "resets at 2026-05-15T15:00Z";
 5. the rate limit headers, and of them the bucket that is empty. They say when a bucket will be full
    again, which is longer than needed, and they come on answers that no limit refused: the caller
    asks for them (`bucket_wait`) only when a limit did.
@@ -65,6 +65,10 @@ _SPOKEN = re.compile(
 )
 _SPOKEN_SECONDS = re.compile(rf"\bretry[- ]after[: ]{{1,3}}({_NUMBER.pattern})(?![\w.:/-])")
 _SPOKEN_RESET = re.compile(r"\bx-ratelimit-reset[:\s\"']{1,5}(\d{9,14})\b")
+_SPOKEN_MOMENT = re.compile(
+    r"\b(?:resets?|try again|retry|available(?: again)?|regain access) (?:at|on|after|until) "
+    r"(\d{4}-\d\d-\d\d)(?:t| | at )(\d\d:\d\d)(:\d\d)?(?:\.\d{1,9})?(?:z| utc)"
+)
 _LONGEST_TEXT = 8_000
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -221,6 +225,8 @@ def _spoken(text: str, clock: float | None) -> float | None:
         return _sane(float(match[1]))
     if match := _SPOKEN_RESET.search(text):
         return _reset(match[1], clock)
+    if match := _SPOKEN_MOMENT.search(text):
+        return _until(parse_timestamp(f"{match[1]}t{match[2]}{match[3] or ':00'}"), clock)
     return None
 
 
