@@ -106,7 +106,7 @@ CASES: list[Case] = [
     ("ollama", 500, openai("llama runner process has terminated: exit status 2", "api_error"), "server_error"),
     ("ollama", 500, openai("unexpected EOF", "api_error"), "server_error"),
     ("ollama", 400, openai("prompt too long; exceeded max context length by 2 tokens", "invalid_request_error"), "context_window"),
-    ("ollama", 500, {"error": "unable to load model: /root/.ollama/models/blobs/sha256-x"}, "server_error"),
+    ("ollama", 500, {"error": "unable to load model: models/blobs/sha256-x"}, "server_error"),
     ("ollama-cloud", 401, {"error": "unauthorized"}, "auth_error"),
     ("ollama-cloud", 429, {"error": "you've reached your hourly usage limit, please upgrade to continue"}, "rate_limit_terminal"),
     ("ollama-cloud", 429, {"StatusCode": 429, "Status": "429 Too Many Requests", "error": "you've reached your weekly usage limit, please upgrade to continue"}, "rate_limit_terminal"),
