@@ -11,7 +11,6 @@ from msgspec import Struct
 from holdfast.core.events import Event
 from holdfast.core.messages import Message
 
-
 FORMAT = 1
 """Of the fields below, and of the fold that made them: a change of either takes the next number."""
 

@@ -26,9 +26,37 @@ _INSERT = (
     "INSERT INTO records (run, seq, key, digest, type, at, schema, event)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
+# From one name to the next by an index, and then to the first and the last record of each: what is
+# between them is not looked at.
+_HEADS = """
+WITH RECURSIVE names(run) AS (
+  SELECT MIN(run) FROM records
+  UNION ALL
+  SELECT (SELECT MIN(run) FROM records AS r WHERE r.run > names.run) FROM names
+  WHERE names.run IS NOT NULL
+), turns AS (
+  SELECT run,
+    (SELECT MAX(seq) FROM records AS r WHERE r.run = names.run AND type = 'turn_opened') AS opened,
+    (SELECT MAX(seq) FROM records AS r WHERE r.run = names.run AND type = 'turn_closed') AS closed
+  FROM names WHERE run IS NOT NULL
+)
+SELECT run,
+  (SELECT MAX(seq) FROM records AS r WHERE r.run = turns.run),
+  (SELECT at FROM records AS r WHERE r.run = turns.run ORDER BY seq LIMIT 1),
+  (SELECT at FROM records AS r WHERE r.run = turns.run ORDER BY seq DESC LIMIT 1),
+  COALESCE(opened > COALESCE(closed, 0), 0),
+  COALESCE((SELECT CASE WHEN json_valid(event) THEN json_extract(event, '$.agent') END
+    FROM records AS r WHERE r.run = turns.run AND r.seq = opened), '')
+FROM turns
+"""
 _MOST_KEYS = 500  # SQLite takes at least 999 variables
 
 Row = tuple[object, ...]
+
+
+def heads(connection: sqlite3.Connection) -> list[Row]:
+    """What `RunEntry` says of each run, its times those of the first and the last record."""
+    return connection.execute(_HEADS).fetchall()
 
 
 def keys(run: str, connection: sqlite3.Connection) -> list[str]:

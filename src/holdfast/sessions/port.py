@@ -47,6 +47,15 @@ class Indexed(Journal, Protocol):
         ...
 
 
+@runtime_checkable
+class HasHeads(Protocol):
+    """A journal that can say what runs there are without looking at all their records."""
+
+    async def heads(self) -> Sequence[RunEntry]:
+        """All runs; the times may be those of the first and the last record."""
+        ...
+
+
 def indexed(journal: Journal) -> Indexed:
     """The journal itself, or with what it lacks."""
     return journal if isinstance(journal, Indexed) else ByReading(journal)
