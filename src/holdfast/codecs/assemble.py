@@ -68,6 +68,10 @@ class _Declined(Struct):
     pieces: list[str]
 
 
+_NO_START = ReplyStarted()
+_NO_USAGE = Usage()
+
+
 class Assembler:
     """Folds the deltas of one reply; one object per attempt.
 
@@ -104,8 +108,8 @@ class Assembler:
         self._text: list[str] = []
         self._text_at = -1
         self._calls: dict[int, _Call] = {}
-        self._start = ReplyStarted()
-        self._usage = Usage()
+        self._start = _NO_START
+        self._usage = _NO_USAGE
         self._evidence = Evidence()
         self._kept = kept
         if kept is not None:
@@ -178,19 +182,20 @@ class Assembler:
     def _built(self) -> tuple[Part, ...]:
         built: list[Part] = []
         for part in self._parts:
-            match part:
-                case _Text(pieces, extra):
-                    built.append(Text("".join(pieces), extra))
-                case _Declined(pieces):
-                    built.append(Refusal("".join(pieces)))
-                case _Thought(pieces, signature, extra):
-                    wire = self._wire if signature or extra else None
-                    built.append(Reasoning("".join(pieces), signature, wire, extra))
-                case _Call(pieces, call_id, name, extra):
-                    wire = self._wire if extra else None
-                    built.append(ToolCall(call_id, name, "".join(pieces), wire, extra))
-                case _:
-                    built.append(part)
+            # A pattern of classes would be several times slower.
+            if isinstance(part, _Text):
+                built.append(Text("".join(part.pieces), part.extra))
+            elif isinstance(part, _Call):
+                wire = self._wire if part.extra else None
+                text = "".join(part.pieces)
+                built.append(ToolCall(part.id, part.name, text, wire, part.extra))
+            elif isinstance(part, _Thought):
+                wire = self._wire if part.signature or part.extra else None
+                built.append(Reasoning("".join(part.pieces), part.signature, wire, part.extra))
+            elif isinstance(part, _Declined):
+                built.append(Refusal("".join(part.pieces)))
+            else:
+                built.append(part)
         return tuple(built)
 
     def _begin(self, part: _Text | _Thought | _Call | _Declined | Part) -> None:

@@ -120,7 +120,8 @@ class QuestionLog:
 
     def leave_all(self, at: float) -> None:
         """Nothing that may have asked is under way any more."""
-        self._go_on(at, self._open.copy(), set(self.due))
+        if self._stands_still:
+            self._go_on(at, self._open.copy(), set(self.due))
 
     @property
     def _stands_still(self) -> bool:

@@ -103,7 +103,8 @@ class Transcript(Sequence[Message]):
         kept = self._encoded.get(key)
         if kept is None:
             kept = self._encoded[key] = _Encoded(b"", 0, [])
-        for message in self[kept.count :]:
+        new = kept.count - len(self._shared)
+        for message in self._newest[new:] if new >= 0 else self[kept.count :]:
             kept.add(encode(message))
         return b"".join((head, kept.packed, *kept.pieces, tail))
 

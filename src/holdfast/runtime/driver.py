@@ -11,6 +11,7 @@ from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.events import ToolsBegun
 from holdfast.resilience.patience import pausable
 from holdfast.runtime import perform
+from holdfast.runtime.hooked import Hooked
 from holdfast.runtime.hooked_between import between
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle
@@ -35,13 +36,21 @@ async def drive(run: Run) -> None:
 
 async def _until_idle(run: Run) -> None:
     while effects := await ready(run):
-        with suspending(run, effects):
-            if run.hooks is not None and (end := await between(run, run.hooks)):
-                await run.commit(end)
-            elif isinstance(effects[0], RunTool):
-                await _batch(run, effects)
-            else:
-                await _one(run, effects[0])
+        if run.hooks is not None and await _ended(run, run.hooks, effects):
+            continue
+        if isinstance(effects[0], RunTool):
+            await _batch(run, effects)
+        else:
+            await _one(run, effects[0])
+
+
+async def _ended(run: Run, hooks: Hooked, effects: tuple[Effect, ...]) -> bool:
+    """Whether a hook between two effects ended the turn, or waits for an answer."""
+    with suspending(run, effects):
+        if (end := await between(run, hooks)) is None:
+            return False
+        await run.commit(end)
+    return True
 
 
 async def _one(run: Run, effect: Effect) -> None:

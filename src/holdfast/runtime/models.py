@@ -10,7 +10,7 @@ from __future__ import annotations
 from asyncio import CancelledError, timeout
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -60,10 +60,15 @@ class Model(Protocol):
         ...
 
 
+_Pairs: TypeAlias = tuple[tuple[str, str], ...]
+_Known: TypeAlias = tuple[tuple[str, str, _Pairs], str, _Pairs]
+"""What was asked for last, and the address and the headers of it."""
+
+
 class Endpoint:
     """Where a model is reached: the preset, the address, and the headers with the key."""
 
-    __slots__ = ("_headers", "base_url", "preset")
+    __slots__ = ("_headers", "_known", "base_url", "preset")
 
     def __init__(
         self, preset: Preset, base_url: str, auth: tuple[tuple[str, str], ...] = ()
@@ -71,13 +76,18 @@ class Endpoint:
         self.preset = preset
         self.base_url = base_url
         self._headers = (("content-type", "application/json"), *preset.headers, *auth)
+        self._known: _Known | None = None
 
     def request(self, model: str, encoded: Encoded) -> HttpRequest:
         """The HTTP request for one encoded question."""
-        path = self.preset.path_for(encoded.path, model).lstrip("/")
-        # A header that the codec sets too must go out once.
-        headers = tuple(dict(self._headers + encoded.headers).items())
-        return HttpRequest("POST", f"{self.base_url}/{path}", headers, encoded.body)
+        asked = (model, encoded.path, encoded.headers)
+        known = self._known
+        if known is None or known[0] != asked:
+            path = self.preset.path_for(encoded.path, model).lstrip("/")
+            # A header that the codec sets too must go out once.
+            headers = tuple(dict(self._headers + encoded.headers).items())
+            known = self._known = (asked, f"{self.base_url}/{path}", headers)
+        return HttpRequest("POST", known[1], known[2], encoded.body)
 
     @property
     def account(self) -> str:

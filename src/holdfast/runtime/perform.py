@@ -40,7 +40,7 @@ from holdfast.runtime.hooked_model import around_model
 from holdfast.runtime.hooked_tool import around_tool
 from holdfast.runtime.run import Run
 from holdfast.runtime.spending import CallNotes
-from holdfast.runtime.tool_call import ToolAttempt
+from holdfast.runtime.tool_call import ToolAttempt, outlet_of, time_left
 from holdfast.tools.context import ToolContext
 from holdfast.tools.failures import text_of
 
@@ -175,7 +175,9 @@ async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
         tool=call.name,
         session=run.session,
         deps=run.deps,
+        remaining=time_left(run.env, run.deadline),
         asker=run.questions.of_attempts(run),
+        outlet=outlet_of(run.env),
         meter=notes,
     )
     try:

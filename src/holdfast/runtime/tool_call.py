@@ -13,7 +13,7 @@ from holdfast.core.effects import RunTool
 from holdfast.core.errors import ConflictError, HoldfastBug, Landed
 from holdfast.core.messages import ToolResult
 from holdfast.journal.failures import JournalError
-from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome
+from holdfast.resilience.pipeline import Act, Call, Done, Env, Failed, Outcome
 from holdfast.runtime.observers import at_once
 from holdfast.runtime.spending import CallNotes
 from holdfast.tools.context import Outlet, ToolContext
@@ -22,7 +22,7 @@ from holdfast.tools.registry import Registry
 
 
 class ToolAttempt(Struct, frozen=True):
-    """What one attempt of a tool needs; what of the context is the attempt's own is set for each."""
+    """What one attempt of a tool needs; the context is that of the first attempt."""
 
     effect: RunTool
     context: ToolContext
@@ -39,9 +39,9 @@ def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, Tool
 
     async def attempt(call: Call[ToolAttempt]) -> Outcome[ToolResult]:
         effect, context = call.payload.effect, call.payload.context
-        context = msgspec.structs.replace(
-            context, attempt=call.attempt, remaining=_remaining(call), outlet=_outlet(call)
-        )
+        if call.attempt > 1:
+            left = time_left(call.env, call.deadline)
+            context = msgspec.structs.replace(context, attempt=call.attempt, remaining=left)
         done = await invoke(
             registry, effect.call, context, unfinished=effect.unfinished, timeout=timeout
         )
@@ -63,12 +63,14 @@ def _may_repeat(registry: Registry, effect: RunTool, done: Invocation) -> bool:
     return not writes or (done.info is not None and done.info.landed is Landed.NO)
 
 
-def _remaining(call: Call[ToolAttempt]) -> float | None:
-    return None if call.deadline is None else call.deadline - call.env.clock.monotonic()
+def time_left(env: Env, deadline: float | None) -> float | None:
+    """Seconds until the run's deadline, as a tool is told them; None without one."""
+    return None if deadline is None else deadline - env.clock.monotonic()
 
 
-def _outlet(call: Call[ToolAttempt]) -> Outlet | None:
-    publish, ready = call.env.publish, call.env.ready
+def outlet_of(env: Env) -> Outlet | None:
+    """Where a tool shows notices; None when nobody watches."""
+    publish, ready = env.publish, env.ready
     if publish is None or ready is None:
         return None
     return Outlet(publish, ready, live=ready is not at_once)

@@ -38,7 +38,7 @@ class suspending:  # noqa: N801 - used as a function
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> bool:
-        keys = questions_of(error)
+        keys = questions_of(error) if error is not None else None
         if keys is None:
             return False
         for effect in self._effects:
