@@ -126,6 +126,8 @@ def _count(text: str) -> int:
 
 def main(given: argparse.Namespace) -> int:
     """Do it; 1 when nothing was found, or when somebody said no."""
+    if given.word == "import":
+        given.lines = _read(given.file)  # first, or a wrong name would leave an empty journal
     with _opened(given) as kept:
         return asyncio.run(_DO[given.word](kept, given))
 
@@ -237,14 +239,14 @@ def _write_new(file: Path, text: str) -> None:
 
 async def _import(kept: Sessions, given: argparse.Namespace) -> int:
     name = "standard input" if given.file == "-" else given.file
-    # What is no UTF-8 becomes text that fits no sum, so that its line is named.
-    lines = _read(given.file).decode("utf-8", "surrogateescape").split("\n")
-    print(await kept.import_(lines, session=given.to, name=name))
+    print(await kept.import_(given.lines, session=given.to, name=name))
     return 0
 
 
-def _read(file: str) -> bytes:
-    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+def _read(file: str) -> list[str]:
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    # What is no UTF-8 becomes text that fits no sum, so that its line is named.
+    return data.decode("utf-8", "surrogateescape").split("\n")
 
 
 async def _compact(kept: Sessions, given: argparse.Namespace) -> int:
