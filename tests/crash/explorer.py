@@ -17,6 +17,7 @@ from tests.crash.process import CANCEL, Log, View, view
 from tests.crash.protocol import Process, Rules, State
 from tests.crash.stories import Story
 
+from holdfast.core.events import Status
 from holdfast.core.messages import Message
 from holdfast.core.run_state import Phase
 
@@ -119,8 +120,12 @@ class Explorer:
     def _is_over(self, state: State) -> bool:
         """Whether nobody has a reason to begin: the turn is closed, or that of the last message."""
         machine = folded(state)
-        disturbed = self.story.after == "message" and state.crashes + state.overlaps
-        return machine.phase is Phase.IDLE and machine.turn > bool(disturbed)
+        if machine.phase is not Phase.IDLE or not machine.turn:
+            return False
+        if self.story.after == "resume" or not state.crashes + state.overlaps:
+            return True
+        # Whoever has another message says it until it is answered.
+        return machine.turn > 1 and machine.status is Status.COMPLETED
 
     def _after(self, state: State, move: Move) -> State:
         what, number, label = move
