@@ -130,7 +130,10 @@ def _truthful(story: Story, state: State, messages: tuple[Message, ...]) -> int:
             elif text == f"{name} did {key}":
                 require(state.acts.get(key), else_say=f"{key} has a result, and never ran")
             elif text is None or text == NOT_RUN_TEXT.format(name=name):
-                require(not state.acts.get(key), else_say=f"{key} ran, and is said not to have run")
+                # Of a driver that lost the run, nobody can know which reads it does before it notices.
+                may_have = state.overlaps and story.tools[name].effect != "write"
+                known = may_have or not state.acts.get(key)
+                require(known, else_say=f"{key} ran, and is said not to have run")
             else:
                 raise Violation(f"the result of {key} is {text!r}")
     return doubts
