@@ -66,6 +66,7 @@ class PostgresServer:
         self.port = _free_port()
         self._schemas = count(1)
         self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
         try:
             self._run("initdb", "-U", "postgres", "--auth=trust", "-E", "UTF8", "--no-sync")
             self.start()
@@ -94,6 +95,9 @@ class PostgresServer:
             **self._as,
         )
         log.close()
+        # Should the tests be killed, the pipe ends, and with it the server.
+        last = f"read _; kill -INT {self._process.pid}; sleep 2; rm -rf {self.home}"
+        self._watcher = subprocess.Popen(["/bin/sh", "-c", last], stdin=subprocess.PIPE)
         end = time.monotonic() + 30
         while True:
             try:
@@ -113,7 +117,9 @@ class PostgresServer:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def _end(self, how: signal.Signals) -> None:
-        if self._process is not None:
+        if self._process is not None and self._watcher is not None:
+            self._watcher.kill()
+            self._watcher.communicate()
             self._process.send_signal(how)
             self._process.wait(30)
             self._process = None
