@@ -166,3 +166,70 @@ def test_an_effect_that_ends_leaves_its_question_and_its_time() -> None:
     assert machine.questions.waited == 10.0
     with pytest.raises(IllegalEventError):
         machine.check(ANSWERED)
+
+
+# Waiting without anybody under way.
+
+RESUMED = ev.TurnResumed("t1.resumed.0", 500.0)
+
+
+def suspended(*, wait: str = "suspend", before: bool = False) -> RunMachine:
+    machine = in_tools(Limits(seconds=30))
+    machine.apply(ev.ToolsBegun("t1.i0.begun", 2.0))
+    machine.apply(ev.QuestionAsked(f"{KEY}.asked", 10.0, "X", {}, wait, before))  # type: ignore[arg-type]
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("wait", "before", "again"),
+    [("suspend", False, True), ("hold", True, True), ("hold", False, False)],
+)
+def test_an_answer_that_nobody_waited_for_is_taken_up_once(
+    wait: str, before: bool, again: bool
+) -> None:
+    machine = suspended(wait=wait, before=before)
+    scope = frozenset({"t1.i0.tool.0"}) if again else frozenset()
+    assert machine.questions.rested == scope
+    assert machine.questions.waits is (wait == "suspend")
+    with pytest.raises(IllegalEventError):
+        machine.check(RESUMED)
+    machine.apply(ev.QuestionAnswered(KEY, 400.0, {}, later=True))
+    assert machine.questions.rested == scope
+    assert machine.questions.waits
+    machine.apply(RESUMED)
+    # From here on the tool may have done anything.
+    assert machine.questions.rested == frozenset()
+    assert not machine.questions.waits
+    for number in (0, 1):
+        with pytest.raises(IllegalEventError):
+            machine.check(ev.TurnResumed(f"t1.resumed.{number}", 501.0))
+    finish(machine, at=503.0)
+    # 490 seconds of them somebody was asked, or the run was not under way.
+    assert machine.status is ev.Status.RUNNING
+
+
+def test_an_answer_to_who_waits_leaves_nobody_at_the_question() -> None:
+    machine = suspended()
+    machine.apply(ev.QuestionAnswered(KEY, 11.0, {}))
+    assert machine.questions.rested == frozenset()
+    assert not machine.questions.waits
+
+
+def test_one_of_two_questions_answered_leaves_the_asker_at_the_other() -> None:
+    machine = suspended()
+    other = "t1.i0.tool.0.ask.1"
+    machine.apply(ev.QuestionAsked(f"{other}.asked", 11.0, "X", {}, "suspend"))
+    machine.apply(ev.QuestionAnswered(other, 12.0, {}, later=True))
+    machine.apply(ev.TurnResumed("t1.resumed.0", 13.0))
+    assert machine.questions.rested == {"t1.i0.tool.0"}
+    machine.apply(ev.QuestionUnanswered(KEY, 20.0, "timeout", later=True))
+    machine.apply(ev.TurnResumed("t1.resumed.1", 21.0))
+    assert machine.questions.rested == frozenset()
+
+
+def test_a_turn_that_is_given_up_waits_for_nothing() -> None:
+    machine = suspended()
+    machine.apply(ev.QuestionAnswered(KEY, 12.0, {}, later=True))
+    machine.apply(ev.TurnInterrupted("t1.interrupted", 20.0, "cancelled"))
+    assert not machine.questions.waits
+    assert machine.questions.due == {}

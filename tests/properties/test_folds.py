@@ -18,6 +18,7 @@ from holdfast.core.effects import (
     RunTool,
     extended_key,
     interrupted_key,
+    resumed_key,
     turn_key,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, tool_failure_text
@@ -25,7 +26,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall, ToolResult, Usage, user
 from holdfast.core.problems import Problem
-from holdfast.core.question_log import ASKED, ask_key, asked_key
+from holdfast.core.question_log import ASKED, ask_key, asked_key, scope_of
 from holdfast.core.redaction import redact
 from holdfast.core.run_state import Phase
 
@@ -136,18 +137,25 @@ def _question_event(
 ) -> st.SearchStrategy[ev.Event]:
     """The end of an open question, or a new one of anything that is under way."""
     log = machine.questions
+    if log.due:
+        return st.just(ev.TurnResumed(resumed_key(machine.turn, log.resumed), at))
     if log.open:
         key = log.open[0].key.removesuffix(ASKED)
         return st.one_of(
-            st.just(ev.QuestionAnswered(key, at, {"type": "approved"})),
-            st.just(ev.QuestionUnanswered(key, at, "timeout")),
+            st.booleans().map(
+                lambda later: ev.QuestionAnswered(key, at, {"type": "approved"}, later)
+            ),
+            st.booleans().map(lambda later: ev.QuestionUnanswered(key, at, "timeout", later)),
         )
     if len(log.asked) == 3:  # a run asks a few times, and not for ever
         return st.nothing()
     scope = effects[0].key
     number = sum(key.startswith(f"{scope}.ask.") for key in log.asked)
     key = asked_key(ask_key(scope, number))
-    return st.just(ev.QuestionAsked(key, at, "PermissionRequest", {"tool": "x"}))
+    how = st.tuples(st.sampled_from(["hold", "suspend"]), st.booleans())
+    return how.map(
+        lambda pair: ev.QuestionAsked(key, at, "PermissionRequest", {"tool": "x"}, *pair)
+    )
 
 
 def _at_the_limit(machine: RunMachine, key: str, at: float) -> st.SearchStrategy[ev.Event]:
@@ -234,6 +242,29 @@ def test_a_question_ends_at_most_once_and_none_outlives_its_turn(log: list[ev.Ev
             assert event.key in machine.questions.ended
         if machine.phase in (Phase.CLOSING, Phase.IDLE):
             assert machine.questions.open == ()
+
+
+@given(runs())
+def test_who_may_be_run_again_stands_at_a_question_or_has_an_answer_to_take_up(
+    log: list[ev.Event],
+) -> None:
+    machine = RunMachine()
+    for event in log:
+        rested = machine.questions.rested
+        machine.apply(event)
+        now = machine.questions
+        scope = scope_of(event.key)
+        if isinstance(event, ev.QuestionAsked):
+            assert (scope in now.rested) == (event.before or event.wait == "suspend")
+        if isinstance(event, ev.QuestionAnswered | ev.QuestionUnanswered):
+            # Whoever waited goes on, and may have done anything; whoever left stays where it was.
+            assert (scope in now.rested) == (event.later and scope in rested)
+            assert now.waits == event.later
+        if isinstance(event, ev.TurnResumed):
+            assert not now.due
+        if machine.phase in (Phase.CLOSING, Phase.IDLE):
+            assert not now.due
+            assert not now.rested
 
 
 @given(runs())
