@@ -9,9 +9,16 @@ import pytest
 from holdfast.cli.show import LINE_WIDTH, Show, describe, printable, shorten
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ErrorCategory, ErrorInfo
-from holdfast.core.events import ModelReplied, ToolFinished
+from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished
 from holdfast.core.messages import Reply, Text, ToolResult
-from holdfast.core.notices import AttemptAbandoned, BreakerChanged, RetryScheduled, ToolStarted
+from holdfast.core.notices import (
+    AttemptAbandoned,
+    AttemptStarted,
+    BreakerChanged,
+    RetryScheduled,
+    ToolStarted,
+)
+from holdfast.core.problems import Problem
 from holdfast.runtime.notices import Item
 
 LONG = "x" * 1000 + "\x1b]0;title\x07\nsecond line"
@@ -36,7 +43,38 @@ NOTES: list[tuple[Item, str]] = [
     (AttemptAbandoned("k", 1, DOWN), "⟲ forget the text above: down"),
     (RetryScheduled("k", 1, 3, 0.25, DOWN), "↻ again in 0.2 s (1 of 3): down"),
     (BreakerChanged("openai:x", "closed", "open", 30.0), "⊘ openai:x fails too often and is left"),
+    (OutputChecked("k", 0.0, "", (Problem("a", LONG),)), "⟲ the answer does not fit: a: x"),
 ]
+
+
+def replied(text: str) -> ModelReplied:
+    return ModelReplied("t1.i0.model", 0.0, Reply((Text(text),)))
+
+
+def shown(screen: io.StringIO, *items: Item) -> str:
+    show = Show(screen, io.StringIO())
+    for item in items:
+        show.item(item)
+    show.end()
+    return screen.getvalue()
+
+
+WRONG = OutputChecked("t1.i0.output", 0.0, "", (Problem("", "no"),))
+RIGHT = OutputChecked("t1.i1.output", 0.0, "strict")
+
+
+def test_a_file_holds_the_answer_of_the_wanted_type_alone() -> None:
+    assert shown(io.StringIO(), replied("wrong"), WRONG, replied("right"), RIGHT) == "right\n"
+    assert shown(io.StringIO(), replied("Hm."), finished("x"), replied("right")) == "Hm.\nright\n"
+    assert shown(io.StringIO(), replied("wrong"), WRONG) == ""
+
+
+def test_an_answer_that_did_not_come_as_text_is_shown_when_it_is_there() -> None:
+    came = TextDelta("word")
+    assert shown(Screen(), came, replied("word"), RIGHT) == "word\n"
+    assert shown(Screen(), replied("by tool"), RIGHT) == "by tool\n"
+    again = AttemptStarted("k", 2)
+    assert shown(Screen(), came, again, replied("by tool")) == "wordby tool\n"
 
 
 @pytest.mark.parametrize(("item", "begins"), NOTES, ids=lambda value: str(value)[:16])

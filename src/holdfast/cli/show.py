@@ -11,8 +11,14 @@ from typing import TextIO
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, HoldfastError, explain
-from holdfast.core.events import ModelReplied, ToolFinished
-from holdfast.core.notices import AttemptAbandoned, BreakerChanged, RetryScheduled, ToolStarted
+from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished
+from holdfast.core.notices import (
+    AttemptAbandoned,
+    AttemptStarted,
+    BreakerChanged,
+    RetryScheduled,
+    ToolStarted,
+)
 from holdfast.runtime.notices import Item
 
 LINE_WIDTH = 79
@@ -61,7 +67,8 @@ class Show:
         margin: where everything else goes.
 
     In a terminal the text is printed while it comes. Elsewhere each accepted reply is printed
-    whole, so that a file never holds the beginning of an attempt that failed.
+    whole, so that a file never holds the beginning of an attempt that failed; nor does it hold an
+    answer that turned out not to be of the wanted type.
     """
 
     def __init__(self, answer: TextIO, margin: TextIO) -> None:
@@ -69,19 +76,39 @@ class Show:
         self._margin = margin
         self._live = answer.isatty()
         self._open = False
+        self._came = False
+        """Whether text of the reply that is under way was printed while it came."""
+        self._held = ""
+        """An accepted reply that may yet turn out to be no answer."""
 
     def item(self, item: Item) -> None:
         """Print one event or notice."""
         if type(item) is TextDelta:
             if self._live:
+                self._came = True
                 self._text(printable(item.text))
-        elif isinstance(item, ModelReplied):
-            if not self._live and item.reply.text:
-                self._text(item.reply.text)
+            return
+        if isinstance(item, OutputChecked) and not item.rung:
+            self._held = ""
+        if self._held:
             self.end()
+        if isinstance(item, ModelReplied):
+            self._replied(item.reply.text)
+        elif isinstance(item, AttemptStarted):
+            self._came = self._came and item.continues
         elif (line := describe(item)) is not None:
             self.end()
             self.note(line)
+
+    def _replied(self, text: str) -> None:
+        if not self._live:
+            self._held = text
+            return
+        if not self._came:
+            # An answer by a tool is no text while it comes.
+            self._text(printable(text))
+        self._came = False
+        self.end()
 
     def whole(self, text: str) -> None:
         """Print an answer that nobody saw coming."""
@@ -98,7 +125,9 @@ class Show:
             self._open = not text.endswith("\n")
 
     def end(self) -> None:
-        """Finish the line that is open."""
+        """Print what was held back, and finish the line that is open."""
+        held, self._held = self._held, ""
+        self._text(held)
         if self._open:
             print(file=self._answer, flush=True)
             self._open = False
@@ -112,6 +141,8 @@ def describe(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
         return shorten(_finished(item), width)
     if isinstance(item, AttemptAbandoned):
         return shorten(f"⟲ forget the text above: {item.error.safe}", width)
+    if isinstance(item, OutputChecked) and item.problems:
+        return shorten(f"⟲ the answer does not fit: {item.problems[0]}", width)
     if isinstance(item, RetryScheduled):
         again = f"↻ again in {item.delay:.1f} s ({item.attempt} of {item.max_retries})"
         return shorten(f"{again}: {item.error.safe}", width)
