@@ -316,11 +316,14 @@ class AgentBuilder(Generic[T]):
         target: int = 20,
         threshold: int = 5,
         *,
+        tokens: int | None = None,
         summarize: Summarize | None = None,
         pinned: Callable[[Message], bool] | None = None,
     ) -> AgentBuilder[T]:
         """`HistoryReduction`: shows the model the newest messages, or a summary of the others."""
-        return self._and(HistoryReduction(target, threshold, summarize=summarize, pinned=pinned))
+        return self._and(
+            HistoryReduction(target, threshold, tokens=tokens, summarize=summarize, pinned=pinned)
+        )
 
     def with_iteration_cache(self, seconds: float = 600.0, entries: int = 1000) -> AgentBuilder[T]:
         """`IterationCache`: keeps replies to equal questions."""

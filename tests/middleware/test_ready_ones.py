@@ -252,7 +252,8 @@ def test_calls_and_results_are_never_parted(tools: list[int], target: int, thres
     messages = [m for number, count in enumerate(tools) for m in turn(number, tools=count)]
     turns = _turns(messages)
     assert [m for one in turns for m in one] == messages
-    cut = HistoryReduction(target, threshold)._cut(turns)
+    sizes = [len(one) for one in turns]
+    cut = HistoryReduction(target, threshold)._cut(sizes, target, target + threshold)
     assert cut < len(turns)
     sent = [m for one in turns[cut:] for m in one]
     calls = {part.id for m in sent for part in m.calls}

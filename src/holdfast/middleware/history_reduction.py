@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.errors import ConfigurationError, ErrorCategory, HoldfastError
+from holdfast.core.events import Event, ModelReplied, ToolFinished, TurnOpened
 from holdfast.core.limits import check_count
-from holdfast.core.messages import Message
+from holdfast.core.messages import Message, Reply
 from holdfast.middleware.decisions import Patch
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeIteration
+from holdfast.middleware.moments import BeforeIteration, ModelCall
+from holdfast.middleware.token_estimate import Billed, billed, size_of
 
 _log = logging.getLogger("holdfast")
 
@@ -28,26 +30,38 @@ Summarize: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
 
 HEADING = "\n\nSummary of the earlier conversation:\n"
 _MOST_SUMMARIES = 256
+_MOST_RUNS = 256
+_LEFT = 0.75
+"""Of the tokens, after a cut."""
 
 
-class HistoryReduction(Middleware):
-    """Leaves out the oldest turns when a conversation is longer than `target + threshold`.
+class HistoryReduction(Middleware[Billed]):
+    """Leaves out the oldest turns when a conversation is longer than `target + threshold` messages.
 
-    System messages, the turn under way, and turns with a pinned message are always sent.
+    System messages, the turn under way, and turns with a pinned message are always sent. When the
+    provider says that the context window is too small for what was sent, it is asked once more with
+    the latest turns that make up half of it.
 
     Args:
         target: how many messages are left after a cut.
         threshold: how many more may gather before the next cut.
+        tokens: the most that the messages may be, besides their number, by the rule of
+            `middleware.token_estimate`: an estimate that learns from what the provider bills. A
+            cut leaves three quarters of them. Instructions and tools come on top.
         summarize: makes a summary of what is left out, which goes into the instructions. When it
             fails, the turns are left out without one.
         pinned: whether a message, and so its turn, is always sent.
     """
+
+    scope = "session"
+    events = (TurnOpened, ModelReplied, ToolFinished)
 
     def __init__(
         self,
         target: int = 20,
         threshold: int = 5,
         *,
+        tokens: int | None = None,
         summarize: Summarize | None = None,
         pinned: Callable[[Message], bool] | None = None,
     ) -> None:
@@ -55,26 +69,68 @@ class HistoryReduction(Middleware):
             if value is None:
                 raise ConfigurationError(name, "must be a whole number, got None")
             check_count(name, value, at_least=least)
+        check_count("tokens", tokens, at_least=1)
         self.target = target
         self.threshold = threshold
+        self.tokens = tokens
         self.summarize = summarize
         self.pinned = pinned
-        # Summaries by the digest of what they stand for: a cache, and no state of a run.
+        # Summaries by the digest of what they stand for, and sizes by the run: caches, and no state
+        # of a run.
         self._summaries: OrderedDict[bytes, str] = OrderedDict()
+        self._sizes: OrderedDict[str, list[tuple[Message, int]]] = OrderedDict()
 
-    def acts(self, hook: str) -> Callable[[BeforeIteration], bool]:
-        """When there is more than is kept."""
-        del hook
+    @property
+    def initial(self) -> Billed:
+        """Nothing was billed yet."""
+        return Billed()
+
+    def fold(self, state: Billed, event: Event) -> Billed:
+        """Learn how many tokens messages are."""
+        return billed(state, event)
+
+    def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
+        """When there may be more than is kept."""
+        if hook == "fold":
+            return self.tokens is not None
+        if hook != "before_iteration" or self.tokens is not None:
+            return True
         most = self.target + self.threshold
         return lambda moment: len(moment.messages) > most
 
     async def before_iteration(self, moment: BeforeIteration) -> Patch | None:
         """The latest turns, when there are too many."""
-        messages = moment.messages
-        if len(messages) <= self.target + self.threshold:
-            return None
-        turns = _turns(messages)
-        cut = self._cut(turns)
+        turns = _turns(moment.messages)
+        cut = self._cut([len(turn) for turn in turns], self.target, self.target + self.threshold)
+        if self.tokens is not None:
+            most = self.tokens * moment.state_of(self).bytes_per_token
+            sizes = [sum(part) for part in _parted(self._sizes_of(moment), turns)]
+            cut = max(cut, self._cut(sizes, most * _LEFT, most))
+        return await self._without(moment, turns, cut)
+
+    async def wrap_model(
+        self, moment: ModelCall, call_next: Callable[[ModelCall], Awaitable[Reply]]
+    ) -> Reply:
+        """Ask again with less, once, when it was too much for the model."""
+        try:
+            return await call_next(moment)
+        except HoldfastError as error:
+            if error.info.category is not ErrorCategory.CONTEXT_WINDOW:
+                raise
+            turns = _turns(moment.messages)
+            sizes = [sum(map(size_of, turn)) for turn in turns]
+            half = sum(sizes) / 2
+            patch = await self._without(moment, turns, self._cut(sizes, half, half))
+            if patch is None or patch.messages is None:
+                raise
+        said = moment.instructions if patch.instructions is None else patch.instructions
+        less = msgspec.structs.replace(moment, messages=patch.messages, instructions=said)
+        return await call_next(less)
+
+    async def _without(
+        self, moment: BeforeIteration, turns: list[list[Message]], cut: int
+    ) -> Patch | None:
+        """What is sent without the first `cut` turns, but for those that stay."""
         left = [turn for turn in turns[:cut] if not self._stays(turn)]
         if not left:
             return None
@@ -86,17 +142,32 @@ class HistoryReduction(Middleware):
             instructions = moment.instructions + HEADING + said if said else None
         return Patch(messages=kept, instructions=instructions)
 
-    def _cut(self, turns: Sequence[Sequence[Message]]) -> int:
+    def _cut(self, sizes: Sequence[int], target: float, most: float) -> int:
         """How many turns, from the first, are left out: what cutting all along would have given."""
         start, size = 0, 0
-        for index, turn in enumerate(turns):
-            size += len(turn)
-            if size <= self.target + self.threshold:
+        for index, one in enumerate(sizes):
+            size += one
+            if size <= most:
                 continue
-            while start < index and size > self.target:
-                size -= len(turns[start])
+            while start < index and size > target:
+                size -= sizes[start]
                 start += 1
         return start
+
+    def _sizes_of(self, moment: BeforeIteration) -> list[int]:
+        """The size of each message; those of an earlier call of the run are known."""
+        known = self._sizes.setdefault(moment.run_id, [])
+        self._sizes.move_to_end(moment.run_id)
+        if len(self._sizes) > _MOST_RUNS:
+            self._sizes.popitem(last=False)
+        messages = moment.messages
+        same = len(known) <= len(messages) and (
+            not known or known[-1][0] is messages[len(known) - 1]
+        )
+        if not same:
+            known.clear()
+        known.extend((message, size_of(message)) for message in messages[len(known) :])
+        return [size for _, size in known]
 
     def _stays(self, turn: Sequence[Message]) -> bool:
         if turn[0].role == "system":
@@ -127,6 +198,7 @@ class HistoryReduction(Middleware):
         return {
             "target": self.target,
             "threshold": self.threshold,
+            "tokens": self.tokens,
             "summarize": self.summarize is not None,
         }
 
@@ -141,3 +213,11 @@ def _turns(messages: Sequence[Message]) -> list[list[Message]]:
         else:
             turns[-1].append(message)
     return turns
+
+
+def _parted(sizes: Sequence[int], turns: Sequence[Sequence[Message]]) -> Iterator[Sequence[int]]:
+    """The sizes of the messages of each turn."""
+    start = 0
+    for turn in turns:
+        yield sizes[start : start + len(turn)]
+        start += len(turn)
