@@ -9,13 +9,14 @@ import pytest
 from holdfast import Agent, ErrorHandling, FromAgent, Limits, Middleware, Stop, Tool, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
-from holdfast.core.events import ModelReplied, ToolFinished, TurnClosed, TurnInterrupted
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.events import ModelReplied, Status, ToolFinished, TurnClosed, TurnInterrupted
+from holdfast.core.messages import Reply, Text, ToolCall, ToolResult
+from holdfast.core.request import ModelRequest
 from holdfast.core.requests import AnyRequest, Approved, Denied, PermissionRequest
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.moments import BeforeIteration
 from holdfast.runtime.subagent import MOST_DEEP
-from holdfast.testing import FakeClock, ScriptedModel
+from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 
 
@@ -345,3 +346,99 @@ async def test_the_deps_of_the_caller_are_those_of_the_agent() -> None:
     boss, _ = parent(Agent(scout, name="scout", tools=[who]).as_tool())
     await boss.run("Go", deps="alice")
     assert read_by(scout) == ["alice"]
+
+
+# Kept beside the caller's run.
+
+
+def both(
+    journal: object, asked: list[str], done: list[str], **keywords: object
+) -> tuple[Agent[str], list[str]]:
+    """A boss and its clerk; what their models were asked, and what tools did."""
+
+    @tool(effect="idempotent")
+    async def file(context: ToolContext) -> str:
+        """File something."""
+        done.append(context.idempotency_key)
+        return "filed"
+
+    def model(name: str, *replies: Reply) -> ScriptedModel:
+        def reply(request: ModelRequest) -> Reply:
+            asked.append(name)
+            return replies[sum(one.role == "assistant" for one in request.messages)]
+
+        return ScriptedModel(*[reply] * 9)
+
+    filing = Reply((ToolCall("1", "file", "{}"),))
+    clerk = Agent(model("clerk", filing, filing, text("All filed.")), name="clerk", tools=[file])
+    calls = Reply((ToolCall("1", "clerk", '{"task": "File."}'),))
+    boss_model = model("boss", calls, text("done"))
+    return Agent(boss_model, tools=[clerk.as_tool()], journal=journal, **keywords), asked  # type: ignore[arg-type]
+
+
+def text(words: str) -> Reply:
+    return Reply((Text(words),))
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+async def test_after_a_crash_at_any_append_both_go_on_and_nothing_is_paid_twice(
+    before: bool,
+) -> None:
+    moment, died = 0, True
+    while died:
+        moment += 1
+        journal, asked, done = MemoryJournal(), list[str](), list[str]()
+        try:
+            result = await both(CrashAt(journal, moment, before=before), asked, done)[0].run(
+                "Go", session="s"
+            )
+            died = False
+        except SimulatedCrash:
+            if not await journal.read("s"):
+                continue
+            result = await both(journal, asked, done)[0].resume("s")
+        assert result.output == "done"
+        kept = [
+            record.event
+            for entry in await journal.runs()
+            for record in await journal.read(entry.run)
+        ]
+        replies = [event for event in kept if isinstance(event, ModelReplied)]
+        assert len(replies) == 5
+        # Only an answer that was not kept is asked for again.
+        assert len(asked) - 5 in ((0, 1) if before and died else (0,))
+        assert set(done) == {f"s/t1.i0.tool.0:t1.i{n}.tool.0" for n in (0, 1)}
+    assert moment > 12
+
+
+async def test_another_attempt_of_the_call_is_another_conversation() -> None:
+    journal = MemoryJournal()
+
+    async def hang(request: ModelRequest) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    clerk = Agent(ScriptedModel(hang, "At last."), name="clerk")
+    handling = ErrorHandling(function_timeout=0.05, max_retries=1)
+    boss = Agent(
+        ScriptedModel(asks("clerk"), "done"),
+        tools=[clerk.as_tool()],
+        journal=journal,
+        error_handling=handling,
+        clock=FakeClock(),
+    )
+    result = await boss.run("Go", session="s")
+    assert result.output == "done"
+    runs = [entry.run for entry in await journal.runs()]
+    assert runs == ["s", "s/t1.i0.tool.0", "s/t1.i0.tool.0.again.1"]
+    first, second = [(await journal.read(run))[-1].event for run in runs[1:]]
+    assert isinstance(first, TurnClosed)
+    assert isinstance(second, TurnClosed)
+    assert (first.status, second.status) == (Status.CANCELLED, Status.COMPLETED)
+
+
+async def test_without_a_journal_nothing_is_kept_beside() -> None:
+    boss, _ = both(None, [], [])
+    await boss.run("Go", session="s")
+    kept = boss._engine.conversations.journal
+    assert [entry.run for entry in await kept.runs()] == ["s"]
