@@ -97,6 +97,8 @@ def test_what_the_user_says_goes_before_every_row(provider: str, mode: str) -> N
             "tool",
         ),
         ({"type": "object", "additionalProperties": False, "properties": {}}, "native"),
+        ({"type": "object", "properties": {str(n): {} for n in range(24)}}, "native"),
+        ({"type": "object", "properties": {str(n): {} for n in range(25)}}, "tool"),
     ],
 )
 def test_a_schema_that_anthropics_grammar_cannot_hold_is_asked_for_by_a_tool(

@@ -258,6 +258,12 @@ def test_a_cut_answer_is_never_asked_for_again(mode: Any) -> None:
     assert len(model.requests) == 1
 
 
+def test_an_answer_that_is_cut_after_a_wrong_one_has_none_of_its_problems() -> None:
+    error = failure(Trip, '{"city": 1, "days": 2}', TruncatedError("cut", partial=cut(Text("{"))))
+    assert isinstance(error, TruncatedOutputError)
+    assert (error.raw, error.problems) == ("{", ())
+
+
 async def test_validators_may_reject_an_answer_and_see_what_they_need() -> None:
     seen: list[OutputContext] = []
 

@@ -34,6 +34,9 @@ class _Row(Struct, frozen=True):
     with_tools: Mode
 
 
+_MOST_OPTIONAL: Final = 24
+"""Of Anthropic's grammar, over all objects of a schema."""
+
 _OPENAI: Final = ("openai_chat", "openai_responses")
 
 _ROWS: Final = (
@@ -87,12 +90,25 @@ def _thinks(wire: str, settings: ModelSettings) -> bool:
 
 
 def _is_closed(output: OutputSchema) -> bool:
-    """Whether Anthropic's grammar can hold the schema: no recursion, no free keys."""
+    """Whether Anthropic's grammar can hold the schema: no recursion, no free keys, few optional ones."""
     parts = output.schema.get("$defs")
     named = parts if isinstance(parts, Mapping) else {}
-    return not any(
-        schema.get("additionalProperties") not in (None, False) for schema in _all(output.schema)
-    ) and not any(_reaches(name, name, named, set()) for name in named)
+    optional = 0
+    for schema in _all(output.schema):
+        if schema.get("additionalProperties") not in (None, False):
+            return False
+        optional += _optional(schema)
+    return optional <= _MOST_OPTIONAL and not any(
+        _reaches(name, name, named, set()) for name in named
+    )
+
+
+def _optional(schema: Mapping[str, object]) -> int:
+    """How many properties of an object may be left out."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping):
+        return 0
+    return len(set(properties).difference(required if isinstance(required, list | tuple) else ()))
 
 
 def _all(schema: object) -> Iterator[Mapping[str, object]]:

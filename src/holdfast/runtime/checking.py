@@ -134,7 +134,8 @@ def of_output(run: Run, error: HoldfastError) -> HoldfastError:
     if isinstance(error, LimitError) and machine.problems and error.partial is None:
         error.partial = machine.reply  # the last answer, which did not fit
     if isinstance(error, OutputError):
-        full = run.parsed.problems if isinstance(run.parsed, Invalid) else machine.problems
-        error.raw, error.problems = text, full
-        error.partial, error.best = machine.partial, best_of(text)
+        error.raw, error.best, error.partial = text, best_of(text), machine.partial
+        if not isinstance(error, TruncatedOutputError):  # its problems are those of the one before
+            known = run.parsed
+            error.problems = known.problems if isinstance(known, Invalid) else machine.problems
     return error
