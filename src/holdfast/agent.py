@@ -7,7 +7,7 @@ what a user can give and ask, and hands it to the engine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from typing_extensions import TypeVar
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from holdfast.transport.port import Timeouts, Transport
 
 T = TypeVar("T", default=str)
+A = TypeVar("A")
 
 
 class Agent(Generic[T]):
@@ -243,6 +244,12 @@ class Agent(Generic[T]):
         """
         return await self._engine.answering.questions(run_id)
 
+    @overload
+    async def answer(self, run_id: str, to: Answer[A], /) -> Receipt: ...
+    @overload
+    async def answer(self, run_id: str, to: Request[A], value: A, /) -> Receipt: ...
+    @overload
+    async def answer(self, run_id: str, to: str, value: object, /) -> Receipt: ...
     async def answer(
         self, run_id: str, to: Answer[Any] | Request[Any] | str, value: object = None, /
     ) -> Receipt:

@@ -1,7 +1,15 @@
 """What type checkers must see of the public face. Checked by mypy, never run."""
 
-from typing import assert_type
+from typing import Any, assert_type
 
 import holdfast
 
 assert_type(holdfast.__version__, str)
+
+
+async def questions(agent: holdfast.Agent, request: holdfast.PermissionRequest) -> None:
+    await agent.answer("s", request.approve())
+    await agent.answer("s", request, holdfast.Denied())
+    await agent.answer("s", "t1.i0.tool.0.ask.0", 3)
+    for asked in (await agent.run("Go")).questions:
+        assert_type(asked, holdfast.Request[Any])

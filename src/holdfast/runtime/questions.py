@@ -8,9 +8,9 @@ told that they came too late. Nothing here may poll, and no silence may count as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import msgspec
 
@@ -80,7 +80,7 @@ class Questions:
         """The limit of the turn, which stands still while somebody is asked."""
         self._waiters: dict[str, OpenQuestion] = {}
         self._left: dict[str, asyncio.Task[None]] = {}
-        self._elsewhere: set[Future[object]] = set()
+        self._elsewhere: set[asyncio.Task[object] | None] = set()
         self._taken: dict[tuple[str, int], set[str]] = {}
         self._asking = 0
         self._since = 0.0
@@ -157,10 +157,14 @@ class Questions:
         taken = self._taken.setdefault((scope, attempt), set())
         return await self._ask(run, (scope, hook), taken, (request, timeout))
 
-    def from_elsewhere(self, there: Future[object]) -> None:
-        """Somebody asks from another loop, and is not to be left there when the run ends."""
-        self._elsewhere.add(there)
-        there.add_done_callback(self._elsewhere.discard)
+    async def ask_from_elsewhere(self, answer: Awaitable[object]) -> object:
+        """The answer for somebody on another loop, who is not to be left there when the run ends."""
+        this = asyncio.current_task()
+        self._elsewhere.add(this)
+        try:
+            return await answer
+        finally:
+            self._elsewhere.discard(this)
 
     def forget(self, scope: str) -> None:
         """Whoever asked begins again, and asks the same questions again."""
@@ -178,9 +182,7 @@ class Questions:
 
     async def close(self) -> None:
         """The run is not under way any more: leave no task behind."""
-        for there in list(self._elsewhere):
-            there.cancel()
-        keeping = list(self._left.values())
+        keeping: list[asyncio.Task[Any]] = [*self._left.values(), *filter(None, self._elsewhere)]
         for key in self._left:
             self._waiters[key].settle("closed")
         self._left.clear()
@@ -301,6 +303,5 @@ class TurnAsker:
         if asyncio.get_running_loop() is self._home:
             return await answer
         # A sync tool asks from a loop of its own, in its thread.
-        there = asyncio.run_coroutine_threadsafe(answer, self._home)
-        self.questions.from_elsewhere(there)
-        return await asyncio.wrap_future(there)
+        elsewhere = self.questions.ask_from_elsewhere(answer)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(elsewhere, self._home))
