@@ -80,6 +80,7 @@ _PHASES: dict[type[ev.Event], tuple[Phase, ...]] = {
 }
 
 _CHANGES = (ev.SessionRewound, ev.HistoryCompacted, ev.SessionTitled)
+_NUMBERED = (ev.TurnOpened, *_CHANGES)
 
 _DEFAULT_LIMITS = Limits()
 _NO_USAGE = Usage()
@@ -175,6 +176,10 @@ class RunMachine:
         """The effects that are asked for now and have no outcome yet, in plan order."""
         return tuple(self._planned.values())
 
+    def planned(self, key: str) -> Effect | None:
+        """The effect of this key, if it is pending."""
+        return self._planned.get(key)
+
     def _plan(self, *effects: Effect) -> None:
         self._planned = {effect.key: effect for effect in effects}
 
@@ -219,7 +224,7 @@ class RunMachine:
 
     def _unplanned(self, event: ev.Event) -> str:
         """The key of an event that ends no effect; "" for one that must end one."""
-        if isinstance(event, (ev.TurnOpened, *_CHANGES)):
+        if isinstance(event, _NUMBERED):
             check_flags(event)
             return turn_key(self.turn + 1)
         if isinstance(event, ev.TurnInterrupted):

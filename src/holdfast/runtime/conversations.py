@@ -198,9 +198,9 @@ def _check_plan(machine: RunMachine, record: Record) -> None:
     """Raise ReplayMismatchError if this effect was planned with another content than is kept."""
     if not record.digest:
         return
-    for effect in machine.pending():
-        if effect.key == record.event.key and digest(effect) != record.digest:
-            raise ReplayMismatchError(
-                f"the journal holds another content for {effect.key!r} than this agent plans: "
-                "it was written by another agent, or changed by hand"
-            )
+    effect = machine.planned(record.event.key)
+    if effect is not None and digest(effect) != record.digest:
+        raise ReplayMismatchError(
+            f"the journal holds another content for {effect.key!r} than this agent plans: "
+            "it was written by another agent, or changed by hand"
+        )
