@@ -284,6 +284,11 @@ async def test_a_failed_turn_can_be_gone_back_over() -> None:
     assert [message.text for message in result.messages] == ["one", "re one", "three", "re three"]
 
 
+async def test_nobody_speaks_in_the_titles_of_a_session() -> None:
+    with pytest.raises(ConfigurationError, match="titles"):
+        await Agent(ScriptedModel("x")).run("hi", session="ada/:title")
+
+
 async def test_an_unknown_session_is_told_and_not_made() -> None:
     agent = Agent(ScriptedModel())
     with pytest.raises(ConfigurationError, match="no session"):

@@ -333,15 +333,16 @@ async def test_searching_for_nothing_is_refused(
 async def test_delete_takes_what_stands_beside_the_session_and_nothing_else(
     journal: Journal, clock: FakeClock
 ) -> None:
-    for name in ("ada", "ada/notes", "adam", "ada/t1.i0.tool.0", "ada/t1.i0.tool.0/t1.i2.tool.1"):
+    inside = ("ada/t1.i0.tool.0", "ada/t1.i0.tool.0.again.1", "ada/t1.i0.tool.0/t1.i2.tool.1")
+    for name in ("ada", "ada/notes", "adam", "ada/t1.i0.tool.0x", *inside):
         await talk(journal, clock, name, "hi")
     kept = sessions(journal, clock)
     await kept.rename("ada", "Ada")
     await kept.rename("adam", "Adam")
     fork = await kept.fork("ada")
-    assert await kept.delete("ada") == 10
+    assert await kept.delete("ada") == 13
     left = [entry.run for entry in await journal.runs()]
-    assert left == sorted(["ada/notes", "adam", "adam/:title", fork])
+    assert left == sorted(["ada/notes", "ada/t1.i0.tool.0x", "adam", "adam/:title", fork])
     with pytest.raises(ConfigurationError, match="no session"):
         await kept.delete("ada")
 

@@ -14,6 +14,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Text, user
 from holdfast.core.transcript import Transcript
+from holdfast.sessions.names import TITLES
 from holdfast.tools.context import Meter
 
 Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
@@ -43,6 +44,8 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 def _check_session(session: object) -> None:
     if session is None or (isinstance(session, str) and session.strip()):
+        if session is not None and session.endswith(TITLES):
+            raise ConfigurationError("session", f"{session!r} holds the titles of a session")
         return
     raise ConfigurationError("session", f"must be a text that is not empty, got {session!r}")
 

@@ -10,11 +10,12 @@ import random
 import re
 from collections.abc import Iterable
 
+from holdfast.core.effects import is_within
 from holdfast.core.errors import ConfigurationError
 
 TITLES = "/:title"
 
-_OF_A_TOOL = re.compile(r"/t\d+\.i\d+\.tool\.\d+")
+_OF_TOOLS = re.compile(r"(/t\d+\.i\d+\.tool\.\d+(\.again\.\d+)?)+")
 
 
 def title_run(session: str) -> str:
@@ -32,7 +33,7 @@ def is_session(run: str) -> bool:
     >>> [is_session(run) for run in ("ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0")]
     [True, True, False, False]
     """
-    return not run.endswith(TITLES) and _OF_A_TOOL.search(run) is None
+    return not run.endswith(TITLES) and not is_within(run)
 
 
 def beside(session: str, runs: Iterable[str]) -> list[str]:
@@ -46,7 +47,7 @@ def beside(session: str, runs: Iterable[str]) -> list[str]:
         run
         for run in runs
         if run.startswith(session)
-        and (run[length:] == TITLES or _OF_A_TOOL.match(run, length) is not None)
+        and (run[length:] == TITLES or _OF_TOOLS.fullmatch(run, length) is not None)
     ]
 
 
