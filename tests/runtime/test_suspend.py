@@ -769,3 +769,43 @@ async def test_what_was_asked_before_is_answered_while_its_hook_is_on_the_way_ag
         result = await again.resume("s")
     assert said(result)[0] == "Porto in class 1"
     assert strangers() == []
+
+
+async def killed_beside_a_question(world: World) -> None:
+    """One tool was left to wait, and the process died while another one was at work."""
+    tools, started, _ = gate(world)
+    given = world.agent(tools=tools)
+    work = asyncio.create_task(given.run("go", session="s"))
+    await started.wait()
+    await asked_and_left(given)
+    kept = MemoryJournal()
+    for record in await world.journal.read("s"):
+        await kept.append("s", record.event)
+    work.cancel()
+    await asyncio.wait([work])
+    world.journal = kept
+
+
+async def test_a_run_that_died_beside_a_question_is_recovered_and_waits_on() -> None:
+    world = World((book("Porto", "a"), call("slow", call_id="b")), "done")
+    await killed_beside_a_question(world)
+    tools, _, _ = gate(world)
+    (found,) = await world.agent(tools=tools).recover()
+    assert found.result is not None
+    assert found.result.status is Status.WAITING
+    finished = [one for one in await world.events() if isinstance(one, ev.ToolFinished)]
+    assert [one.key for one in finished] == ["t1.i0.tool.1"]
+    # Now that all of it waits, there is nothing to recover.
+    before = await world.events()
+    assert await world.agent(tools=tools).recover() == []
+    assert await world.events() == before
+    await world.agent().answer("s", found.result.questions[0], "1")
+    (ended,) = await world.agent(tools=tools).recover()
+    assert ended.result is not None
+    assert said(ended.result) == ["Porto in class 1", IN_DOUBT_TEXT.format(name="slow")]
+
+
+async def test_a_run_whose_tools_wait_all_together_is_not_interrupted() -> None:
+    world = World((pay(5, "a"), pay(6, "b")), "done")
+    await world.agent(middleware=[AskBefore()]).run("go", session="s")
+    assert await world.agent(middleware=[AskBefore()]).recover() == []

@@ -17,6 +17,7 @@ from holdfast.core.limits import check_count
 from holdfast.core.run_state import Phase
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
+from holdfast.runtime.waiting import all_waits
 
 T = TypeVar("T", default=str)
 
@@ -34,8 +35,7 @@ def is_interrupted(run: Run) -> bool:
     """Whether a crash cut its turn short, and not a question that nobody has answered yet."""
     if run.machine.phase is Phase.IDLE:
         return False  # somebody else was faster
-    log = run.machine.questions
-    return bool(log.due) or not log.waits
+    return bool(run.machine.questions.due) or not all_waits(run.machine)
 
 
 async def recover_each(

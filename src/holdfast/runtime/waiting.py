@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from holdfast.core.effects import Effect, resumed_key
+from holdfast.core.effects import Effect, begun_key, resumed_key
 from holdfast.core.events import TurnResumed
+from holdfast.core.machine import RunMachine
 from holdfast.core.question_log import ASKED, scope_of
 from holdfast.runtime.hooked_between import end_of
 from holdfast.runtime.open_question import Suspended
@@ -91,6 +92,14 @@ async def ready(run: Run) -> tuple[Effect, ...]:
         key = resumed_key(machine.turn, machine.questions.resumed)
         await run.commit(TurnResumed(key, run.plan.clock.now()))
     return found
+
+
+def all_waits(machine: RunMachine) -> bool:
+    """Whether all that is pending was left to wait for an answer, as the journal tells it."""
+    log, rested = machine.questions, machine.questions.rested
+    if not log.waits or begun_key(machine.turn, machine.iteration) in rested:
+        return log.waits
+    return all(effect.key in rested for effect in machine.pending())
 
 
 def _awake(run: Run, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
