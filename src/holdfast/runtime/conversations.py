@@ -1,7 +1,7 @@
 """Sessions that are open in this process: one machine each, and one turn of each at a time.
 
-Where several processes share a journal, a turn begins with a lease of the session and ends with its
-release, so that "at a time" holds among all of them.
+A turn begins with a lease of the session and ends with its release, so that "at a time" holds among
+all agents of this process, and among all processes that share the journal.
 
 A machine kept here is only a shortcut for folding its journal again, so it may be dropped at any
 moment; it must never be the only place where something is known.
@@ -27,6 +27,7 @@ from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal
 from holdfast.middleware.chain import Chain
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.refold import refold
+from holdfast.runtime.holding import Hold
 from holdfast.runtime.snapshots import Snapshots
 
 _MOST_OPEN = 1000
@@ -93,7 +94,7 @@ class Conversations:
         try:
             async with entry.lock:
                 lease = await self.lease(session, patience)
-                entry.log = lease or self.journal
+                entry.log = lease
                 try:
                     await self._catch_up(session, entry)
                     snapshot = self._snapshots.of(entry.machine, entry.kept)
@@ -105,27 +106,26 @@ class Conversations:
                 finally:
                     if entry.machine.phase is not Phase.IDLE:
                         self._forget(session)
-                    if lease is not None:
-                        await lease.release()
+                    await lease.release()
         finally:
             entry.users -= 1
             self._trim()
 
-    async def lease(self, run: str, patience: float = math.inf) -> Lease | None:
-        """A lease of a run, to be released; None where the journal belongs to this process alone.
+    async def lease(self, run: str, patience: float = math.inf) -> Lease:
+        """A lease of a run, to be released; in this process alone, unless the journal is shared.
 
         Args:
             run: the run, or the session.
-            patience: seconds to wait for another process.
+            patience: seconds to wait for another agent or process.
 
         Raises:
-            SessionBusyError: another process has it still.
+            SessionBusyError: another one has it still.
         """
-        if self._shared is None:
-            return None
         end, pause = time.monotonic() + patience, _FIRST_PAUSE
         while True:
             try:
+                if self._shared is None:
+                    return Hold(self.journal, run)
                 return await self._shared.claim(run)
             except SessionBusyError:
                 if time.monotonic() + pause > end:

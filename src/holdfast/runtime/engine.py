@@ -176,12 +176,11 @@ class Engine(Generic[T]):
                 run.questions = questions
                 return await self._drive(run, turn)
         run_id = new_run_id()
-        lease = await self.conversations.lease(run_id)
+        # Nobody else can know a run that is in no journal.
+        lease = None if self._journal is None else await self.conversations.lease(run_id)
         try:
             machine = RunMachine(turn.history, self.plan.output)
-            run = Run(
-                self.plan, run_id, machine, lease or self._journal or MemoryJournal(), channel
-            )
+            run = Run(self.plan, run_id, machine, lease or MemoryJournal(), channel)
             run.folds = self.plan.chain.new_folds() if self.plan.chain is not None else None
             run.questions = questions
             return await self._drive(run, turn)
