@@ -15,6 +15,7 @@ from holdfast import (
     OutputError,
     OutputRejected,
     StructuredOutput,
+    tool,
 )
 from holdfast.core.answer import ANSWERS_CHECKED, ANSWERS_TOLD
 from holdfast.core.effects import CheckOutput, digest
@@ -22,7 +23,7 @@ from holdfast.core.errors import ConfigurationError, IllegalEventError, ReplayMi
 from holdfast.core.events import ModelReplied, Status, TurnOpened
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
-from holdfast.core.messages import Reply, Text, user
+from holdfast.core.messages import Reply, Text, ToolCall, user
 from holdfast.core.run_state import Phase
 from holdfast.journal.encoding import decode, encode, line_of, record_of
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
@@ -90,6 +91,59 @@ async def test_every_crash_point_ends_with_the_same_answer(moment: int, before: 
     assert await keys(journal) == await keys(calm)
     # Only a reply that died before it was kept is paid for twice.
     assert world.asked == 3 + (before and moment in (2, 4, 6))
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("moment", range(1, 10))
+async def test_by_a_tool_and_beside_tools_every_crash_point_ends_the_same(
+    moment: int, before: bool
+) -> None:
+    paid: list[int] = []
+
+    @tool(effect="write")
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    def answer(request: Any) -> ToolCall:
+        if request.messages[-1].role == "user" and len(request.messages) == 1:
+            return ToolCall("a", "pay", '{"amount": 1}')
+        right = request.messages[-1].role == "user"
+        return ToolCall("b", "final_answer", RIGHT[12:-4] if right else '{"city": "Porto"}')
+
+    def agent(journal: Any) -> Agent[Any]:
+        output = StructuredOutput(Trip, mode="tool")
+        return Agent(ScriptedModel(*[answer] * 9), output=output, tools=[pay], journal=journal)
+
+    journal = MemoryJournal()
+    with pytest.raises(SimulatedCrash):
+        await agent(CrashAt(journal, moment, before=before)).run("go", session="s")
+    if await journal.read("s"):
+        result = await agent(journal).resume("s")
+    else:
+        result = await agent(journal).run("go", session="s")
+    assert result.output == Trip("Porto", 2)
+    assert len(paid) <= 1
+    assert [message.role for message in result.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert await keys(journal) == [
+        "t1",
+        "t1.i0.model",
+        "t1.i0.begun",
+        "t1.i0.tool.0",
+        "t1.i1.model",
+        "t1.i1.output",
+        "t1.i2.model",
+        "t1.i2.output",
+        "t1.closed",
+    ]
 
 
 async def test_a_crash_between_reply_and_check_asks_nobody_again() -> None:
