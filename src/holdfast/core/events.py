@@ -52,6 +52,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
 
     `agent` is the name of the agent that was asked; "" in journals from before it was kept.
     `instructions` are those of this turn where a hook changed the agent's, for who goes on with it.
+    `history` is what was said before the first turn of a run that has no session, for the same.
     """
 
     key: str
@@ -61,6 +62,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     flags: int = 0
     agent: str = ""
     instructions: str | None = None
+    history: tuple[Message, ...] = ()
 
 
 class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True):

@@ -256,6 +256,9 @@ class RunMachine:
         _HANDLERS[type(event)](self, event)
 
     def _opened(self, event: ev.TurnOpened) -> None:
+        if event.history and not self.turn and not self.transcript:
+            self.transcript = Transcript(event.history)
+            self._points = Points(len(self.transcript))
         self._reset(event.at)
         self.turn += 1
         self.limits, self._flags = event.limits, event.flags

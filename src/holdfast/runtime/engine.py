@@ -183,6 +183,7 @@ class Engine(Generic[T]):
             run = Run(self.plan, run_id, machine, lease or MemoryJournal(), channel)
             run.folds = self.plan.chain.new_folds() if self.plan.chain is not None else None
             run.questions = questions
+            run.history = turn.history if self._journal is not None else ()
             return await self._drive(run, turn)
         finally:
             if lease is not None:

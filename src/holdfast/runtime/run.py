@@ -6,6 +6,7 @@ A run belongs to one task. Nothing outside this object may hold the state of a t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from holdfast.core.answer import flags_of
 from holdfast.core.effects import Effect, turn_key
@@ -67,6 +68,7 @@ class Run:
         "env",
         "error",
         "folds",
+        "history",
         "hooks",
         "in_doubt",
         "journal",
@@ -100,6 +102,8 @@ class Run:
         self.channel = channel
         self.questions = Questions()
         self.limits: Limits = plan.limits
+        self.history: Sequence[Message] = ()
+        """What was said before, where only this run's journal can tell it again."""
         self.session: str | None = None
         self.deps: object = None
         self.deadline: float | None = None
@@ -167,7 +171,10 @@ class Run:
         key = turn_key(self.machine.turn + 1)
         at, agent = self.plan.clock.now(), self.plan.name
         flags = flags_of(checked=self.plan.output is not None)
-        await self.commit(TurnOpened(key, at, message, self.limits, flags, agent, instructions))
+        opened = TurnOpened(
+            key, at, message, self.limits, flags, agent, instructions, tuple(self.history)
+        )
+        await self.commit(opened)
 
     def _output(self, reply: Reply | None) -> object:
         """The answer of a completed turn. A checked one is read again if this process did not."""
