@@ -476,3 +476,27 @@ async def test_the_list_folds_nothing_and_reads_a_few_records_of_a_file(
         (info,) = await sessions(journal, clock).list()
         assert (info.turns, info.messages) == (3, 12)
         assert sum(decoded) == 2, "the rewind, and the first turn for its title"
+
+
+async def test_bad_input_is_named_and_changes_nothing(journal: Journal, clock: FakeClock) -> None:
+    await talk(journal, clock, "ada", "one", "two")
+    before = await journal.read("ada")
+    kept = sessions(journal, clock)
+    wrong: dict[str, list[object]] = {
+        "limit": [kept.list(limit=None), kept.list(limit=0), kept.search("x", limit="3")],  # type: ignore[arg-type]
+        "before": [kept.list(before="ada")],  # type: ignore[arg-type]
+        "keep": [kept.compact("ada", keep=-1, summary=""), kept.compact("ada", keep=None)],  # type: ignore[arg-type]
+        "summary": [kept.compact("ada", keep=1, summary=3)],  # type: ignore[arg-type]
+        "pinned": [kept.compact("ada", keep=1, summary="", pinned="x")],  # type: ignore[arg-type]
+        "given": [kept.import_("{}"), kept.import_(b"{}")],  # type: ignore[arg-type]
+        "title": [kept.create(""), kept.rename("ada", None)],  # type: ignore[arg-type]
+        "to": [kept.fork("ada", to=" ")],
+        "at": [kept.fork("ada", "1")],  # type: ignore[arg-type]
+    }
+    for argument, calls in wrong.items():
+        for call in calls:
+            with pytest.raises(ConfigurationError) as caught:
+                await call  # type: ignore[misc]
+            assert caught.value.argument == argument
+    assert await journal.read("ada") == before
+    assert [info.session for info in await kept.list()] == ["ada"]

@@ -81,6 +81,8 @@ async def summary_of(gone: Sequence[Message], given: str | Summarize | None) -> 
         )
     if isinstance(given, str):
         return given
+    if not callable(given):
+        raise ConfigurationError("summary", f"must be a text or a function, got {given!r}")
     made: object = await given(gone)
     if isinstance(made, str) and made.strip():
         return made

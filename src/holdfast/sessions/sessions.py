@@ -106,8 +106,10 @@ class Sessions:
             limit: the most of them.
             before: the last one of the page before.
         """
-        check_count("limit", limit, at_least=1)
+        _check_count("limit", limit, at_least=1)
         found = await overview.entries(self._journal)
+        if before is not None and not isinstance(before, SessionInfo):
+            raise ConfigurationError("before", f"must be a SessionInfo, got {before!r}")
         if before is not None:
             last = (-before.changed_at, before.session)
             found = [entry for entry in found if (-entry.changed_at, entry.run) > last]
@@ -144,7 +146,7 @@ class Sessions:
         Raises:
             ConfigurationError: there is nothing to look for.
         """
-        check_count("limit", limit, at_least=1)
+        _check_count("limit", limit, at_least=1)
         return await search(self._journal, text, limit)
 
     async def fork(self, session: str, at: int | None = None, *, to: str | None = None) -> str:
@@ -222,7 +224,9 @@ class Sessions:
             SessionBusyError: its last turn is not over.
             ConflictError: something else happened in the session at the same time.
         """
-        check_count("keep", keep, at_least=0)
+        _check_count("keep", keep, at_least=0)
+        if pinned is not None and not callable(pinned):
+            raise ConfigurationError("pinned", f"must be a function, got {pinned!r}")
         given = self._summarize if summary is None else summary
         async with self._hold(checked(session)) as log:
             machine = (await self._idle(session)).machine
@@ -298,6 +302,8 @@ class Sessions:
             JournalVersionError: a newer Holdfast wrote it.
             ConfigurationError: there is such a session already.
         """
+        if isinstance(given, str | bytes):
+            raise ConfigurationError("given", "must be lines", fix="Give an open file, or a list")
         runs = lines.imported(given, name)
         old = checked(next(iter(runs), "").removesuffix("/:title"))
         new = old if session is None else checked(session)
@@ -345,6 +351,12 @@ def _lengths(records: Sequence[Record]) -> Sequence[int]:
         if replay.machine.phase is Phase.IDLE and len(lengths) <= replay.machine.turn:
             lengths.append(count)
     return lengths
+
+
+def _check_count(argument: str, number: object, *, at_least: int) -> None:
+    if number is None:
+        raise ConfigurationError(argument, "must be a whole number, got None")
+    check_count(argument, number, at_least=at_least)
 
 
 def _check_number(argument: str, number: object, least: int, most: int) -> None:
