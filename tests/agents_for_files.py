@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast import RepetitionGuard
+
 NUMBER = 5
 
 
@@ -19,3 +21,15 @@ def weather(city: str) -> str:
 
 def never(error: BaseException, attempt: int) -> None:
     """A strategy that never tries again."""
+
+
+seen: list[object] = []
+guard = RepetitionGuard()
+
+
+def watch(observed: object) -> None:
+    seen.append(observed)
+
+
+async def nobody(request: object) -> None:
+    """Leaves every question to others."""

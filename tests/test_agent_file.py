@@ -312,3 +312,37 @@ def test_each_key_is_found_in_its_line(plain: list[str], inner: list[str]) -> No
     assert found[("table-x",)] == len(plain) + 1
     assert all(rows[found[(name,)] - 1] == f"{name} = 1" for name in plain)
     assert all(rows[found[("table-x", name)] - 1] == f"{name} = 2" for name in inner)
+
+
+def test_a_journal_people_and_middlewares_can_be_named(tmp_path: Path) -> None:
+    text = f"""
+        model = "ollama:m"
+        journal = "sqlite:///{tmp_path}/runs.db"
+        on_wait = "suspend"
+        on_busy = "refuse"
+        middleware = ["tests.agents_for_files:guard"]
+        observers = ["tests.agents_for_files:watch"]
+        on_question = "tests.agents_for_files:nobody"
+        """
+    assert "RepetitionGuard" in Agent.from_file(written(tmp_path, text)).describe()
+    assert (tmp_path / "runs.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('journal = "mysql://db/x"', "agent.toml:2: journal"),
+        ('journal = "postgresql://ada:hush@db/talk"', "agent.toml:2: journal"),
+        ('on_wait = "sleep"', "agent.toml:2: on_wait"),
+        ('on_busy = "sleep"', "agent.toml:2: on_busy"),
+        ('middleware = ["tests.agents_for_files:NUMBER"]', "agent.toml:2: middleware"),
+        ('on_question = "tests.agents_for_files:watch"', "agent.toml:2: on_question"),
+    ],
+)
+def test_what_cannot_be_named_is_told_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'model = "ollama:m"\n{line}\n', "utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        Agent.from_file(path)
+    assert str(caught.value).startswith(said)
+    assert "hush" not in str(caught.value)

@@ -333,9 +333,10 @@ class Agent(Generic[T]):
         """The agent that a TOML file describes. Raises ConfigurationError with file and line.
 
         The keys are the keywords of `Agent`, with tables for `settings`, `limits`, `timeouts`,
-        `error_handling` and `resilience`. `tools`, `output` and hooks are written
-        "module:name"; `instructions_file` names a file beside it; `api_key_env` names the
-        environment variable that holds the key, which has no place in the file.
+        `error_handling` and `resilience`. `tools`, `middleware`, `observers`, `output`,
+        `on_question` and hooks are written "module:name"; `journal` is an address;
+        `instructions_file` names a file beside it; `api_key_env` names the environment variable
+        that holds the key, which has no place in the file.
 
         Args:
             path: the file.

@@ -44,9 +44,17 @@ _PLAIN: dict[str, Any] = {
     "api_key_env": str,
     "parallel_tools": int,
     "fallback": list[str],
+    "journal": str,
+    "on_wait": str,
+    "on_busy": str,
     "tools": list[str],
+    "middleware": list[str],
+    "observers": list[str],
     "output": str,
+    "on_question": str,
 }
+_LISTS_OF_NAMES = ("tools", "middleware", "observers")
+_NAMES = ("output", "on_question")
 _TABLES: dict[str, type[Struct]] = {
     "settings": ModelSettings,
     "limits": Limits,
@@ -176,10 +184,12 @@ def _keywords(file: _File) -> dict[str, Any]:
         file.fail(("model",), "is not given", 'Write model = "openai:gpt-5.2"')
     _instructions(file, keywords)
     _key(file, keywords)
-    if "tools" in keywords:
-        keywords["tools"] = [_imported(file, ("tools",), one) for one in keywords["tools"]]
-    if "output" in keywords:
-        keywords["output"] = _imported(file, ("output",), keywords["output"])
+    for name in _LISTS_OF_NAMES:
+        if name in keywords:
+            keywords[name] = [_imported(file, (name,), one) for one in keywords[name]]
+    for name in _NAMES:
+        if name in keywords:
+            keywords[name] = _imported(file, (name,), keywords[name])
     return keywords
 
 
