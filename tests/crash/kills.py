@@ -12,17 +12,19 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 from tests.crash.life import Death, Job, live
-from tests.crash.talks import TALKS, TOOLS, Talk
+from tests.crash.talks import TALKS, TOOLS
 
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.messages import Message, ToolResult
 
 MOST_DEATHS = 12  # of one run; then it is left in peace
+ENOUGH = 3  # problems, after which nothing more is to be learned
 INSTANT = "killed at a random instant"
 
 
@@ -69,11 +71,15 @@ class Player:
         job: the run.
         dice: decide who dies when.
         tally: where everything is counted.
+        first: the one death of this run, in place of what the dice say.
     """
 
-    def __init__(self, job: Job, dice: random.Random, tally: Tally) -> None:
+    def __init__(
+        self, job: Job, dice: random.Random, tally: Tally, first: Death | None = None
+    ) -> None:
         self.job = job
         self._dice = dice
+        self._first = first
         self._tally = tally
         self._marks: Counter[str] = Counter()
         self._frozen: dict[str, int] = {}
@@ -97,6 +103,8 @@ class Player:
         self.compare(whole)
 
     def _fate(self, deaths: int) -> tuple[Death | None, float | None]:
+        if self._first is not None:
+            return (None if deaths else self._first), None
         if deaths >= MOST_DEATHS:
             return None, None
         if self._dice.random() < 0.4:
@@ -224,12 +232,26 @@ def kill_runs(folder: Path, base_url: str, kills: int, seed: int) -> Tally:
     dice, tally = random.Random(seed), Tally()
     warm_up(folder, base_url)
     whole = whole_runs(folder, base_url)
+    for number, (talk, death) in enumerate(_every_append(folder)):
+        if tally.kills.total() >= kills or len(tally.problems) >= ENOUGH:
+            return tally
+        job = Job(talk, f"{seed}-each-{number}", folder / f"each-{number // 8}.db", base_url)
+        Player(job, dice, tally, death).play(whole[talk])
     number = 0
-    while tally.kills.total() < kills and len(tally.problems) < 20:
-        talk: Talk = dice.choice(list(TALKS.values()))
+    while tally.kills.total() < kills and len(tally.problems) < ENOUGH:
+        name = dice.choice(list(TALKS))
         number += 1
         # Several runs to a file, so that a crash falls into a file with a past.
         path = folder / f"{seed}-{number // 8}.db"
-        job = Job(talk.name, f"{seed}-{number}", path, base_url)
-        Player(job, dice, tally).play(whole[talk.name])
+        job = Job(name, f"{seed}-{number}", path, base_url)
+        Player(job, dice, tally).play(whole[name])
     return tally
+
+
+def _every_append(folder: Path) -> Iterator[tuple[str, Death]]:
+    """Each kind of run, killed once: before and after each of its appends."""
+    for name in TALKS:
+        appends = len(lines(folder / f"whole-{name}.end"))
+        for append in range(1, appends + 1):
+            for before in (False, True):
+                yield name, Death(append, before)
