@@ -22,6 +22,7 @@ from holdfast.codecs.openai_chat.errors import classify as openai_chat
 from holdfast.codecs.openai_responses.errors import classify as openai_responses
 from holdfast.codecs.presets import PRESETS
 from holdfast.codecs.wire import Failure
+from holdfast.core.checks import check_instance
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
 
 _WIRES: Mapping[str, Callable[[Failure], ErrorInfo]] = {
@@ -70,6 +71,7 @@ def classify(exception: BaseException, *, now: float | None = None) -> ErrorInfo
     >>> info.category.value, info.retry_after
     ('rate_limit_retryable', 4.0)
     """
+    check_instance("exception", exception, BaseException)
     for error in _chain(exception):
         if (info := _known(error, now)) is not None:
             return info

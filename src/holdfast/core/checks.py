@@ -43,15 +43,49 @@ def check_type(argument: str, value: object, wanted: object) -> None:
         raise ConfigurationError(argument, f"is of the wrong type: {error}") from None
 
 
-def check_optional_callable(argument: str, value: object) -> None:
-    """Raise ConfigurationError unless `value` is None or can be called."""
-    if value is not None and not callable(value):
+def check_flag(argument: str, value: object) -> None:
+    """Raise ConfigurationError unless `value` is True or False."""
+    if value is not True and value is not False:
+        raise ConfigurationError(argument, f"must be True or False, got {type(value).__name__}")
+
+
+def check_text(argument: str, value: object) -> None:
+    """Raise ConfigurationError unless `value` is a text."""
+    if not isinstance(value, str):
+        raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
+
+
+def check_instance(argument: str, value: object, *kinds: type, optional: bool = False) -> None:
+    """Raise ConfigurationError unless `value` is of one of these classes, or None if it is optional.
+
+    >>> check_instance("answer", 5, str, bytes)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: answer: must be str or bytes, got int
+    """
+    if isinstance(value, kinds) or (optional and value is None):
+        return
+    wanted = " or ".join([kind.__name__ for kind in kinds] + ["None"] * optional)
+    raise ConfigurationError(argument, f"must be {wanted}, got {type(value).__name__}")
+
+
+def check_callable(argument: str, value: object) -> None:
+    """Raise ConfigurationError unless `value` can be called."""
+    if not callable(value):
         raise ConfigurationError(argument, f"must be a function, got {type(value).__name__}")
 
 
-def check_port(argument: str, value: object, methods: tuple[str, ...]) -> None:
-    """Raise ConfigurationError unless `value` is None or an object with these methods."""
-    if value is None:
+def check_optional_callable(argument: str, value: object) -> None:
+    """Raise ConfigurationError unless `value` is None or can be called."""
+    if value is not None:
+        check_callable(argument, value)
+
+
+def check_port(
+    argument: str, value: object, methods: tuple[str, ...], *, optional: bool = True
+) -> None:
+    """Raise ConfigurationError unless `value` is an object with these methods, or None if it may."""
+    if value is None and optional:
         return
     missing = [name for name in methods if not callable(getattr(value, name, None))]
     if isinstance(value, type) or missing:

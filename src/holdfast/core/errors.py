@@ -436,6 +436,8 @@ def explain(info: ErrorInfo) -> SafeText:
     >>> print(explain(ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="openai: 401 bad key")))
     openai: 401 bad key. Check the key and what it is allowed to use.
     """
+    if not isinstance(info, ErrorInfo):
+        raise ConfigurationError("info", f"must be an ErrorInfo, got {type(info).__name__}")
     advice = _ADVICE.get(info.category, "")
     said = info.safe.rstrip()
     if not advice:

@@ -63,8 +63,12 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def check_count(argument: str, value: object, *, at_least: int) -> None:
     """Raise ConfigurationError unless `value` is None or a whole number from `at_least`."""
-    if value is None:
-        return
+    if value is not None:
+        check_whole(argument, value, at_least=at_least)
+
+
+def check_whole(argument: str, value: object, *, at_least: int) -> None:
+    """Raise ConfigurationError unless `value` is a whole number from `at_least`; None is none."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(argument, f"must be a whole number, got {type(value).__name__}")
     if value < at_least:

@@ -26,9 +26,9 @@ from typing import (
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.checks import check_type
+from holdfast.core.checks import check_fields, check_type
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, Unanswered, UnansweredError
-from holdfast.core.limits import check_seconds
+from holdfast.core.limits import check_count, check_seconds
 
 A = TypeVar("A")
 
@@ -71,6 +71,9 @@ class Approved(Struct, frozen=True, kw_only=True, tag="approved", omit_defaults=
     remember: Remember = "once"
     arguments: Mapping[str, object] | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self, "", "remember", "arguments")
+
 
 class Denied(Struct, frozen=True, kw_only=True, tag="denied", omit_defaults=True):
     """No.
@@ -84,6 +87,9 @@ class Denied(Struct, frozen=True, kw_only=True, tag="denied", omit_defaults=True
     reason: str = DENIED_TEXT
     remember: Remember = "once"
     because: Literal["person"] | Unanswered = "person"
+
+    def __post_init__(self) -> None:
+        check_fields(self, "", "reason", "remember", "because")
 
 
 class Continued(Struct, frozen=True, kw_only=True, tag="continued", omit_defaults=True):
@@ -152,6 +158,9 @@ class PermissionRequest(Request[Approved | Denied], frozen=True, kw_only=True):
     call_id: str = ""
     source: str = ""
 
+    def __post_init__(self) -> None:
+        check_fields(self, "", *self.__struct_fields__)
+
     def approve(
         self, *, remember: Remember = "once", arguments: Mapping[str, object] | None = None
     ) -> Answer[Approved | Denied]:
@@ -185,6 +194,11 @@ class ContinuationRequest(Request[Continued | Denied], frozen=True, kw_only=True
     extension: int = 3
     source: str = ""
 
+    def __post_init__(self) -> None:
+        check_fields(self, "", *self.__struct_fields__)
+        for name in ("iteration", "limit", "extension"):
+            check_count(name, getattr(self, name), at_least=0)
+
     def approve(self, iterations: int = 0) -> Answer[Continued | Denied]:
         """Go on, for so many iterations more; 0 takes what is offered."""
         return self.answer(Continued(iterations=iterations))
@@ -210,6 +224,9 @@ class ClarificationRequest(Request[str], frozen=True, kw_only=True):
     question: str
     options: tuple[str, ...] = ()
     source: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "", *self.__struct_fields__)
 
 
 def check_timeout(argument: str, timeout: object) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
+from holdfast.core.checks import check_flag, check_type
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
@@ -72,6 +73,8 @@ class PostgresJournal:
     ) -> None:
         if not isinstance(url, str):
             raise ConfigurationError("url", f"must be a text, got {type(url).__name__}")
+        check_flag("create", create)
+        check_type("connections", connections, int)
         _check_number("connections", connections, 1, 1000)
         _check_number("timeout", timeout, 0.001, 86_400)
         _check_number("wait", wait, 0, 86_400)
@@ -302,8 +305,9 @@ class PostgresLease:
         return f"PostgresLease({self.run!r}, token={self.token})"
 
 
-def _check_number(name: str, value: object, least: float, most: float) -> None:
-    if not isinstance(value, int | float) or not least <= value <= most:
+def _check_number(name: str, value: float, least: float, most: float) -> None:
+    check_type(name, value, float)
+    if not least <= value <= most:
         raise ConfigurationError(name, f"must be from {least:g} to {most:g}, got {value!r}")
 
 

@@ -17,6 +17,7 @@ from typing import Self
 
 import msgspec
 
+from holdfast.core.checks import check_instance, check_text, check_type
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import Event
@@ -78,11 +79,14 @@ class SqliteJournal:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, wait: float = 1.0) -> None:
+        check_instance("path", path, str, os.PathLike)
         name = os.fspath(path)
+        check_text("path", name)
         if not name or name.startswith(("file:", ":")):
             raise ConfigurationError(
                 "path", f"must name a file, got {name!r}", fix="For memory use MemoryJournal()"
             )
+        check_type("wait", wait, float)
         if not 0 <= wait < float("inf"):
             raise ConfigurationError("wait", f"must be at least 0 seconds, got {wait}")
         self.path = str(Path(name).resolve())

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.limits import Limits, check_count
+from holdfast.core.limits import Limits, check_count, check_whole
 from holdfast.core.requests import ContinuationRequest, Continued, Timeout, check_timeout
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.hooks import Middleware
@@ -42,7 +42,7 @@ class ContinuationPermission(Middleware[None]):
         self, iterations: int | None = None, *, extension: int = 3, timeout: Timeout = "default"
     ) -> None:
         check_count("iterations", iterations, at_least=1)
-        check_count("extension", extension, at_least=1)
+        check_whole("extension", extension, at_least=1)
         check_timeout("timeout", timeout)
         self._iterations = iterations
         self._extension = extension

@@ -17,6 +17,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_instance, check_text
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, Reply, Text, ToolCall, ToolResult
 from holdfast.core.request import ModelSettings, ToolSpec
 
@@ -31,6 +33,9 @@ class UseReply(Struct, frozen=True):
     """
 
     reply: Reply | Message | str
+
+    def __post_init__(self) -> None:
+        check_instance("reply", self.reply, Reply, Message, str)
 
     def as_reply(self) -> Reply:
         """The reply, whatever form it was given in."""
@@ -56,6 +61,12 @@ class Patch(Struct, frozen=True, kw_only=True):
     settings: ModelSettings | None = None
     tools: tuple[ToolSpec, ...] | None = None
 
+    def __post_init__(self) -> None:
+        _check_all("messages", self.messages, Message)
+        check_instance("instructions", self.instructions, str, optional=True)
+        check_instance("settings", self.settings, ModelSettings, optional=True)
+        _check_all("tools", self.tools, ToolSpec)
+
 
 class Replace(Struct, frozen=True):
     """Give the model this result. Before the tool ran: in place of running it.
@@ -64,6 +75,9 @@ class Replace(Struct, frozen=True):
     """
 
     result: ToolResult | str
+
+    def __post_init__(self) -> None:
+        check_instance("result", self.result, ToolResult, str)
 
     def for_call(self, call: ToolCall) -> ToolResult:
         """The result as the answer to `call`."""
@@ -77,6 +91,9 @@ class Deny(Struct, frozen=True):
 
     reason: str
 
+    def __post_init__(self) -> None:
+        check_text("reason", self.reason)
+
 
 class Stop(Struct, frozen=True):
     """End the turn with the status STOPPED; ends the chain of hooks at once.
@@ -89,5 +106,18 @@ class Stop(Struct, frozen=True):
     reason: str
     message: str
 
+    def __post_init__(self) -> None:
+        check_text("reason", self.reason)
+        check_text("message", self.message)
+
 
 Decision: TypeAlias = UseReply | Patch | Replace | Deny | Stop
+
+
+def _check_all(argument: str, given: object, kind: type) -> None:
+    """Raise ConfigurationError unless all of them are of that class."""
+    if given is None:
+        return
+    check_instance(argument, given, tuple, list)
+    for odd in set(map(type, given)) - {kind}:  # type: ignore[call-overload]  # a tuple or a list
+        raise ConfigurationError(argument, f"must hold {kind.__name__}s, got {odd.__name__}")

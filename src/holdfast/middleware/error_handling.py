@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.core.checks import check_instance
+from holdfast.core.limits import check_seconds
 from holdfast.middleware.error_formatting import ErrorFormatting
 from holdfast.middleware.error_tracking import ErrorTracking
 from holdfast.middleware.function_retry import FunctionRetry
@@ -38,6 +40,8 @@ def error_handling_middlewares(
     >>> [one.name for one in error_handling_middlewares()][:3]
     ['RepetitionGuard', 'ErrorTracking', 'TotalErrorThreshold']
     """
+    check_seconds("timeout", timeout)
+    check_instance("retry", retry, FunctionRetry, optional=True)
     return [
         RepetitionGuard(max_consecutive_calls),
         ErrorTracking(max_consecutive_errors),

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_callable
 from holdfast.core.events import Event, ModelReplied, ToolFinished
-from holdfast.core.limits import check_count
+from holdfast.core.limits import check_whole
 from holdfast.core.notices import MaxConsecutiveErrorsExceeded
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.detection import Detector, is_failure, marked
@@ -52,7 +53,8 @@ class ErrorTracking(Middleware[Errors]):
     events = (ToolFinished, ModelReplied)
 
     def __init__(self, max_consecutive_errors: int = 3, *, detector: Detector = marked) -> None:
-        check_count("max_consecutive_errors", max_consecutive_errors, at_least=1)
+        check_whole("max_consecutive_errors", max_consecutive_errors, at_least=1)
+        check_callable("detector", detector)
         self.max_consecutive_errors = max_consecutive_errors
         self.detector = detector
 

@@ -23,14 +23,14 @@ class FunctionTimeout(Middleware):
     >>> FunctionTimeout(0)
     Traceback (most recent call last):
     ...
-    holdfast.core.errors.ConfigurationError: timeout: Timeout must be greater than zero, got 0
+    holdfast.core.errors.ConfigurationError: seconds: Timeout must be greater than zero, got 0
     """
 
     def __init__(self, seconds: float | None = None) -> None:
         number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
         if number and seconds is not None and seconds <= 0:
-            raise ConfigurationError("timeout", f"Timeout must be greater than zero, got {seconds}")
-        check_seconds("timeout", seconds)
+            raise ConfigurationError("seconds", f"Timeout must be greater than zero, got {seconds}")
+        check_seconds("seconds", seconds)
         self.seconds = seconds
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:

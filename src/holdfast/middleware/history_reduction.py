@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.errors import ConfigurationError, ErrorCategory, HoldfastError
+from holdfast.core.checks import check_optional_callable
+from holdfast.core.errors import ErrorCategory, HoldfastError
 from holdfast.core.events import Event, ModelReplied, ToolFinished, TurnOpened
-from holdfast.core.limits import check_count
+from holdfast.core.limits import check_count, check_whole
 from holdfast.core.messages import Message, Reply
 from holdfast.middleware.decisions import Patch
 from holdfast.middleware.hooks import Middleware
@@ -65,10 +66,10 @@ class HistoryReduction(Middleware[Billed]):
         summarize: Summarize | None = None,
         pinned: Callable[[Message], bool] | None = None,
     ) -> None:
-        for name, value, least in (("target", target, 1), ("threshold", threshold, 0)):
-            if value is None:
-                raise ConfigurationError(name, "must be a whole number, got None")
-            check_count(name, value, at_least=least)
+        check_whole("target", target, at_least=1)
+        check_whole("threshold", threshold, at_least=0)
+        check_optional_callable("summarize", summarize)
+        check_optional_callable("pinned", pinned)
         check_count("tokens", tokens, at_least=1)
         self.target = target
         self.threshold = threshold

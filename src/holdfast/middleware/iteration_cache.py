@@ -12,7 +12,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from holdfast.core.limits import check_count, check_seconds
+from holdfast.core.checks import check_type
+from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import Reply, ReplyKind, Usage
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import ModelCall
@@ -31,8 +32,9 @@ class IterationCache(Middleware):
     """
 
     def __init__(self, seconds: float = 600.0, entries: int = 1000) -> None:
+        check_type("seconds", seconds, float)
         check_seconds("seconds", seconds)
-        check_count("entries", entries, at_least=1)
+        check_whole("entries", entries, at_least=1)
         self.seconds = seconds
         self.entries = entries
         # A cache is no state of a run: any entry may be dropped at any moment.

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.core.checks import check_instance
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import AfterReply, BeforeIteration
 
@@ -27,6 +28,7 @@ class IterationLogging(Middleware):
     """
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
+        check_instance("logger", logger, logging.Logger, logging.LoggerAdapter, optional=True)
         self.logger = logger or logging.getLogger("holdfast.iterations")
 
     def acts(self, hook: str) -> Callable[[Any], bool]:

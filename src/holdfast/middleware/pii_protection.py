@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from holdfast.core.checks import check_flag, check_instance
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Part, Text
 from holdfast.middleware.decisions import Deny, Patch, Replace, UseReply
@@ -41,7 +42,12 @@ class PIIProtection(Middleware):
         on_output: bool = False,
         on_tool_results: bool = False,
     ) -> None:
-        for kind, action in (actions or {}).items():
+        given = {} if actions is None else actions
+        check_instance("actions", given, Mapping)
+        check_flag("on_input", on_input)
+        check_flag("on_output", on_output)
+        check_flag("on_tool_results", on_tool_results)
+        for kind, action in given.items():
             if kind not in KINDS:
                 raise ConfigurationError(
                     "actions", f"{kind!r} is no kind", fix=f"Use one of {', '.join(KINDS)}"
@@ -52,7 +58,7 @@ class PIIProtection(Middleware):
                     f"{action!r} is no action",
                     fix=f"Use one of {', '.join(_ACTIONS)}",
                 )
-        self.actions = {**DEFAULTS, **(actions or {})}
+        self.actions = {**DEFAULTS, **given}
         self.on_input = on_input
         self.on_output = on_output
         self.on_tool_results = on_tool_results

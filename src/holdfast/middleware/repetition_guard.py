@@ -13,9 +13,10 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.checks import check_flag
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import Event, ModelReplied, QuestionAnswered, QuestionAsked, ToolFinished
-from holdfast.core.limits import check_count
+from holdfast.core.limits import check_count, check_whole
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
 from holdfast.core.question_log import ASKED
@@ -107,9 +108,8 @@ class RepetitionGuard(Middleware[Repeated]):
         timeout: Timeout = "default",
         result_aware: bool = True,
     ) -> None:
-        if max_consecutive_calls is None:
-            raise ConfigurationError("max_consecutive_calls", "must be a whole number, got None")
-        check_count("max_consecutive_calls", max_consecutive_calls, at_least=2)
+        check_whole("max_consecutive_calls", max_consecutive_calls, at_least=2)
+        check_flag("result_aware", result_aware)
         _check_rungs(
             max_consecutive_calls,
             {"hint_at": hint_at, "withdraw_at": withdraw_at, "ask_at": ask_at},

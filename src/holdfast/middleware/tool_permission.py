@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, QuestionAnswered, QuestionAsked, QuestionUnanswered
 from holdfast.core.messages import ToolCall, ToolResult
@@ -55,6 +56,9 @@ class Rule(Struct, frozen=True):
 
     tool: str
     arguments: Mapping[str, str] = {}
+
+    def __post_init__(self) -> None:
+        check_fields(self, "", "tool", "arguments")
 
     def matches(self, tool: str, arguments: Mapping[str, object]) -> bool:
         """Whether the rule is about this call."""

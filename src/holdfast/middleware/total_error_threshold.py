@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.core.checks import check_callable
 from holdfast.core.events import Event, ToolFinished
-from holdfast.core.limits import check_count
+from holdfast.core.limits import check_whole
 from holdfast.core.notices import TotalErrorThresholdExceeded
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.detection import Detector, is_failure, marked
@@ -33,7 +34,8 @@ class TotalErrorThreshold(Middleware[int]):
     events = (ToolFinished,)
 
     def __init__(self, max_total_errors: int = 10, *, detector: Detector = marked) -> None:
-        check_count("max_total_errors", max_total_errors, at_least=1)
+        check_whole("max_total_errors", max_total_errors, at_least=1)
+        check_callable("detector", detector)
         self.max_total_errors = max_total_errors
         self.detector = detector
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_optional_callable
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
 from holdfast.core.limits import check_count, check_seconds
@@ -59,6 +60,7 @@ class UsageLimits(Middleware[Spent]):
         check_count("tokens", tokens, at_least=1)
         check_count("output_tokens", output_tokens, at_least=1)
         check_seconds("cost", cost)
+        check_optional_callable("price", price)
         if cost is not None and price is None:
             raise ConfigurationError("price", "is needed for cost", fix="Give a function of Usage")
         if per not in ("turn", "session"):

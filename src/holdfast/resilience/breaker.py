@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory
-from holdfast.core.limits import check_seconds
-from holdfast.resilience.checks import check_share, check_whole
+from holdfast.core.limits import check_seconds, check_whole
+from holdfast.resilience.checks import check_share
 from holdfast.resilience.pipeline import Failed, Outcome, T
 
 Verdict = Literal["well", "unwell", "ignored"]

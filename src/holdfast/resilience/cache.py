@@ -18,10 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds
+from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import FinishReason, Reply, ReplyKind
 from holdfast.core.request import ModelRequest
-from holdfast.resilience.checks import check_whole
 from holdfast.resilience.pipeline import T
 
 KeyOf: TypeAlias = Callable[[object], str | None]

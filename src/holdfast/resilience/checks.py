@@ -31,11 +31,3 @@ def check_share(argument: str, value: object) -> None:
     """Raise ConfigurationError unless `value` is a number above 0 and at most 1."""
     if not is_seconds(value) or not 0 < value <= 1:  # type: ignore[operator]  # is a number
         raise ConfigurationError(argument, f"must be above 0 and at most 1, got {value!r}")
-
-
-def check_whole(argument: str, value: object, *, at_least: int) -> None:
-    """Raise ConfigurationError unless `value` is a whole number from `at_least`; None is none."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(argument, f"must be a whole number, got {type(value).__name__}")
-    if value < at_least:
-        raise ConfigurationError(argument, f"must be at least {at_least}, got {value}")

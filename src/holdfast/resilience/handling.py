@@ -17,10 +17,16 @@ from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.checks import (
+    check_flag,
+    check_instance,
+    check_optional_callable,
+    check_port,
+)
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
-from holdfast.core.limits import check_seconds
+from holdfast.core.limits import check_seconds, check_whole
 from holdfast.resilience.backoff import NAMES, Backoff
-from holdfast.resilience.checks import check_number, check_whole
+from holdfast.resilience.checks import check_number
 
 
 class Defer(Enum):
@@ -108,20 +114,19 @@ class ErrorHandling(Struct, frozen=True, kw_only=True):
         for name in _NUMBERS:
             check_number(f"error_handling.{name}", getattr(self, name))
         for name in _SWITCHES:
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigurationError(f"error_handling.{name}", "must be True or False")
+            check_flag(f"error_handling.{name}", getattr(self, name))
         for name in ("custom_retry", "refresh_credentials"):
-            if (hook := getattr(self, name)) is not None and not callable(hook):
-                raise ConfigurationError(
-                    f"error_handling.{name}", f"must be callable, got {type(hook).__name__}"
-                )
+            check_optional_callable(f"error_handling.{name}", getattr(self, name))
+        handler = ("parse_error", "retry_delay")
+        check_port("error_handling.provider_handler", self.provider_handler, handler)
         if self.backoff not in NAMES:
             raise ConfigurationError(
                 "error_handling.backoff",
                 f"{self.backoff!r} is no policy",
                 fix=f"Use one of {', '.join(NAMES)}",
             )
-        _check_categories(self.max_retries_by_category or {})
+        if self.max_retries_by_category is not None:
+            _check_categories(self.max_retries_by_category)
 
 
 _NUMBERS = (
@@ -141,6 +146,7 @@ _SWITCHES = (
 
 def _check_categories(limits: Mapping[ErrorCategory, int]) -> None:
     argument = "error_handling.max_retries_by_category"
+    check_instance(argument, limits, Mapping)
     for category, count in limits.items():
         if not isinstance(category, ErrorCategory):
             raise ConfigurationError(

@@ -19,11 +19,11 @@ from msgspec import Struct
 
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds
+from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice
 from holdfast.resilience.budget import Bucket, BudgetOptions, deposited, withdrawn
-from holdfast.resilience.checks import check_share, check_whole
+from holdfast.resilience.checks import check_share
 from holdfast.resilience.pipeline import Act, Call, Done, Outcome, P, T, settings_of
 
 _PIECES = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.checks import check_flag
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds
-from holdfast.resilience.checks import check_number, check_share, check_whole
+from holdfast.core.limits import check_seconds, check_whole
+from holdfast.resilience.checks import check_number, check_share
 
 _LOWER_EVERY = 1.0
 _NEWEST_COUNTS = 0.2
@@ -63,6 +64,7 @@ class LimiterOptions(Struct, frozen=True, kw_only=True):
                 "limiter.at_least", f"is {self.at_least}, more than concurrency {self.concurrency}"
             )
         check_share("limiter.decrease", self.decrease)
+        check_flag("limiter.adaptive", self.adaptive)
         check_seconds("limiter.requests_per_minute", self.requests_per_minute)
         check_seconds("limiter.tokens_per_minute", self.tokens_per_minute)
         for name in ("burst_seconds", "max_wait", "max_pause"):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_instance, check_optional_callable
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.redaction import redact
 from holdfast.resilience.pipeline import Call, Done, Env, Failed, Outcome
@@ -78,6 +79,9 @@ class FunctionRetryExecutor:
         classify: Classify | None = None,
         env: Env | None = None,
     ) -> None:
+        check_instance("handling", handling, ErrorHandling, optional=True)
+        check_optional_callable("classify", classify)
+        check_instance("env", env, Env, optional=True)
         self.handling = handling or ErrorHandling()
         self._classify = classify
         self._env = env or environment()

@@ -18,6 +18,7 @@ from typing import Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_instance, check_optional_callable
 from holdfast.core.errors import ConfigurationError, ErrorInfo, Landed, exception_for
 from holdfast.core.notices import Notice
 from holdfast.resilience.cache import KeyOf, canonical_key
@@ -84,6 +85,9 @@ class Guard:
             )
         if effect not in ("read", "idempotent", "write"):
             raise ConfigurationError("effect", 'must be "read", "idempotent" or "write"')
+        check_optional_callable("classify", classify)
+        check_optional_callable("judge", judge)
+        check_instance("env", env, Env, optional=True)
         self.pipeline = pipeline
         self._classify = classify
         self._judge = judge

@@ -155,7 +155,7 @@ class StructuredOutput(Generic[T]):
         for name in ("strict", "lenient", "raw_on_failure"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigurationError(f"output.{name}", "must be True or False")
-        if callable(self.validators) or not isinstance(self.validators, Sequence):
+        if callable(self.validators) or not isinstance(self.validators, list | tuple):
             raise ConfigurationError(
                 "output.validators", "must be a list", fix="Write validators=[check]"
             )

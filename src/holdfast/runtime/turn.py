@@ -6,19 +6,22 @@ Every mistake is a ConfigurationError that names the argument; nothing here may 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias, get_args
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_instance
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Media, Message, Text, user
+from holdfast.core.messages import Media, Message, Part, Text, user
 from holdfast.core.transcript import Transcript
 from holdfast.sessions.names import TITLES
 from holdfast.tools.context import Meter
 
 Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
 """What a user says: text, a user message, or texts and media."""
+
+_PARTS: Final = get_args(Part)
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -81,6 +84,8 @@ def message_of(prompt: object) -> Message:
     if isinstance(prompt, Message):
         if prompt.role != "user" or not prompt.parts:
             raise ConfigurationError("prompt", "must be a user message with at least one part")
+        for at, part in enumerate(prompt.parts):
+            check_instance(f"prompt.parts[{at}]", part, *_PARTS)
         return prompt
     if isinstance(prompt, str) and prompt.strip():
         return user(prompt)

@@ -15,9 +15,16 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.checks import (
+    check_callable,
+    check_flag,
+    check_instance,
+    check_optional_callable,
+    check_text,
+)
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds
-from holdfast.resilience.checks import check_number, check_whole
+from holdfast.core.limits import check_seconds, check_whole
+from holdfast.resilience.checks import check_number
 from holdfast.resilience.metrics import CallMetrics
 from holdfast.sdk.answers import RawText
 from holdfast.sdk.call_config import normalised
@@ -62,6 +69,11 @@ class CallOptions(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_seconds("options.deadline", self.deadline)
+        check_flag("options.by_category", self.by_category)
+        check_instance("options.metrics", self.metrics, CallMetrics, optional=True)
+        check_optional_callable("options.on_outcome", self.on_outcome)
+        for name in ("sleep", "asleep", "monotonic"):
+            check_callable(f"options.{name}", getattr(self, name))
         if self.raw_text not in ("accept", "prose", "refuse"):
             raise ConfigurationError(
                 "options.raw_text",
@@ -104,6 +116,7 @@ def retry_ai_call_with_parsing(
     >>> retry_ai_call_with_parsing(lambda: '{"agent_final_response": "Hi", "routine_number": 2}')[2:]
     ('Hi', 2)
     """
+    check_text("call_type", call_type)
     failed = f"Error: {call_type} AI call"
     plan = _plan(call_type, failed, (max_retries, delay), session_id, options)
     return _routine(_run(plan, options, func, args))
@@ -119,6 +132,7 @@ async def async_retry_ai_call_with_parsing(
     options: CallOptions = _SEED,
 ) -> Routine:
     """As `retry_ai_call_with_parsing`, without stopping other tasks; `func` may be asynchronous."""
+    check_text("call_type", call_type)
     plan = _plan(call_type, "Error: AI call", (max_retries, delay), session_id, options)
     return _routine(await _arun(plan, options, func, args))
 
@@ -165,6 +179,8 @@ def _plan(
     again: bool = False,
 ) -> Plan:
     max_retries, delay = repeats
+    check_text("session_id", session_id)
+    check_instance("options", options, CallOptions)
     check_whole("max_retries", max_retries, at_least=0)
     check_number("delay", delay)
     return Plan(
@@ -182,6 +198,7 @@ def _plan(
 
 
 def _run(plan: Plan, options: CallOptions, func: Call, args: tuple[object, ...]) -> CallOutcome:
+    check_callable("func", func)
     began = options.monotonic()
     attempts = attempts_of(plan)
     made: Made | None = None
@@ -205,6 +222,7 @@ def _run(plan: Plan, options: CallOptions, func: Call, args: tuple[object, ...])
 async def _arun(
     plan: Plan, options: CallOptions, func: Call, args: tuple[object, ...]
 ) -> CallOutcome:
+    check_callable("func", func)
     began = options.monotonic()
     attempts = attempts_of(plan)
     made: Made | None = None

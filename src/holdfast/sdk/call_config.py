@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypedDict
 
+from holdfast.core.checks import check_text, check_type
+
 
 class RetryConfig(TypedDict):
     """Named arguments of the retrying calls: `delay` is in seconds."""
@@ -54,5 +56,7 @@ def get_retry_config(call_type: str, routine_number: int | None = None) -> Retry
     >>> get_retry_config("Registration", 3)
     {'max_retries': 3, 'delay': 1.0}
     """
+    check_text("call_type", call_type)
+    check_type("routine_number", routine_number, int | None)
     row = CALL_CONFIGS.get(f"routine_{routine_number}") or CALL_CONFIGS.get(normalised(call_type))
     return (row or CALL_CONFIGS["default"]).copy()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.codecs.assemble import Assembled
 from holdfast.codecs.foreign import classify
 from holdfast.codecs.wire import Quirks
+from holdfast.core.checks import check_instance, check_optional_callable
 from holdfast.core.deltas import Delta, Finished, ReasoningDelta, TextDelta
 from holdfast.core.errors import (
     ConfigurationError,
@@ -83,6 +84,8 @@ class ResponseHandler:
     def __init__(
         self, status_callback: StatusCallback | None = None, *, quirks: Quirks | None = None
     ) -> None:
+        check_optional_callable("status_callback", status_callback)
+        check_instance("quirks", quirks, Quirks, optional=True)
         self.text_buffer: list[str] = []
         self.tool_activity = False
         self.last_tool_name: str | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import isawaitable
 
+from holdfast.core.checks import check_callable
 from holdfast.core.errors import UnexpectedTypeError
 from holdfast.sdk.caught import Caught
 from holdfast.sdk.response_handler import ResponseHandler
@@ -34,6 +35,7 @@ def send_message(call: Callable[..., object], *args: object) -> CallResult:
     <BLANKLINE>
     This may be a temporary API issue. Please try again.
     """
+    check_callable("call", call)
     handler = ResponseHandler()
     with Caught() as caught:
         response = call(*args)
@@ -45,6 +47,7 @@ def send_message(call: Callable[..., object], *args: object) -> CallResult:
 
 async def asend_message(call: Callable[..., object], *args: object) -> CallResult:
     """As `send_message`, for a call of an asynchronous client."""
+    check_callable("call", call)
     handler = ResponseHandler()
     with Caught() as caught:
         response = call(*args)
@@ -69,6 +72,7 @@ def send_message_streaming(
     >>> result.ok, result.text, result.finish_reason.value
     (True, 'Hi', 'stop')
     """
+    check_callable("call", call)
     handler = ResponseHandler(status_callback)
     with Caught() as caught:
         handler.status.say(SENDING)
@@ -80,6 +84,7 @@ async def asend_message_streaming(
     call: Callable[..., object], *args: object, status_callback: StatusCallback | None = None
 ) -> CallResult:
     """As `send_message_streaming`, for a call of an asynchronous client."""
+    check_callable("call", call)
     handler = ResponseHandler(status_callback)
     with Caught() as caught:
         handler.status.say(SENDING)

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from holdfast.core.checks import check_callable, check_optional_callable, check_port
 from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyError
 from holdfast.core.events import HistoryCompacted, SessionRewound, SessionTitled
@@ -60,6 +61,10 @@ class Sessions:
         summarize: Summarize | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        check_port("journal", journal, ("append", "read", "runs", "delete"), optional=False)
+        check_optional_callable("hold", hold)
+        check_optional_callable("summarize", summarize)
+        check_callable("clock", clock)
         self._journal = indexed(journal)
         self._shared = journal if isinstance(journal, SharedJournal) else None
         self._hold = hold or self._claim

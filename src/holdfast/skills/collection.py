@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
+from holdfast.core.checks import check_instance
 from holdfast.skills.documents import read_document
 from holdfast.skills.files import UnreadableFileError
 from holdfast.skills.find import find
@@ -34,6 +35,7 @@ class Skills:
     __slots__ = ("_by_name", "_limits", "middleware")
 
     def __init__(self, *folders: str | os.PathLike[str], limits: SkillLimits | None = None) -> None:
+        check_instance("limits", limits, SkillLimits, optional=True)
         self._limits = limits or SkillLimits()
         found = tuple(one for folder in folders for one in find(folder, limits=self._limits))
         check_names(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.limits import check_count
+from holdfast.core.limits import check_whole
 
 
 class SkillLimits(Struct, frozen=True, kw_only=True):
@@ -29,4 +29,4 @@ class SkillLimits(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            check_count(f"limits.{name}", getattr(self, name), at_least=1)
+            check_whole(f"limits.{name}", getattr(self, name), at_least=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.core.checks import check_instance
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ToolFinished, TurnClosed
 from holdfast.middleware.decisions import Patch, Replace
@@ -38,7 +39,11 @@ class SkillInstructions(Middleware[Opened]):
     events = (ToolFinished, TurnClosed)
 
     def __init__(self, skills: Iterable[Skill]) -> None:
+        if not isinstance(skills, Iterable):
+            raise ConfigurationError("skills", f"must be a list, got {type(skills).__name__}")
         found = tuple(skills)
+        for index, one in enumerate(found):
+            check_instance(f"skills[{index}]", one, Skill)
         check_names(found)
         self._skills = {one.name: one for one in found}
         self._index = index_of(found)

@@ -10,7 +10,9 @@ import heapq
 from collections.abc import Iterable
 from itertools import count
 
+from holdfast.core.checks import check_flag, check_type
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_seconds
 
 _SETTLE_PASSES = 20
 
@@ -33,6 +35,9 @@ class FakeClock:
     """
 
     def __init__(self, now: float = 1_700_000_000.0, *, auto: bool = True) -> None:
+        check_type("now", now, float)
+        check_seconds("now", now + 1)
+        check_flag("auto", auto)
         self.sleeps: list[float] = []
         self._epoch = now
         self._passed = 0.0
@@ -116,6 +121,7 @@ class FixedDice:
 
 def _checked(values: Iterable[float]) -> tuple[float, ...]:
     for value in values:
+        check_type("values", value, float)
         if not 0 <= value < 1:
             raise ConfigurationError("values", f"must be from 0 to below 1, got {value}")
     return tuple(values)

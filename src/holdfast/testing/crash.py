@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core.checks import check_flag, check_port
 from holdfast.core.effects import Effect
-from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
+from holdfast.core.limits import check_whole
 from holdfast.journal.port import Journal, Record, RunEntry
 
 
@@ -28,8 +29,9 @@ class CrashAt:
     """
 
     def __init__(self, journal: Journal, append: int, *, before: bool = False) -> None:
-        if append < 1:
-            raise ConfigurationError("append", f"must be at least 1, got {append}")
+        check_port("journal", journal, ("append", "read", "runs", "delete"), optional=False)
+        check_whole("append", append, at_least=1)
+        check_flag("before", before)
         self._journal = journal
         self._left = append
         self._before = before

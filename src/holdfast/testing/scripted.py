@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.checks import check_instance, check_text
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import FinishReason, Reply, Text, ToolCall, Usage
@@ -46,6 +47,9 @@ class ScriptedModel:
     """
 
     def __init__(self, *script: Line, name: str = "scripted:model") -> None:
+        check_text("name", name)
+        for index, line in enumerate(script):
+            _check_line(f"script[{index}]", line)
         self._script: list[Line] = list(script)
         self.name = name
         self.model = name.partition(":")[2] or name
@@ -86,6 +90,17 @@ class ScriptedModel:
     def _show(self, reply: Reply, call: Call[ModelRequest]) -> None:
         for word in reply.text.split(" ") if reply.text else ():
             call.env.tell(TextDelta(word))
+
+
+def _check_line(argument: str, line: object) -> None:
+    if callable(line):
+        return
+    for one in line if isinstance(line, tuple) and line else (line,):
+        many = one is not line
+        check_instance(argument, one, *((ToolCall,) if many else _LINES))
+
+
+_LINES = (str, ToolCall, Reply, HoldfastError)
 
 
 def _reply(answer: str | ToolCall | tuple[ToolCall, ...]) -> Reply:

@@ -81,6 +81,19 @@ def _parts(value: str | Part | Sequence[Part | str]) -> tuple[Part, ...]:
     return tuple(Text(part) if isinstance(part, str) else part for part in value)
 
 
+def check_brain(brain: object) -> None:
+    """Raise ConfigurationError unless it is a list of replies and functions of the request."""
+    if not isinstance(brain, list | tuple):
+        wanted = "must be a list of replies or a function"
+        raise ConfigurationError("brain", f"{wanted}, got {type(brain).__name__}")
+    for index, one in enumerate(brain):
+        if not callable(one) and not isinstance(one, str | Struct | list | tuple):
+            raise ConfigurationError(
+                f"brain[{index}]",
+                f"a reply must be text, parts or a Reply, got {type(one).__name__}",
+            )
+
+
 class Script:
     """Replies in order, each until it was delivered whole. A function stands for itself, always.
 
@@ -89,6 +102,8 @@ class Script:
     """
 
     def __init__(self, brain: Brain) -> None:
+        if not callable(brain):
+            check_brain(brain)
         self._rule = brain if callable(brain) else None
         self._left: list[ReplyLike | Rule] = [] if callable(brain) else list(brain)
         self._total = len(self._left)

@@ -13,15 +13,17 @@ from concurrent.futures import Future
 from contextlib import suppress
 from ssl import SSLContext
 from threading import Thread
-from types import TracebackType
-from typing import Self
+from types import NoneType, TracebackType
+from typing import Self, get_args
 
 from msgspec import Struct
 
+from holdfast.core.checks import check_instance, check_optional_callable
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_whole
 from holdfast.testing.emulator.brain import Brain, Script, echo
 from holdfast.testing.emulator.connection import Connection
-from holdfast.testing.emulator.faults import FaultScript
+from holdfast.testing.emulator.faults import Fault, FaultScript
 from holdfast.testing.emulator.log import LoggedRequest
 from holdfast.testing.emulator.serving import Behaviour, Service
 from holdfast.testing.emulator.wires.port import Chunking
@@ -68,8 +70,13 @@ class Emulator:
     ) -> None:
         if isinstance(brain, str):
             raise ConfigurationError("brain", "is one text", fix=f"Write [{brain!r}]")
-        if isinstance(chunking, int) and chunking < 1:
-            raise ConfigurationError("chunking", f"must be at least 1, got {chunking}")
+        if not callable(faults):
+            _check_list("faults", faults, (*get_args(Fault), list, tuple, NoneType))
+        if chunking not in ("words", "whole"):
+            check_whole("chunking", chunking, at_least=1)
+        _check_list("models", models, (str,))
+        check_instance("listen", listen, Listen, optional=True)
+        check_optional_callable("on_request", on_request)
         self._behaviour = Behaviour(Script(brain), faults, chunking, models, on_request)
         self._listen = listen or Listen()
         self._connections: set[Connection] = set()
@@ -264,3 +271,12 @@ async def _serve(emulator: Emulator, on_start: Callable[[str], None] | None) -> 
         if on_start is not None:
             on_start(emulator.base_url)
         await asyncio.Event().wait()
+
+
+def _check_list(argument: str, given: object, kinds: tuple[type, ...]) -> None:
+    """Raise ConfigurationError unless it is a list of these."""
+    check_instance(argument, given, list, tuple)
+    for index, one in enumerate(given):  # type: ignore[arg-type, var-annotated]  # a list or a tuple
+        if not isinstance(one, kinds):
+            shown = f"must not be of {type(one).__name__}"
+            raise ConfigurationError(f"{argument}[{index}]", shown)
