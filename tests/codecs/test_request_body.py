@@ -17,7 +17,7 @@ from holdfast.codecs.request_body import (
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, assistant, system, user
 from holdfast.core.request import ModelRequest, ModelSettings, ToolSpec
-from holdfast.core.transcript import Transcript
+from holdfast.core.transcript import Form, Transcript
 
 ASKED = ModelRequest(model="m", messages=[user("Hi")])
 
@@ -74,15 +74,30 @@ def test_a_bad_message_is_named_by_its_number() -> None:
     messages = [user("Hi"), assistant("No")]
     for history in (messages, Transcript(messages)):
         with pytest.raises(ConfigurationError) as caught:
-            encode_history(history, "key", encode)
+            encode_history(history, Form("key", encode))
         assert str(caught.value) == "messages[1].parts: are bad. mend them"
-    assert encode_history(messages[:1] * 2, "key", encode, b"[", b"]") == b"[{},{}]"
+    assert encode_history(messages[:1] * 2, Form("key", encode), b"[", b"]") == b"[{},{}]"
+
+
+def test_a_history_of_which_nothing_is_left_is_refused() -> None:
+    for form in (Form("key", lambda _: b""), Form("key", lambda _: b"{}", skip=1)):
+        with pytest.raises(ConfigurationError, match="holds nothing to answer"):
+            encode_history([user("Hi")], form, b"[", b"]")
+
+
+def test_a_bad_message_that_is_skipped_is_not_looked_at() -> None:
+    def encode(message: Message) -> bytes:
+        if message.role == "system":
+            raise ConfigurationError("parts", "are bad")
+        return b"{}"
+
+    assert encode_history([system("a"), user("Hi")], Form("key", encode, skip=1)) == b"{}"
 
 
 def test_a_transcript_remembers_what_it_encoded() -> None:
     history = Transcript([user("Hi"), user("Ho")])
     assert already_encoded(history, "key") == 0
-    encode_history(history, "key", lambda _: b"{}")
+    encode_history(history, Form("key", lambda _: b"{}"))
     assert already_encoded(history, "key") == 2
     assert already_encoded(history, "other") == 0
     assert already_encoded(list(history), "key") == 0

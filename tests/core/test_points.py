@@ -10,6 +10,7 @@ from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
 from holdfast.core.points import ASK_SUMMARY
 from holdfast.core.run_state import Phase
+from holdfast.core.transcript import Form
 
 
 def talk(machine: RunMachine, said: str, *, tool: bool = False) -> None:
@@ -91,7 +92,7 @@ def test_without_a_summary_old_messages_are_left_out() -> None:
 
 def test_the_encoded_prefix_that_both_share_is_kept() -> None:
     machine = talked("a", "b", "c")
-    machine.transcript.encoded("wire", lambda message: message.text.encode())
+    machine.transcript.encoded(Form("wire", lambda message: message.text.encode()))
     rewind(machine, 2)
     assert machine.transcript.known("wire") == 4
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.messages import Message, user
-from holdfast.core.transcript import Transcript
+from holdfast.core.messages import Message, ToolCall, assistant, user
+from holdfast.core.transcript import Form, Transcript
 
 
 def encode(message: Message) -> bytes:
@@ -24,12 +24,12 @@ def test_each_message_is_encoded_once_per_key() -> None:
         return encode(message)
 
     history = Transcript([user("a"), user("b")])
-    assert history.encoded("wire", counting) == b"a,b"
+    assert history.encoded(Form("wire", counting)) == b"a,b"
     history.append(user("c"))
-    assert history.encoded("wire", counting) == b"a,b,c"
-    assert history.fork().encoded("wire", counting) == b"a,b,c"
+    assert history.encoded(Form("wire", counting)) == b"a,b,c"
+    assert history.fork().encoded(Form("wire", counting)) == b"a,b,c"
     assert seen == ["a", "b", "c"]
-    history.encoded("other", counting)
+    history.encoded(Form("other", counting))
     assert seen == ["a", "b", "c", "a", "b", "c"]
 
 
@@ -56,9 +56,9 @@ def test_the_encoded_form_is_always_that_of_the_messages(actions: list[tuple[str
         elif action == "fork":
             history = history.fork()
         else:
-            assert history.encoded("wire", encode) == ",".join(plain).encode()
+            assert history.encoded(Form("wire", encode)) == ",".join(plain).encode()
     assert [message.text for message in history] == plain
-    assert history.encoded("wire", encode) == ",".join(plain).encode()
+    assert history.encoded(Form("wire", encode)) == ",".join(plain).encode()
 
 
 @given(
@@ -111,3 +111,71 @@ def test_a_fork_is_not_changed_by_its_origin() -> None:
     history.append(user("d"))
     assert [message.text for message in branch] == ["a", "b"]
     assert [message.text for message in history] == ["a", "d"]
+
+
+def unless_empty(message: Message) -> bytes:
+    return message.text.encode()
+
+
+def marked(message: Message) -> bytes:
+    return f"<{message.text}>".encode()
+
+
+@given(ACTIONS, st.integers(0, 3), st.booleans())
+def test_messages_that_are_left_out_leave_no_comma(
+    actions: list[tuple[str, int]], skip: int, mark: bool
+) -> None:
+    """Whatever is appended, cut, forked and encoded between; numbers below 3 are left out here."""
+    form = Form(f"wire|{skip}", unless_empty, skip, marked if mark else None)
+
+    def wanted() -> bytes:
+        left = [text for text in plain[skip:] if text]
+        if left and mark:
+            left[-1] = f"<{left[-1]}>"
+        return f"[{','.join(left)}]".encode()
+
+    history, plain = Transcript(), list[str]()
+    for action, number in actions:
+        if action == "append":
+            text = "" if number < 3 else str(number)
+            history.append(user(text))
+            plain.append(text)
+        elif action == "truncate":
+            history.truncate(number)
+            del plain[number:]
+        elif action == "fork":
+            history = history.fork()
+        else:
+            assert history.encoded(form, b"[", b"]") == wanted()
+    assert history.encoded(form, b"[", b"]") == wanted()
+
+
+def test_the_last_message_may_look_different_in_a_long_history() -> None:
+    history = Transcript(user(str(at)) for at in range(300))
+    form = Form("wire", unless_empty, last=marked)
+    for _ in range(2):
+        assert history.encoded(form).endswith(b",298,<299>")
+        history = history.fork()
+    history.append(user(""))
+    assert history.encoded(form).endswith(b",298,<299>")
+    history.append(user("end"))
+    assert history.encoded(form).endswith(b",299,<end>")
+
+
+@given(ACTIONS, st.integers(0, 12), st.frozensets(st.sampled_from("0123456789")))
+def test_calls_of_earlier_messages_are_found(
+    actions: list[tuple[str, int]], before: int, ids: frozenset[str]
+) -> None:
+    history, plain = Transcript(), list[str]()
+    for action, number in actions:
+        if action == "append":
+            history.append(assistant(ToolCall(str(number), "pay")))
+            plain.append(str(number))
+        elif action == "truncate":
+            history.truncate(number)
+            del plain[number:]
+        else:
+            history = history.fork()
+            history.has_call(frozenset("x"), len(history))
+        before = min(before, len(plain))
+        assert history.has_call(ids, before) is bool(ids & set(plain[:before]))

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolCall, ToolResult
+from holdfast.core.transcript import Transcript
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,256}")
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
@@ -72,10 +73,14 @@ def check_new(
     Only what came since is looked at closely, so that an iteration of a long run stays cheap.
     """
     start, plain = check_tail(messages, known, takes)
-    if not start:
+    if not (start and plain):
         return plain
-    fresh = {call.id for message in messages[start:] for call in message.calls}
-    return plain and not any(
+    fresh = frozenset(call.id for message in messages[start:] for call in message.calls)
+    if not fresh:
+        return True
+    if isinstance(messages, Transcript):
+        return not messages.has_call(fresh, start)
+    return not any(
         isinstance(part, ToolCall) and part.id in fresh
         for message in messages[:start]
         if message.role == "assistant"

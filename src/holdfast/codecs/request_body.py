@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message
 from holdfast.core.request import ModelRequest, ToolSpec
-from holdfast.core.transcript import Transcript
+from holdfast.core.transcript import Form, Transcript
 
 _ENCODER = msgspec.json.Encoder()
 _HEADS_KEPT = 8
@@ -98,31 +98,30 @@ def already_encoded(messages: Sequence[Message], key: str) -> int:
 
 
 def encode_history(
-    messages: Sequence[Message],
-    key: str,
-    encode: Callable[[Message], bytes],
-    head: bytes = b"",
-    tail: bytes = b"",
+    messages: Sequence[Message], form: Form, head: bytes = b"", tail: bytes = b""
 ) -> bytes:
-    """The encoded messages with commas between; a transcript keeps them under `key`.
+    """The encoded messages with commas between; a transcript keeps them under `form.key`.
 
     A history can be large, so `head` and `tail` are joined to it here, in one copy.
 
     Raises:
-        ConfigurationError: a message has no form on the wire; it names the message.
+        ConfigurationError: a message has no form on the wire; it names the message. Or no message
+            is left.
     """
     try:
-        if isinstance(messages, Transcript):
-            return messages.encoded(key, encode, head, tail)
-        return b"".join((head, b",".join(map(encode, messages)), tail))
+        history = messages if isinstance(messages, Transcript) else Transcript(messages)
+        body = history.encoded(form, head, tail)
     except ConfigurationError:
-        for at, message in enumerate(messages):
+        for at, message in enumerate(messages[form.skip :], form.skip):
             try:
-                encode(message)
+                form.encode(message)
             except ConfigurationError as error:
                 argument = f"messages[{at}].{error.argument}"
                 raise ConfigurationError(argument, error.problem, fix=error.fix) from None
         raise
+    if len(body) == len(head) + len(tail):
+        raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
+    return body
 
 
 def merge_extra(

@@ -12,34 +12,90 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import overload
 
-from holdfast.core.messages import Message
+from msgspec import Struct
+
+from holdfast.core.messages import Message, ToolCall
 
 _MOST_PIECES = 256
+
+
+class Form(Struct, frozen=True):
+    """How the messages of a history look on a wire.
+
+    Args:
+        key: names the wire and everything that changes how a message looks on it.
+        encode: one message to bytes; must depend on nothing but the message and the key. No bytes
+            leave the message out.
+        skip: so many messages at the beginning are left out; the key must tell it.
+        last: encodes the last message that is not left out, this time; that is not kept.
+    """
+
+    key: str
+    encode: Callable[[Message], bytes]
+    skip: int = 0
+    last: Callable[[Message], bytes] | None = None
 
 
 class _Encoded:
     """The first `packed_count` messages as one piece, and one piece for each after them.
 
-    Every piece but the first of all begins with its comma, so that a body is made by one join.
+    Every piece but the first of all begins with its comma, so that a body is made by one join; that
+    of a message that is left out is empty.
     """
 
-    __slots__ = ("packed", "packed_count", "pieces")
+    __slots__ = ("begun", "packed", "packed_count", "pieces")
 
     def __init__(self, packed: bytes, packed_count: int, pieces: list[bytes]) -> None:
         self.packed = packed
         self.packed_count = packed_count
         self.pieces = pieces
+        self.begun = bool(packed) or any(pieces)
 
     @property
     def count(self) -> int:
         return self.packed_count + len(self.pieces)
 
     def add(self, piece: bytes) -> None:
-        self.pieces.append(b"," + piece if self.count else piece)
+        self.pieces.append(b"," + piece if piece and self.begun else piece)
+        self.begun = self.begun or bool(piece)
+
+    def cut(self, length: int) -> None:
+        del self.pieces[length - self.packed_count :]
+        self.begun = bool(self.packed) or any(self.pieces)
 
     def pack(self) -> None:
         self.packed, self.packed_count = b"".join((self.packed, *self.pieces)), self.count
         self.pieces.clear()
+
+
+class _Older:
+    """The messages that forks share; never changed. The ids of their calls are collected once."""
+
+    __slots__ = ("_ids", "messages")
+
+    def __init__(self, messages: list[Message], ids: frozenset[str] | None = None) -> None:
+        self.messages = messages
+        self._ids = ids
+
+    @property
+    def ids(self) -> frozenset[str]:
+        if self._ids is None:
+            self._ids = _ids_of(self.messages)
+        return self._ids
+
+    def with_more(self, messages: list[Message]) -> _Older:
+        ids = None if self._ids is None else self._ids | _ids_of(messages)
+        return _Older([*self.messages, *messages], ids)
+
+
+def _ids_of(messages: Iterable[Message]) -> frozenset[str]:
+    return frozenset(
+        part.id
+        for message in messages
+        if message.role == "assistant"
+        for part in message.parts
+        if isinstance(part, ToolCall)
+    )
 
 
 class Transcript(Sequence[Message]):
@@ -53,11 +109,10 @@ class Transcript(Sequence[Message]):
     (1, 2)
     """
 
-    __slots__ = ("_encoded", "_newest", "_shared")
+    __slots__ = ("_encoded", "_newest", "_older")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        # Never changed in place: forks have the same list.
-        self._shared: list[Message] = list(messages)
+        self._older = _Older(list(messages))
         self._newest: list[Message] = []
         self._encoded: dict[str, _Encoded] = {}
 
@@ -67,51 +122,78 @@ class Transcript(Sequence[Message]):
 
     def truncate(self, length: int) -> None:
         """Forget everything after the first `length` messages."""
-        if length < len(self._shared):
-            self._shared = self._shared[:length]
-        del self._newest[max(length - len(self._shared), 0) :]
+        older = self._older.messages
+        if length < len(older):
+            self._older = _Older(older[:length])
+        del self._newest[max(length - len(older), 0) :]
         for key, kept in list(self._encoded.items()):
             if length < kept.packed_count:
                 del self._encoded[key]
             else:
-                del kept.pieces[length - kept.packed_count :]
+                kept.cut(length)
 
     def fork(self) -> Transcript:
         """A copy that can go another way; the encoded prefix is shared."""
         if len(self._newest) > _MOST_PIECES:
-            self._shared, self._newest = [*self._shared, *self._newest], []
+            self._older, self._newest = self._older.with_more(self._newest), []
         other = Transcript()
-        other._shared, other._newest = self._shared, self._newest.copy()
+        other._older, other._newest = self._older, self._newest.copy()
         for key, kept in self._encoded.items():
             if len(kept.pieces) > _MOST_PIECES:
                 kept.pack()
             other._encoded[key] = _Encoded(kept.packed, kept.packed_count, kept.pieces.copy())
         return other
 
-    def encoded(
-        self, key: str, encode: Callable[[Message], bytes], head: bytes = b"", tail: bytes = b""
-    ) -> bytes:
-        """The encoded messages with commas between them; each is encoded once per `key`.
+    def encoded(self, form: Form, head: bytes = b"", tail: bytes = b"") -> bytes:
+        """The encoded messages with commas between them; each is encoded once per `form.key`.
 
         Args:
-            key: names the wire and every setting that changes how a message looks on it.
-            encode: one message to bytes; must depend on nothing but the message and the key, and
-                must return at least one byte (a comma would otherwise be doubled).
+            form: how they look on a wire.
             head: goes before the messages.
             tail: goes after them.
         """
+        key, encode = form.key, form.encode
         kept = self._encoded.get(key)
         if kept is None:
             kept = self._encoded[key] = _Encoded(b"", 0, [])
-        new = kept.count - len(self._shared)
+        new = kept.count - len(self._older.messages)
         for message in self._newest[new:] if new >= 0 else self[kept.count :]:
-            kept.add(encode(message))
-        return b"".join((head, kept.packed, *kept.pieces, tail))
+            kept.add(b"" if kept.count < form.skip else encode(message))
+        if form.last is None:
+            return b"".join((head, kept.packed, *kept.pieces, tail))
+        return b"".join((head, *self._with_last(kept, encode, form.last), tail))
+
+    def _with_last(
+        self,
+        kept: _Encoded,
+        encode: Callable[[Message], bytes],
+        last: Callable[[Message], bytes],
+    ) -> Iterator[bytes | memoryview]:
+        for back, piece in enumerate(reversed(kept.pieces), 1):
+            if piece:
+                comma = piece[:1] if piece[:1] == b"," else b""
+                return chain((kept.packed,), kept.pieces[:-back], (comma, last(self[-back])))
+        for message in reversed(self[: kept.packed_count]):
+            if plain := encode(message):
+                # A view, since a copy of a long history costs more than all else here.
+                return iter((memoryview(kept.packed)[: -len(plain)], last(message)))
+        return iter((kept.packed,))
 
     def known(self, key: str) -> int:
         """How many messages, from the first, are encoded under `key` already."""
         kept = self._encoded.get(key)
         return 0 if kept is None else kept.count
+
+    def has_call(self, ids: frozenset[str], before: int) -> bool:
+        """Whether one of the first `before` messages holds a tool call with one of these ids.
+
+        Cheap when `before` is near the end, however many messages there are.
+        """
+        older = self._older.messages
+        if before < len(older):
+            return not _ids_of(older[:before]).isdisjoint(ids)
+        newest = _ids_of(self._newest[: before - len(older)])
+        return not (self._older.ids.isdisjoint(ids) and newest.isdisjoint(ids))
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -120,23 +202,25 @@ class Transcript(Sequence[Message]):
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if index == -1 and self._newest:
             return self._newest[-1]
-        older = len(self._shared)
+        messages = self._older.messages
+        older = len(messages)
         if isinstance(index, slice):
             start, stop, stride = index.indices(len(self))
-            if start >= older and stride > 0:
-                return self._newest[start - older : max(stop - older, 0) : stride]
-            return list(self)[index]
+            if stride != 1:
+                return list(self)[index]
+            newest = self._newest[max(start - older, 0) : max(stop - older, 0)]
+            return newest if start >= older else messages[start:stop] + newest
         if index < 0:
             index += len(self)
         if index < 0:
             raise IndexError("there is no message before the first")
-        return self._shared[index] if index < older else self._newest[index - older]
+        return messages[index] if index < older else self._newest[index - older]
 
     def __len__(self) -> int:
-        return len(self._shared) + len(self._newest)
+        return len(self._older.messages) + len(self._newest)
 
     def __iter__(self) -> Iterator[Message]:
-        return chain(self._shared, self._newest)
+        return chain(self._older.messages, self._newest)
 
     def __repr__(self) -> str:
         return f"Transcript({len(self)} messages)"

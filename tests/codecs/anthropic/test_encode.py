@@ -428,7 +428,7 @@ def test_a_history_is_encoded_once() -> None:
     second = codec.encode(ask(messages=history)).body
     assert second.startswith(first[:-2])
     assert second == AnthropicCodec().encode(ask(messages=list(history))).body
-    assert history.known("anthropic") == 3
+    assert history.known("anthropic|0") == 3
 
 
 def test_what_is_new_is_checked_against_what_was_sent() -> None:

@@ -475,3 +475,9 @@ def test_unknown_events_are_counted_and_do_no_harm() -> None:
         "response.output_video.delta": 1,
         "after the end": 1,
     }
+
+
+def test_content_of_a_message_that_is_not_known_goes_back_as_it_came() -> None:
+    strange = {"type": "message", "role": "assistant", "content": [{"type": "reasoning_text"}]}
+    reply = read(json.dumps(response(output=[strange])).encode()).reply
+    assert items_of(reply.message, "system", stored=False) == [strange]

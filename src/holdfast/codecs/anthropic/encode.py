@@ -36,6 +36,7 @@ from holdfast.codecs.wire import Encoded
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message
 from holdfast.core.request import ModelRequest, ModelSettings, ToolSpec
+from holdfast.core.transcript import Form
 
 DEFAULT_MAX_TOKENS = 8192
 """Sent when nobody said how long a reply may be: the most that every model since 3.5 takes."""
@@ -100,22 +101,19 @@ def takes_prefill(request: ModelRequest) -> bool:
 
 def _with_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
     messages: Sequence[Message] = request.messages
-    known = already_encoded(messages, WIRE)
-    plain = check_new(messages, known)
-    if leading or not plain or any(map(leaves_nothing, messages[known:])):
-        named = with_safe_ids(messages)[leading:]
-        messages = [message for message in named if not leaves_nothing(message)]
-    if not messages:
-        raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
+    last = encode_marked if request.settings.cache else None
+    form = Form(f"{WIRE}|{leading}", _encode_message, skip=leading, last=last)
+    if not check_new(messages, already_encoded(messages, form.key)):
+        messages = with_safe_ids(messages)
     tail = b"]}"
     if request.prefill:
         beginning = {"role": "assistant", "content": request.prefill}
         tail = b"," + to_json("prefill", beginning) + tail
-    if not request.settings.cache:
-        return encode_history(messages, WIRE, encode_message, head, tail)
-    encoded = encode_history(messages, WIRE, encode_message, head)
-    last = messages[-1]
-    return encoded[: len(encoded) - len(encode_message(last))] + encode_marked(last) + tail
+    return encode_history(messages, form, head, tail)
+
+
+def _encode_message(message: Message) -> bytes:
+    return b"" if leaves_nothing(message) else encode_message(message)
 
 
 def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:

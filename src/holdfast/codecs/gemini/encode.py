@@ -23,7 +23,7 @@ from holdfast.codecs.request_body import (
 from holdfast.codecs.wire import Encoded
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from holdfast.core.transcript import Transcript
+from holdfast.core.transcript import Form, Transcript
 
 _BEFORE_3 = re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)")
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
@@ -55,7 +55,7 @@ def encode_request(request: ModelRequest, heads: Heads) -> Encoded:
             "messages", "holds nothing to answer", fix="add a user message to the history"
         )
     head = heads.get(request, system, lambda: _head(request, system))
-    body = b"".join((head, b'"contents":[', _contents(request, len(system)), b"]}"))
+    body = _with_contents(head + b'"contents":[', request, len(system))
     return Encoded(path, body, _HEADERS)
 
 
@@ -75,15 +75,14 @@ def _path(request: ModelRequest) -> str:
     return f"/{place}:{method}"
 
 
-def _contents(request: ModelRequest, leading: int) -> bytes:
+def _with_contents(head: bytes, request: ModelRequest, leading: int) -> bytes:
     old = before_3(request.model)
     encode = encode_message if old else encode_message_for_signers
-    key = "gemini-2" if old else "gemini"
+    key = f"{'gemini-2' if old else 'gemini'}|{leading}"
     messages = request.messages
     check_tail(messages, messages.known(key) if isinstance(messages, Transcript) else 0)
-    whole = encode_history(messages, key, encode)
-    # The kept bytes hold each message, also those that went into the instructions.
-    return whole[sum(len(encode(messages[at])) + 1 for at in range(leading)) :]
+    # Those that lead went into the instructions.
+    return encode_history(messages, Form(key, encode, skip=leading), head, b"]}")
 
 
 def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:

@@ -52,11 +52,11 @@ class ChatEncoder:
                 "messages", "is empty", fix="add a user message to the history"
             )
         head = self._heads.get(request, (), lambda: self._encode_head(request))
-        key = self._history.key
-        known = messages.known(key) if isinstance(messages, Transcript) else 0
+        form = self._history.form
+        known = messages.known(form.key) if isinstance(messages, Transcript) else 0
         check_tail(messages, known)
         tail = self._tail(request) if request.prefill else b"]}"
-        body = encode_history(messages, key, self._history.encode, head, tail)
+        body = encode_history(messages, form, head, tail)
         return Encoded("chat/completions", body, _HEADERS)
 
     def _tail(self, request: ModelRequest) -> bytes:

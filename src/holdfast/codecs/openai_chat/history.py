@@ -41,6 +41,7 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
 )
+from holdfast.core.transcript import Form
 
 _Object: TypeAlias = dict[str, object]
 
@@ -66,14 +67,14 @@ class HistoryEncoder:
         quirks: the provider's accent.
 
     Attributes:
-        key: names everything that changes how a message looks, for `Transcript.encoded`.
+        form: how a message looks here, for `Transcript.encoded`.
     """
 
-    __slots__ = ("_quirks", "key")
+    __slots__ = ("_quirks", "form")
 
     def __init__(self, quirks: Quirks) -> None:
         self._quirks = quirks
-        self.key = "|".join(
+        key = "|".join(
             (
                 WIRE,
                 quirks.system_role,
@@ -83,6 +84,7 @@ class HistoryEncoder:
                 str(quirks.media_in_results),
             )
         )
+        self.form = Form(key, self.encode)
 
     def encode(self, message: Message) -> bytes:
         """One message as one wire message or several, with commas between.

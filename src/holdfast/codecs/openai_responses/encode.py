@@ -10,7 +10,7 @@ before anything is sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.codecs.openai_responses.history import is_custom, leaves_nothing, message_encoder
 from holdfast.codecs.openai_responses.vocabulary import WIRE
@@ -28,6 +28,7 @@ from holdfast.codecs.wire import Encoded, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolCall
 from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.transcript import Form
 
 _Object = dict[str, object]
 
@@ -62,30 +63,25 @@ def _with_history(head: bytes, request: ModelRequest, quirks: Quirks) -> bytes:
     # A history that the server holds a part of cannot be judged here.
     plain = held or check_new(messages, known, _takes_id)
     custom: frozenset[str] = frozenset()
-    if not plain or any(_is_special(message, stored=stored) for message in messages[known:]):
-        named = messages if plain else with_safe_ids(messages, _takes_id)
-        messages = [message for message in named if not leaves_nothing(message, stored=stored)]
-        calls = (call for message in messages for call in message.calls)
-        custom = frozenset(call.id for call in calls if is_custom(call))
-    if not messages:
-        raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
+    if not plain or any(map(is_custom, _calls(messages[known:]))):
+        # Results of custom calls look different: such messages are looked at together, each time.
+        messages = list(messages) if plain else with_safe_ids(messages, _takes_id)
+        custom = frozenset(call.id for call in _calls(messages) if is_custom(call))
     encode = message_encoder(quirks.system_role, stored=stored, custom=custom)
-    return encode_history(messages, key, encode, head, b"]}")
+
+    def encode_unless_empty(message: Message) -> bytes:
+        return b"" if leaves_nothing(message, stored=stored) else encode(message)
+
+    return encode_history(messages, Form(key, encode_unless_empty), head, b"]}")
+
+
+def _calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
+    return (call for message in messages for call in message.calls)
 
 
 def _takes_id(call: ToolCall) -> bool:
     """Ids of this wire go back whatever they look like; others have a limit."""
     return bool(call.id) and (len(call.id) <= _LONGEST_ID or call.wire == WIRE)
-
-
-def _is_special(message: Message, *, stored: bool) -> bool:
-    """Whether a message must be looked at together with others: it is left out, or its results differ."""
-    if message.role != "assistant":
-        return False
-    calls = message.calls
-    if calls:
-        return any(map(is_custom, calls))
-    return not message.text and leaves_nothing(message, stored=stored)
 
 
 def _head(request: ModelRequest) -> bytes:

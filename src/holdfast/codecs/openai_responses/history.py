@@ -128,9 +128,10 @@ def _eased(item: _Object) -> _Object:
     content = item.get("content")
     if item.get("type") != "message" or "id" in item or not isinstance(content, list):
         return item
-    if any(len(part) > 2 for part in content):
+    texts = [part.get("text", part.get("refusal")) for part in content if len(part) <= 2]
+    if len(texts) < len(content) or not all(isinstance(text, str) for text in texts):
         return item
-    return {**item, "content": "".join(part.get("text") or part["refusal"] for part in content)}
+    return {**item, "content": "".join(texts)}
 
 
 def _said(part: Text | Refusal, own: _Object) -> _Object:
