@@ -27,7 +27,13 @@ from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.decisions import Deny, Patch, Stop
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import AfterTool, BeforeTool, BeforeTools, BeforeTurn
+from holdfast.middleware.moments import (
+    AfterTool,
+    AfterTurn,
+    BeforeTool,
+    BeforeTools,
+    BeforeTurn,
+)
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.open_question import Receipt
 from holdfast.runtime.result import Result
@@ -809,3 +815,94 @@ async def test_a_run_whose_tools_wait_all_together_is_not_interrupted() -> None:
     world = World((pay(5, "a"), pay(6, "b")), "done")
     await world.agent(middleware=[AskBefore()]).run("go", session="s")
     assert await world.agent(middleware=[AskBefore()]).recover() == []
+
+
+async def test_a_run_waits_for_an_answer_that_is_being_kept() -> None:
+    """The last sibling ends while the journal is still writing the answer down."""
+    writing, written = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryJournal):
+        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
+            if isinstance(event, ev.QuestionAnswered):
+                writing.set()
+                await written.wait()
+            await super().append(run, event, effect)
+
+    world = World((book("Porto", "a"), call("slow", call_id="b")), "done", journal=Slow())
+    tools, started, free = gate(world)
+    given = world.agent(tools=tools)
+    work = asyncio.create_task(given.run("go", session="s"))
+    await started.wait()
+    answering = asyncio.create_task(given.answer("s", await asked_and_left(given), "1"))
+    await writing.wait()
+    free.set()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not work.done()
+    written.set()
+    assert await answering == Receipt()
+    result = await work
+    assert result.status is Status.COMPLETED
+    assert said(result) == ["Porto in class 1", "slow"]
+
+
+@pytest.mark.parametrize("pauses", range(14))
+async def test_a_no_to_all_tools_holds_whenever_it_comes(pauses: int) -> None:
+    world = World((pay(5, "a"), pay(6, "b")), "done")
+    given = world.agent(middleware=[AskBefore()])
+    work = asyncio.create_task(given.run("go", session="s"))
+    while not world.asked_models:
+        await asyncio.sleep(0)
+    for _ in range(pauses):
+        await asyncio.sleep(0)
+    receipt = await given.answer("s", "t1.i0.begun.ask.0", "no")
+    result: Result[str] = await work
+    if not receipt:
+        await given.answer("s", "t1.i0.begun.ask.0", "no")
+    if result.status is Status.WAITING:
+        result = await given.resume("s")
+    assert said(result) == ["Not these."] * 2
+    assert world.did == []
+
+
+class CountTurns(Middleware[None]):
+    """Counts the turns that are over."""
+
+    def __init__(self) -> None:
+        self.over: list[Status] = []
+
+    async def after_turn(self, moment: AfterTurn) -> None:
+        self.over.append(moment.status)
+
+
+async def test_a_turn_that_waits_is_not_over() -> None:
+    world, counting = World(book("Porto"), "done"), CountTurns()
+    first = await world.agent(middleware=[counting]).run("go", session="s")
+    assert counting.over == []
+    await world.agent().answer("s", first.questions[0], "1")
+    await world.agent(middleware=[counting]).resume("s")
+    assert counting.over == [Status.COMPLETED]
+
+
+async def test_a_no_that_comes_while_the_hook_that_asked_cleans_up_is_heard_by_it() -> None:
+    leaving, gone = asyncio.Event(), asyncio.Event()
+
+    class Tidy(AskBefore):
+        async def before_tools(self, moment: BeforeTools) -> Deny | None:
+            try:
+                return await super().before_tools(moment)
+            except BaseException:
+                leaving.set()
+                await gone.wait()
+                raise
+
+    world = World((pay(5, "a"), pay(6, "b")), "done")
+    given = world.agent(middleware=[Tidy()])
+    work = asyncio.create_task(given.run("go", session="s"))
+    await leaving.wait()
+    assert await given.answer("s", "t1.i0.begun.ask.0", "no")
+    gone.set()
+    result = await work
+    assert result.status is Status.COMPLETED
+    assert said(result) == ["Not these."] * 2
+    assert world.did == []
