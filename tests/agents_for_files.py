@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast import RepetitionGuard
+from holdfast import Middleware, RepetitionGuard, error_handling_middlewares
 
 NUMBER = 5
 
@@ -33,3 +33,11 @@ def watch(observed: object) -> None:
 
 async def nobody(request: object) -> None:
     """Leaves every question to others."""
+
+
+class Polite(Middleware):
+    """A middleware of one's own."""
+
+
+POLITE = Polite()
+SAFE = error_handling_middlewares()

@@ -346,3 +346,64 @@ def test_what_cannot_be_named_is_told_with_its_line(tmp_path: Path, line: str, s
         Agent.from_file(path)
     assert str(caught.value).startswith(said)
     assert "hush" not in str(caught.value)
+
+
+def test_middlewares_and_who_is_asked(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        model = "ollama:llama3.2"
+        middleware = ["tests.agents_for_files:POLITE", "tests.agents_for_files:SAFE"]
+        observers = ["tests.agents_for_files:watch"]
+
+        [permissions]
+        allow = ["read_*"]
+        ask = ["pay"]
+        timeout = 60
+
+        [continuation]
+        iterations = 5
+        """,
+    )
+    lines = [line.strip() for line in Agent.from_file(path).describe().splitlines()]
+    assert "Polite" in lines
+    assert (
+        "RepetitionGuard: max_consecutive_calls=5, hint_at=None, withdraw_at=None, ask_at=None"
+        in lines
+    )
+    assert "ToolPermission: ask=pay, allow=read_*, default=deny, timeout=60.0" in lines
+    assert any(
+        line.startswith("ContinuationPermission: iterations=5, extension=3") for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'middleware = ["tests.agents_for_files:Polite"]',
+            "agent.toml:2: middleware[0]: is the class",
+        ),
+        (
+            'middleware = ["tests.agents_for_files:NUMBER"]',
+            "agent.toml:2: middleware[0]: must be a",
+        ),
+        ('observers = ["tests.agents_for_files:NUMBER"]', "agent.toml:2: observers[0]: must be"),
+        ("permissions = 3", "agent.toml:2: permissions: must be a table"),
+        ("[permissions]\nalow = []", "agent.toml:3: permissions.alow: is no setting"),
+        ('[permissions]\nallow = "x"', "agent.toml:3: permissions.allow: expected"),
+        (
+            '[permissions]\nallow = ["pay"]\ndeny = ["pay"]',
+            'agent.toml:3: permissions.allow: "pay" contradicts deny "pay"',
+        ),
+        (
+            "[continuation]\niterations = 0",
+            "agent.toml:3: continuation.iterations: must be at least 1",
+        ),
+    ],
+)
+def test_mistakes_in_them_are_named_with_their_line(tmp_path: Path, text: str, said: str) -> None:
+    path = written(tmp_path, f'model = "ollama:llama3.2"\n{text}\n')
+    with pytest.raises(ConfigurationError) as caught:
+        Agent.from_file(path)
+    assert str(caught.value).startswith(said)

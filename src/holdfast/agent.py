@@ -334,7 +334,8 @@ class Agent(Generic[T]):
 
         The keys are the keywords of `Agent`, with tables for `settings`, `limits`, `timeouts`,
         `error_handling` and `resilience`. `tools`, `middleware`, `observers`, `output`,
-        `on_question` and hooks are written "module:name"; `journal` is an address;
+        `on_question` and hooks are written "module:name"; `[permissions]` and `[continuation]` have
+        the arguments of `ToolPermission` and `ContinuationPermission`; `journal` is an address;
         `instructions_file` names a file beside it; `api_key_env` names the environment variable
         that holds the key, which has no place in the file.
 

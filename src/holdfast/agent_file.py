@@ -23,6 +23,9 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.redaction import redact
 from holdfast.core.request import ModelSettings
+from holdfast.middleware.continuation_permission import ContinuationPermission
+from holdfast.middleware.hooks import Middleware
+from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
 from holdfast.resilience.cache import CacheOptions
@@ -62,6 +65,24 @@ _TABLES: dict[str, type[Struct]] = {
     "error_handling": ErrorHandling,
     "resilience": Resilience,
 }
+_MIDDLEWARES: dict[str, tuple[type[Middleware[Any]], dict[str, Any]]] = {
+    "permissions": (
+        ToolPermission,
+        {
+            "allow": list[str],
+            "ask": list[str],
+            "deny": list[str],
+            "default": str,
+            "timeout": float | None,
+        },
+    ),
+    "continuation": (
+        ContinuationPermission,
+        {"iterations": int | None, "extension": int, "timeout": float | None},
+    ),
+}
+"""A table -> the middleware that it makes, and what its keys must be."""
+
 _STRATEGIES: dict[str, type[Struct]] = {
     "budget": BudgetOptions,
     "breaker": BreakerOptions,
@@ -173,9 +194,11 @@ def _parts(key: str) -> KeyPath:
 def _keywords(file: _File) -> dict[str, Any]:
     """The keywords of `Agent`. Raises ConfigurationError."""
     _refuse_secrets(file, (), file.content)
-    _check_names(file, (), file.content, {*_PLAIN, *_TABLES})
+    _check_names(file, (), file.content, {*_PLAIN, *_TABLES, *_MIDDLEWARES})
     keywords: dict[str, Any] = {}
     for name, value in file.content.items():
+        if name in _MIDDLEWARES:
+            continue
         if name in _TABLES:
             keywords[name] = _struct(file, (name,), value, _TABLES[name])
         else:
@@ -190,6 +213,9 @@ def _keywords(file: _File) -> dict[str, Any]:
     for name in _NAMES:
         if name in keywords:
             keywords[name] = _imported(file, (name,), keywords[name])
+    made = [_made(file, name) for name in file.content if name in _MIDDLEWARES]
+    if made or "middleware" in keywords:
+        keywords["middleware"] = [*_flat(keywords.get("middleware", ())), *made]
     return keywords
 
 
@@ -236,6 +262,25 @@ def _struct(file: _File, at: KeyPath, value: object, kind: type[Struct]) -> Stru
     except ConfigurationError as error:
         last = re.sub(r"\[.*\]", "", error.argument).rpartition(".")[2]
         file.fail((*at, last), error.problem, error.fix)
+
+
+def _made(file: _File, name: str) -> Middleware[Any]:
+    """The middleware that a table describes."""
+    make, kinds = _MIDDLEWARES[name]
+    value = file.content[name]
+    if not isinstance(value, dict):
+        file.fail((name,), f"must be a table, got {_shown(value)}", f"Write [{name}]")
+    _check_names(file, (name,), value, kinds)
+    given = {key: _converted(file, (name, key), inner, kinds[key]) for key, inner in value.items()}
+    try:
+        return make(**given)
+    except ConfigurationError as error:
+        file.fail((name, error.argument.partition("[")[0]), error.problem, error.fix)
+
+
+def _flat(found: Iterable[object]) -> list[object]:
+    """Middlewares, where a name may stand for a list of them."""
+    return [one for some in found for one in (some if isinstance(some, list) else (some,))]
 
 
 def _converted(file: _File, at: KeyPath, value: object, kind: Any) -> Any:

@@ -52,7 +52,11 @@ def main(given: argparse.Namespace) -> int:
     if terminal:
         print(f"{given.agent or given.model}. Ctrl-C stops a turn, Ctrl-D or /quit ends.")
     lines = Lines(source.fileno())
-    read = _prompting(lines) if terminal else lines.next
+
+    def stop() -> bool:
+        return talk.stop()
+
+    read = _prompting(lines, stop) if terminal else lines.next
     talk = _Talk(agent, given.session, read, later=bool(given.journal))
     try:
         asyncio.run(talk.until_the_end())
@@ -139,15 +143,25 @@ class _Talk:
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupted)
 
+    def stop(self) -> bool:
+        """Stop the turn under way; whether there is one."""
+        if self._run is None:
+            return False
+        self._run.cancel()
+        return True
+
     def _interrupted(self) -> None:
-        if self._run is not None:
-            self._run.cancel()
-        elif self._task is not None:
+        if not self.stop() and self._task is not None:
             self._task.cancel()
 
 
-def _prompting(lines: Lines) -> ReadLine:
-    """A prompt with history and editing when prompt_toolkit is there, else a plain one."""
+def _prompting(lines: Lines, stop: Callable[[], bool]) -> ReadLine:
+    """A prompt with history and editing when prompt_toolkit is there, else a plain one.
+
+    Args:
+        lines: for the plain one.
+        stop: called for Ctrl-C at a prompt: stops the turn that asks something, if there is one.
+    """
     try:
         from prompt_toolkit import PromptSession
     except ImportError:
@@ -159,7 +173,8 @@ def _prompting(lines: Lines) -> ReadLine:
             try:
                 return await session.prompt_async("> ")
             except KeyboardInterrupt:
-                continue
+                if stop():
+                    await asyncio.Event().wait()  # until the question is taken back
             except EOFError:
                 return None
 

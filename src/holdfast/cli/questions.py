@@ -134,6 +134,7 @@ async def ask(
             await asyncio.wait([ended, reading], return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 reading.cancel()
+                await asyncio.wait([reading])  # a prompt puts the terminal back as it was
                 show.note(_LATE)
                 return
             line = reading.result()

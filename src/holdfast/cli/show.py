@@ -11,7 +11,7 @@ from typing import TextIO
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, HoldfastError, explain
-from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished
+from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished, TurnStopped
 from holdfast.core.notices import (
     AttemptAbandoned,
     AttemptStarted,
@@ -94,6 +94,9 @@ class Show:
             self.end()
         if isinstance(item, ModelReplied):
             self._replied(item.reply.text)
+        elif isinstance(item, TurnStopped) and item.text:
+            self.end()
+            self.whole(item.text)
         elif isinstance(item, AttemptStarted):
             self._came = self._came and item.continues
         elif (line := describe(item)) is not None:

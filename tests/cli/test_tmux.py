@@ -1,0 +1,118 @@
+"""`holdfast chat` as a person sees it: in tmux, with questions, edits, limits and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.terminal import HOLDFAST, environment
+from tests.cli.tmux import TMUX, Screen
+
+from holdfast.testing import Emulator
+from holdfast.testing.emulator import call
+
+pytestmark = pytest.mark.skipif(
+    TMUX is None, reason="TMUX IS NOT INSTALLED: nobody drives the real terminal here"
+)
+
+Start = Callable[..., Emulator]
+
+TOOLS = '''
+from holdfast import tool
+
+@tool(effect="write")
+def pay(to: str, euros: int) -> str:
+    """Pay somebody."""
+    return f"{to} got {euros} euros"
+
+@tool(effect="read")
+def look(place: int) -> str:
+    """Look somewhere."""
+    return f"nothing at {place}"
+'''
+
+
+def brain(request: Any) -> object:
+    """Pays when it is told to, and looks about without end."""
+    messages = request.body["messages"]
+    last = messages[-1]
+    asked = next(one["content"] for one in reversed(messages) if one["role"] == "user")
+    looked = sum(one["role"] == "tool" for one in messages)
+    if asked.startswith("pay"):
+        if last["role"] == "tool":
+            return f"It says: {last['content']}."
+        return call("pay", {"to": asked.split()[1], "euros": 10}, id=f"p{len(messages)}")
+    if asked == "search":
+        return call("look", {"place": looked}, id=f"l{len(messages)}")
+    return f"You said {asked}."
+
+
+@pytest.fixture
+def screen(tmp_path: Path, emulator: Start) -> Iterator[Screen]:
+    (tmp_path / "desk.py").write_text(TOOLS)
+    file = tmp_path / "agent.toml"
+    url = emulator(brain).base_url
+    file.write_text(
+        f'model = "openai:demo"\nbase_url = "{url}"\n'
+        'tools = ["desk:pay", "desk:look"]\n'
+        '[permissions]\nask = ["pay"]\nallow = ["look"]\n[continuation]\niterations = 2\n'
+    )
+    env = {
+        "OPENAI_API_KEY": "k",
+        "PYTHONPATH": os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", ""))),
+        "XDG_STATE_HOME": str(tmp_path),
+        "PATH": environment().get("PATH", ""),
+        "LANG": "C.UTF-8",
+    }
+    with Screen([HOLDFAST, "chat", "--agent", str(file)], tmp_path, env) as screen:
+        screen.shows("Ctrl-C stops a turn")
+        yield screen
+
+
+def test_a_person_approves_edits_always_and_denies(screen: Screen) -> None:
+    screen.type("pay Ann")
+    shown = screen.shows("? May pay run with")
+    assert '"Ann"' in shown
+    assert "10" in shown
+    screen.type("maybe")
+    screen.shows("that is no answer")
+    screen.type('e {"to": "Ann", "euros": 3}')
+    screen.shows("It says: Ann got 3 euros.")
+    screen.type("pay Bob")
+    screen.shows('"Bob"')
+    screen.type("n not him")
+    screen.shows("It says: not him.")
+    screen.type("pay Cid")
+    screen.shows('"Cid"')
+    screen.type("a")
+    screen.shows("It says: Cid got 10 euros.")
+    screen.type("pay Dan")
+    shown = screen.shows("It says: Dan got 10 euros.")
+    assert shown.count("? May pay run with") == 4  # the first of them twice, and none for Dan
+    screen.type("/quit")
+    screen.shows("ended with 0")
+
+
+def test_a_turn_goes_on_after_its_limit_when_a_person_says_so(screen: Screen) -> None:
+    screen.type("search")
+    screen.shows("? ")
+    screen.type("y 1")
+    screen.shows("The limit of 3 iterations is reached")
+    screen.type("n")
+    screen.shows("continuation was not approved")
+    screen.type("hello")
+    screen.shows("You said hello.")
+
+
+def test_ctrl_c_stops_a_question_and_the_next_turn_runs(screen: Screen) -> None:
+    screen.type("pay Ann")
+    screen.shows("? May pay run with")
+    screen.press("C-c")
+    screen.shows("stopped")
+    screen.type("hello")
+    screen.shows("You said hello.")
+    screen.press("C-d")
+    screen.shows("ended with 0")
