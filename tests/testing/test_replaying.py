@@ -19,7 +19,7 @@ from holdfast import (
 )
 from holdfast.cli.main import main
 from holdfast.core.errors import ErrorCategory, ErrorInfo, ProviderError
-from holdfast.core.messages import ToolCall
+from holdfast.core.messages import ToolCall, assistant, user
 from holdfast.journal.failures import JournalError
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.testing import ReplayDifference, ScriptedModel, replay
@@ -280,3 +280,35 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     await agent.run("Hello?", session="bob")
     with pytest.raises(ConfigurationError, match="holds 2 runs: 'ada', 'bob'"):
         await replay(journal, now())
+
+
+async def test_a_run_that_began_with_a_history_is_played_again() -> None:
+    journal = MemoryJournal()
+    before = [user("I am Ada."), assistant("Hello, Ada.")]
+    agent = Agent(ScriptedModel("You are Ada."), journal=journal)
+    await agent.run("Who am I?", history=before)
+    found = await replay(journal, now())
+    assert [message.text for message in found.messages][::3] == ["I am Ada.", "You are Ada."]
+
+
+async def test_an_answer_that_was_repaired_is_repaired_again() -> None:
+    journal = MemoryJournal()
+    agent = Agent(ScriptedModel("one, two", "[1, 2]"), output=list[int], journal=journal)
+    assert (await agent.run("Count.", session="ada")).output == [1, 2]
+    assert (await replay(journal, now(output=list[int]))).turns == 1
+    found = await differs(journal, now(output=list[str]))
+    assert found.key.startswith("t1.i1.")
+
+
+async def test_a_run_that_waited_for_a_person_is_played_again() -> None:
+    journal = MemoryJournal()
+    asks = ToolPermission(ask=["pay"], allow=["weather"])
+    options: dict[str, Any] = {"tools": [weather, pay], "journal": journal, "middleware": [asks]}
+    agent = Agent(ScriptedModel(CALLS), on_wait="suspend", **options)
+    waiting = await agent.run("Pay.", session="ada")
+    (question,) = waiting.questions
+    await agent.answer("ada", question.approve())
+    done = await Agent(ScriptedModel("Done."), on_wait="suspend", **options).resume("ada")
+    assert done.output == "Done."
+    RAN.clear()
+    assert (await replay(journal, now(middleware=[asks]))).messages[-1].text == "Done."
