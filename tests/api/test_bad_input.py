@@ -1,15 +1,34 @@
-"""Whatever is given to a public entry point: it is taken, or refused by name at once."""
+"""Whatever is given to a public entry point: it is taken, or refused by name at once.
+
+What is taken must have the type that the signature declares. Messages and their parts, replies,
+deltas, events, notices and usage are not looked at, on purpose: a run makes them by the thousand.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.api.declared import declared, fits
 
-from holdfast import Agent, ConfigurationError, Limits, ModelSettings
+import holdfast
+from holdfast import (
+    Agent,
+    AgentBuilder,
+    AnswerTypeError,
+    ConfigurationError,
+    Limits,
+    ModelSettings,
+    testing,
+)
 from holdfast.resilience.clock import Clock
+from holdfast.resilience.pipeline import Pipeline
 from holdfast.runtime.clock import SystemClock
 from holdfast.testing import ScriptedModel
 
@@ -72,3 +91,203 @@ def test_the_class_of_a_clock_is_no_clock() -> None:
     assert said == (
         "clock: must be an object with now, monotonic, sleep; got the class SystemClock"
     )
+
+
+async def _pause(_seconds: float) -> None:
+    return
+
+
+def _said() -> str:
+    return '{"agent_final_response": "Hi", "routine_number": 2}'
+
+
+_CALL: dict[str, Any] = {
+    "func": _said,
+    "options": holdfast.CallOptions(sleep=lambda _: None, asleep=_pause),
+}
+ENTRIES: dict[str, dict[str, Any]] = {
+    "Approved": {},
+    "BreakerOptions": {},
+    "BudgetOptions": {},
+    "CacheOptions": {},
+    "CallOptions": {},
+    "ClarificationRequest": {"question": "Which?"},
+    "ContinuationPermission": {},
+    "ContinuationRequest": {"iteration": 1, "limit": 1},
+    "Continued": {},
+    "Denied": {},
+    "Deny": {"reason": "no"},
+    "ErrorFormatting": {},
+    "ErrorHandling": {},
+    "ErrorTracking": {},
+    "FunctionRetryExecutor": {},
+    "FunctionTimeout": {},
+    "Guard": {"pipeline": Pipeline.of()},
+    "Guidance": {},
+    "HedgeOptions": {},
+    "HistoryReduction": {},
+    "IterationCache": {},
+    "IterationLogging": {},
+    "LimiterOptions": {},
+    "Limits": {},
+    "ModelSettings": {},
+    "PIIProtection": {},
+    "Patch": {},
+    "PermissionRequest": {"tool": "pay"},
+    "PostgresJournal": {"url": "postgresql://db.example/talk"},
+    "RepetitionGuard": {},
+    "Replace": {"result": "done"},
+    "Resilience": {},
+    "ResponseHandler": {},
+    "Rule": {"tool": "pay"},
+    "Sessions": {"journal": holdfast.MemoryJournal()},
+    "SkillInstructions": {"skills": ()},
+    "SkillLimits": {},
+    "SqliteJournal": {"path": "talk.db"},
+    "Stop": {"reason": "enough", "message": "Enough."},
+    "StructuredOutput": {"kind": int},
+    "Timeouts": {},
+    "ToolPermission": {},
+    "TotalErrorThreshold": {},
+    "UsageLimits": {},
+    "UseReply": {"reply": "Hi"},
+    "asend_message": {"call": _said},
+    "asend_message_streaming": {"call": _said},
+    "async_retry_ai_call_with_parsing": _CALL,
+    "async_retry_rereg_ai_call_with_parsing": _CALL,
+    "error_handling_middlewares": {},
+    "execute": {"pipeline": Pipeline.of(), "function": _said},
+    "explain": {"info": holdfast.ErrorInfo(category=holdfast.ErrorCategory.UNKNOWN, safe="")},
+    "get_retry_config": {"call_type": "payment"},
+    "resilient": {},
+    "retry_ai_call_with_parsing": _CALL,
+    "retry_on": {},
+    "retry_rereg_ai_call_with_parsing": _CALL,
+    "send_message": {"call": _said},
+    "send_message_streaming": {"call": _said},
+    "tool": {},
+    "CrashAt": {"journal": holdfast.MemoryJournal(), "append": 1},
+    "Emulator": {},
+    "FakeClock": {},
+    "FixedDice": {},
+    "ScriptedModel": {},
+}
+"""What a user makes or calls -> the arguments that it cannot do without."""
+
+MADE_BY_RUNS = {
+    *("AttemptAbandoned", "AttemptStarted", "Attempted", "CircuitBreakerTriggered", "FromAgent"),
+    *("HistoryCompacted", "LimitExtended", "MaxConsecutiveErrorsExceeded", "Media", "Message"),
+    *("ModelReplied", "Observed", "OutputChecked", "OutputContext", "Problem", "QuestionAnswered"),
+    *("QuestionAsked", "QuestionUnanswered", "ReasoningDelta", "Recovered", "Reply", "Result"),
+    *("ResponseChunk", "RetryScheduled", "RunStream", "SessionInfo", "SessionRewound", "Skill"),
+    *("Text", "TextDelta", "ToolContext", "ToolFinished", "ToolStarted", "Usage", "ErrorInfo"),
+    *("TotalErrorThresholdExceeded", "TurnClosed", "TurnOpened", "TurnResumed", "TurnStopped"),
+    *("Answer", "Request", "UnknownRequest", "Tool", "user", "assistant"),
+}
+"""Records of runs, and the messages that they are made of: nothing looks at them, for their speed."""
+
+TAKES_ANYTHING_OR_NOTHING = {
+    *("CallMetrics", "DEFER", "ErrorCategory", "Event", "FinishReason", "Landed", "MemoryJournal"),
+    *("Middleware", "Notice", "Observer", "Status", "classify", "current_tool_call"),
+}
+ELSEWHERE = {"Agent", "AgentBuilder", "FunctionRetry", "Skills"}
+NOT_NAMED = {("tool", "function"), ("resilient", "strategies")}
+"""The error names what was given by another word: the argument of the tool, or "function"."""
+
+MAY_BE_NEGATIVE = {("ModelSettings", "seed"), ("get_retry_config", "routine_number")}
+
+
+def entry_of(name: str) -> Any:
+    return getattr(holdfast, name, None) or getattr(testing, name)
+
+
+def parameters() -> Iterator[tuple[str, str]]:
+    for name in ENTRIES:
+        for parameter in inspect.signature(entry_of(name)).parameters:
+            if parameter not in ("args", "kwargs"):  # these go to the user's function
+                yield name, parameter
+
+
+def given(name: str, parameter: str, value: object) -> Callable[[], object]:
+    """The call of an entry point with this value for one of its parameters."""
+    kind = inspect.signature(entry_of(name)).parameters[parameter].kind
+    if kind in (kind.VAR_POSITIONAL, kind.POSITIONAL_ONLY):
+        return partial(entry_of(name), *ENTRIES[name].values(), value)
+    return partial(entry_of(name), **{**ENTRIES[name], parameter: value})
+
+
+def verdict(name: str, parameter: str, value: object) -> str:
+    """What is said against a value; "" when it is taken."""
+    try:
+        made = given(name, parameter, value)()
+        if inspect.iscoroutine(made):
+            asyncio.run(made)
+    except ConfigurationError as error:
+        return str(error)
+    if isinstance(made, holdfast.SqliteJournal | holdfast.PostgresJournal):
+        made.close()
+    return ""
+
+
+@pytest.mark.parametrize(("name", "parameter"), list(parameters()))
+def test_an_argument_of_an_entry_point_is_right_or_refused_by_name(
+    name: str, parameter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = declared(entry_of(name))[parameter]
+    for value in ODD:
+        if said := verdict(name, parameter, value):
+            named = parameter.removesuffix("s") in said or (name, parameter) in NOT_NAMED
+            assert named, f"{name}({parameter}={value!r}): {said}"
+        else:
+            negative = value == -1 and (name, parameter) in MAY_BE_NEGATIVE
+            assert fits(wanted, value) or negative, f"{name}({parameter}={value!r}) was taken"
+
+
+def test_every_public_name_is_looked_at_or_left_alone_for_a_reason() -> None:
+    names = {
+        name
+        for name in holdfast._HOME
+        if not (inspect.isclass(entry_of(name)) and issubclass(entry_of(name), Exception))
+    }
+    assert names == (set(ENTRIES) & names) | MADE_BY_RUNS | TAKES_ANYTHING_OR_NOTHING | ELSEWHERE
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS)
+def test_a_builder_refuses_what_its_agent_refuses(keyword: str) -> None:
+    for value in ODD:
+        keywords: dict[str, Any] = {"model": "ollama:m", keyword: value}
+        said = refused(lambda **given: AgentBuilder(**given).build(), keywords)
+        assert said == refused(Agent, keywords)
+
+
+@pytest.mark.parametrize("output", [None, 0, 1.5, "", "x", b"x", {}, {"a": 1}, [], [1], ["x"]])
+def test_what_is_no_type_is_no_output(output: object) -> None:
+    assert refused(Agent, {"model": "ollama:m", "output": output}).startswith("output")
+
+
+def test_settings_of_tool_retries_are_refused_with_the_agent() -> None:
+    for name in ("max_retries", "retry_delay", "max_retries_by_category", "custom_retry"):
+        middleware = [holdfast.FunctionRetry(**{name: "x"})]
+        assert name in refused(Agent, {"model": "ollama:m", "middleware": middleware})
+
+
+def test_the_limits_of_skills_are_refused_before_a_folder_is_read(tmp_path: Path) -> None:
+    for value in ODD[1:]:
+        with pytest.raises(ConfigurationError, match="limits"):
+            holdfast.Skills(tmp_path, limits=value)
+
+
+@pytest.mark.parametrize("answer", [None, 0, "yes", True, {}, object()])
+def test_an_answer_of_another_type_is_refused(answer: Any) -> None:
+    request = holdfast.PermissionRequest(tool="pay", key="t1.i0.tool.0.ask.0")
+    with pytest.raises(AnswerTypeError):
+        request.answer(answer)
+    with pytest.raises(ConfigurationError, match="remember"):
+        request.approve(remember=answer)
+
+
+@pytest.mark.parametrize("part", [None, 0, b"x", {}, object()])
+async def test_a_message_with_parts_that_are_none_is_refused(part: Any) -> None:
+    with pytest.raises(ConfigurationError, match="prompt"):
+        await Agent(ScriptedModel("Hi")).run(holdfast.user("Hello", part))
