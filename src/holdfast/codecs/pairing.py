@@ -52,13 +52,15 @@ def check_pairs(
             _refuse_open(messages[asked_at], asked_at, next(iter(open_calls)))
         for part in message.parts:
             if isinstance(part, ToolCall):
-                _require_role(at, message, "assistant", "a tool call")
+                if message.role != "assistant":
+                    _refuse_role(at, message, "assistant", "a tool call")
                 plain = plain and part.id not in seen and takes(part)
                 seen.add(part.id)
                 open_calls[part.id] = open_calls.get(part.id, 0) + 1
                 asked_at = at
             elif isinstance(part, ToolResult):
-                _require_role(at, message, "tool", "a tool result")
+                if message.role != "tool":
+                    _refuse_role(at, message, "tool", "a tool result")
                 _close(at, part, open_calls)
     if open_calls:
         _refuse_open(messages[asked_at], asked_at, next(iter(open_calls)))
@@ -188,8 +190,7 @@ def _refuse_open(message: Message, at: int, call_id: str) -> None:
     )
 
 
-def _require_role(at: int, message: Message, role: str, what: str) -> None:
-    if message.role != role:
-        raise ConfigurationError(
-            f"messages[{at}]", f"holds {what}, and its role is {message.role}", fix=f"use {role}"
-        )
+def _refuse_role(at: int, message: Message, role: str, what: str) -> None:
+    raise ConfigurationError(
+        f"messages[{at}]", f"holds {what}, and its role is {message.role}", fix=f"use {role}"
+    )

@@ -37,7 +37,9 @@ class ChatDecoder:
             last event of a cut stream, or under a name of their own.
     """
 
-    __slots__ = ("_body", "_done", "_pieces", "_quick", "_sse", "bad_lines")
+    __slots__ = (
+        "_begun", "_body", "_classify", "_done", "_provider", "_quick", "_sse", "bad_lines",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -46,13 +48,22 @@ class ChatDecoder:
         provider: str = "",
         limit: int = LARGEST_EVENT,
     ) -> None:
-        self._pieces = Pieces(classify, provider)
+        self._classify = classify
+        self._provider = provider
+        self._begun: Pieces | None = None
         self._body = Body(limit, content_type)
         self._sse: SseDecoder | None = None
         self._done = False
         # The next chunk may be read by the short way.
         self._quick = False
         self.bad_lines = 0
+
+    @property
+    def _pieces(self) -> Pieces:
+        """The careful reading, begun when it is first needed."""
+        if self._begun is None:
+            self._begun = Pieces(self._classify, self._provider)
+        return self._begun
 
     @property
     def passed_over(self) -> dict[str, int]:

@@ -57,9 +57,6 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/(?:[a-z0-9][a-z0-9.+_-]*|\*)")
 _NOT_SENT = frozenset({"annotations", BLOCKS, EXECUTED, *ABOUT})
 
 
-_PLAIN = frozenset({Text, ToolCall})
-
-
 class HistoryEncoder:
     """Encodes messages as one provider takes them.
 
@@ -108,12 +105,21 @@ class HistoryEncoder:
         return b",".join([to_json("parts", one) for one in wire])
 
     def _assistant(self, message: Message) -> _Object:
-        wire: _Object = {"role": "assistant"}
-        calls = message.calls
-        if _PLAIN.issuperset(map(type, message.parts)):
-            wire["content"] = message.text or (None if calls else "")
-        else:
+        wire: _Object = {"role": "assistant", "content": None}
+        calls: list[ToolCall] = []
+        texts: list[str] = []
+        others = False
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                calls.append(part)
+            elif isinstance(part, Text):
+                texts.append(part.text)
+            else:
+                others = True
+        if others:
             self._add_content(message, wire)
+        elif texts or not calls:
+            wire["content"] = "".join(texts) or (None if calls else "")
         if calls:
             ids = self._ids([call.id for call in calls])
             wire["tool_calls"] = [
