@@ -6,6 +6,7 @@ It must never decide: what happens next is the machine's, how it is done is that
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.events import ToolsBegun
@@ -67,15 +68,16 @@ async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
         await run.commit(ToolsBegun(key, at))
     if len(effects) == 1:
         return await _one(run, effects[0])
-    places = asyncio.Semaphore(run.plan.parallel_tools)
-
-    async def in_place(effect: Effect) -> None:
-        async with places:
-            await _one(run, effect)
-
+    most = run.plan.parallel_tools
+    act = _one if len(effects) <= most else partial(_in_place, asyncio.Semaphore(most))
     try:
         async with asyncio.TaskGroup() as group:
             for effect in effects:
-                group.create_task(in_place(effect))
+                group.create_task(act(run, effect))
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
+
+
+async def _in_place(places: asyncio.Semaphore, run: Run, effect: Effect) -> None:
+    async with places:
+        await _one(run, effect)
