@@ -71,6 +71,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     before_turn: tuple[Hook, ...]
     after_turn: tuple[Hook, ...]
     before_iteration: tuple[Hook, ...]
+    on_context_window: tuple[Hook, ...]
     wrap_model: tuple[Hook, ...]
     after_reply: tuple[Hook, ...]
     after_iteration: tuple[Hook, ...]

@@ -15,10 +15,9 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core.checks import check_optional_callable
-from holdfast.core.errors import ErrorCategory, HoldfastError
 from holdfast.core.events import Event, ModelReplied, ToolFinished, TurnOpened
 from holdfast.core.limits import check_count, check_whole
-from holdfast.core.messages import Message, Reply
+from holdfast.core.messages import Message
 from holdfast.middleware.decisions import Patch
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import BeforeIteration, ModelCall
@@ -109,24 +108,12 @@ class HistoryReduction(Middleware[Billed]):
             cut = max(cut, self._cut(sizes, most * _LEFT, most))
         return await self._without(moment, turns, cut)
 
-    async def wrap_model(
-        self, moment: ModelCall, call_next: Callable[[ModelCall], Awaitable[Reply]]
-    ) -> Reply:
-        """Ask again with less, once, when it was too much for the model."""
-        try:
-            return await call_next(moment)
-        except HoldfastError as error:
-            if error.info.category is not ErrorCategory.CONTEXT_WINDOW:
-                raise
-            turns = _turns(moment.messages)
-            sizes = [sum(map(size_of, turn)) for turn in turns]
-            half = sum(sizes) / 2
-            patch = await self._without(moment, turns, self._cut(sizes, half, half))
-            if patch is None or patch.messages is None:
-                raise
-        said = moment.instructions if patch.instructions is None else patch.instructions
-        less = msgspec.structs.replace(moment, messages=patch.messages, instructions=said)
-        return await call_next(less)
+    async def on_context_window(self, moment: ModelCall) -> Patch | None:
+        """The latest turns that make up half of what was too much for the model."""
+        turns = _turns(moment.messages)
+        sizes = [sum(map(size_of, turn)) for turn in turns]
+        half = sum(sizes) / 2
+        return await self._without(moment, turns, self._cut(sizes, half, half))
 
     async def _without(
         self, moment: BeforeIteration, turns: list[list[Message]], cut: int

@@ -151,6 +151,9 @@ class Middleware(Generic[S]):
         """What looks at the pieces of the reply of this call while somebody watches them."""
         return None
 
+    async def on_context_window(self, moment: at.ModelCall) -> Patch | None:
+        """When the provider says that it was too much: what to send in its place, once."""
+
     async def after_reply(self, moment: at.AfterReply) -> UseReply | Stop | None:
         """After each model call, before its tools; also when it failed or was replaced."""
 
@@ -176,7 +179,7 @@ class Middleware(Generic[S]):
         """When a model call or a tool failed for good, before its after hooks."""
 
 
-BEFORE = ("before_turn", "before_iteration", "before_tools", "before_tool")
+BEFORE = ("before_turn", "before_iteration", "on_context_window", "before_tools", "before_tool")
 WRAP = ("wrap_model", "wrap_tool")
 AFTER = ("after_reply", "after_iteration", "after_tool", "after_turn", "on_error")
 TOOL_HOOKS = ("before_tool", "wrap_tool", "after_tool")
@@ -184,6 +187,7 @@ TOOL_HOOKS = ("before_tool", "wrap_tool", "after_tool")
 ALLOWED: dict[str, tuple[type[Decision], ...]] = {
     "before_turn": (Patch, Deny, Stop),
     "before_iteration": (Patch, UseReply, Stop),
+    "on_context_window": (Patch,),
     "after_reply": (UseReply, Stop),
     "after_iteration": (Stop,),
     "before_tools": (Deny, Stop),

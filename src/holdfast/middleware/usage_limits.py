@@ -77,9 +77,11 @@ class UsageLimits(Middleware[Spent]):
         self._cost = price or _nothing
         self._limits = tuple((what, most) for what, most in self.most.items() if most is not None)
 
-    def acts(self, hook: str) -> bool:
-        """The run itself counts the tokens of a turn."""
-        return self._folds if hook == "fold" else bool(self._limits)
+    def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
+        """When a limit is reached. The run itself counts the tokens of a turn."""
+        if hook == "fold":
+            return self._folds
+        return (lambda moment: self._reached(moment) is not None) if self._limits else False
 
     @property
     def initial(self) -> Spent:
@@ -88,19 +90,28 @@ class UsageLimits(Middleware[Spent]):
 
     def fold(self, state: Spent, event: Event) -> Spent:
         """Count."""
+        if isinstance(event, ToolFinished):
+            return Spent(state.calls, state.usage + event.usage) if event.usage.total else state
         if isinstance(event, ModelReplied):
-            usage = event.reply.usage + (event.lost or Usage())
-            return Spent(state.calls + (event.attempts > 0), state.usage + usage)
-        if isinstance(event, ModelFailed):
-            partial = event.partial.usage if event.partial is not None else Usage()
-            partial += event.lost or Usage()
-            return Spent(state.calls + 1, state.usage + partial)
-        if isinstance(event, ToolFinished) and event.usage.total:
-            return Spent(state.calls, state.usage + event.usage)
-        return state
+            paid, usage = event.attempts > 0, event.reply.usage
+        elif isinstance(event, ModelFailed):
+            paid, usage = True, event.partial.usage if event.partial is not None else Usage()
+        else:
+            return state
+        if event.lost is not None:
+            usage += event.lost
+        return Spent(state.calls + paid, state.usage + usage)
 
     async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
         """Stop when a limit is reached."""
+        reached = self._reached(moment)
+        if reached is None:
+            return None
+        what, used, most = reached
+        return Stop(f"Usage limit: {what}", TEXT.format(what=what, used=used, most=most))
+
+    def _reached(self, moment: BeforeIteration) -> tuple[str, float, float] | None:
+        """The first limit that is reached, and what was used of it."""
         spent = moment.state_of(self) if self._folds else None
         usage = moment.usage if spent is None else spent.usage
         for what, most in self._limits:
@@ -114,8 +125,7 @@ class UsageLimits(Middleware[Spent]):
                 used = spent.calls if spent is not None else 0
             # A price that is no number must not read as "nothing spent".
             if used >= most or not math.isfinite(used):
-                said = TEXT.format(what=what, used=used, most=most)
-                return Stop(f"Usage limit: {what}", said)
+                return what, used, most
         return None
 
     def describe(self) -> dict[str, object]:

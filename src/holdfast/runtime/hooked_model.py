@@ -12,11 +12,11 @@ from functools import partial
 import msgspec
 
 from holdfast.core.effects import CallModel
-from holdfast.core.errors import HoldfastError, MiddlewareError
+from holdfast.core.errors import ErrorCategory, HoldfastError, MiddlewareError
 from holdfast.core.events import TurnStopped
 from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
-from holdfast.middleware.chain import Hook, Waiting, begin, call_after, onion
+from holdfast.middleware.chain import Hook, Waiting, begin, call, call_after, onion
 from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
 from holdfast.middleware.moments import AfterReply, BeforeIteration, ModelCall, OnError
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
@@ -36,6 +36,8 @@ async def around_model(
     replaced = False
     if hooks.chain.live:
         ask = watched(ask, moment)
+    if hooks.chain.on_context_window:
+        ask = _shortening(ask, hooks, moment)
     try:
         moment = await _before(hooks, moment)
         if (end := end_of(run, hooks)) is not None:
@@ -123,6 +125,32 @@ async def _through_wraps(
         raise
     before = last[0] if last else Done(reply, 0)
     return Done(reply, before.attempts, before.tried, before.lost)
+
+
+def _shortening(ask: Ask, hooks: Hooked, moment: ModelCall) -> Ask:
+    """Asks once more, with less, when the context window is too small and a hook says what."""
+
+    async def ask_again(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
+        outcome = await ask(run, effect, request)
+        if not isinstance(outcome, Failed) or not _is_too_much(outcome):
+            return outcome
+        sent = msgspec.structs.replace(
+            moment,
+            messages=request.messages,
+            instructions=request.instructions,
+            settings=request.settings,
+            tools=request.tools,
+        )
+        for hook in hooks.chain.on_context_window:
+            if (patch := await call(hook, sent)) is not None:
+                return await ask(run, effect, _request(request, _patched(sent, patch)))
+        return outcome
+
+    return ask_again
+
+
+def _is_too_much(outcome: Failed) -> bool:
+    return outcome.info.category is ErrorCategory.CONTEXT_WINDOW
 
 
 def _request(request: ModelRequest, moment: BeforeIteration) -> ModelRequest:
