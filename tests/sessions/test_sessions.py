@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.postgres_server import PostgresServer
 from tests.sessions.talks import sent, talk
 
 from holdfast import Agent, MemoryJournal, SqliteJournal
@@ -29,16 +30,22 @@ from holdfast.core.messages import user
 from holdfast.core.points import ASK_SUMMARY
 from holdfast.core.question_log import ask_key, asked_key
 from holdfast.journal.port import Journal
+from holdfast.journal.postgres import PostgresJournal
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import FakeClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
     if request.param == "memory":
         yield MemoryJournal()
+        return
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        with PostgresJournal(server.new_url()) as shared:
+            yield shared
         return
     with SqliteJournal(tmp_path / "talk.db") as kept:
         yield kept
