@@ -242,9 +242,20 @@ class AgentBuilder(Generic[T]):
             )
         )
 
-    def with_circuit_breaker(self, max_consecutive_calls: int = 3) -> AgentBuilder[T]:
-        """`RepetitionGuard`: the equal call with this number does not run."""
-        return self._and(RepetitionGuard(max_consecutive_calls))
+    def with_circuit_breaker(
+        self,
+        max_consecutive_calls: int = 3,
+        *,
+        hint_at: int | None = None,
+        withdraw_at: int | None = None,
+        ask_at: int | None = None,
+    ) -> AgentBuilder[T]:
+        """`RepetitionGuard`: the equal call with this number does not run; less is done before."""
+        return self._and(
+            RepetitionGuard(
+                max_consecutive_calls, hint_at=hint_at, withdraw_at=withdraw_at, ask_at=ask_at
+            )
+        )
 
     def with_error_tracking(self, max_consecutive_errors: int = 3) -> AgentBuilder[T]:
         """`ErrorTracking`: so many iterations in a row may fail."""

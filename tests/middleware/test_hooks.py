@@ -558,3 +558,22 @@ async def test_hooks_stand_outside_of_retry() -> None:
     await agent.run("go")
     assert len(model.requests) == 2
     assert log.count("a.wrap_model>") == 1
+
+
+class Left(Middleware):
+    before = ("Right",)
+
+
+class Right(Middleware):
+    before = ("Left",)
+
+
+def test_constraints_that_contradict_each_other_are_told_as_such() -> None:
+    for order in ([Left(), Right()], [Right(), Left()]):
+        with pytest.raises(ConfigurationError) as caught:
+            Agent(ScriptedModel(), middleware=order)
+        said = str(caught.value)
+        assert "contradict each other: each must stand before the other" in said
+        assert "Left" in said
+        assert "Right" in said
+    Agent(ScriptedModel(), middleware=[Left(), Right().only(before=[])])

@@ -35,6 +35,14 @@ def _is(other: Middleware[Any], neighbour: Neighbour) -> bool:
 
 
 def _wrong(one: Middleware[Any], side: str, other: Middleware[Any]) -> ConfigurationError:
+    if any(
+        _is(one, neighbour) for neighbour in (other.before if side == "before" else other.after)
+    ):
+        return ConfigurationError(
+            "middleware",
+            f"{one.name} and {other.name} contradict each other: each must stand {side} the other",
+            fix=f"Give one of them another `{side}`, as in {one.name}(...).only({side}=[])",
+        )
     return ConfigurationError(
         "middleware",
         f"{one.name} must stand {side} {other.name}",
