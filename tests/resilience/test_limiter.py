@@ -209,3 +209,28 @@ def test_the_limit_stays_in_its_bounds_and_no_wait_is_negative(
                 state = limiter.refused(options, state, running, now, float(amount))
         assert len(out) <= options.concurrency
         assert options.at_least <= state.limit <= options.concurrency
+
+
+class TestUsedUp:
+    OPTIONS = LimiterOptions(concurrency=100, max_pause=120.0, max_wait=60.0)
+
+    @pytest.mark.parametrize(
+        ("until", "paused"),
+        [(14.0, 14.0), (10.0, 0.0), (3.0, 0.0), (9_999.0, 70.0)],
+        ids=["ahead", "now", "past", "longer than a call waits"],
+    )
+    def test_everybody_pauses_until_the_reset_and_never_past_patience(
+        self, until: float, paused: float
+    ) -> None:
+        state = limiter.used_up(self.OPTIONS, State(limit=100.0), 10.0, until)
+        assert (state.paused_until, state.limit) == (paused, 100.0)
+
+    def test_a_longer_pause_that_was_asked_for_stays(self) -> None:
+        before = State(limit=5.0, paused_until=40.0)
+        assert limiter.used_up(self.OPTIONS, before, 10.0, 20.0) is before
+
+    def test_the_longest_pause_is_a_setting(self) -> None:
+        options = LimiterOptions(max_pause=5.0)
+        assert limiter.used_up(options, State(limit=1.0), 10.0, 99.0).paused_until == 15.0
+        none = LimiterOptions(max_wait=0)
+        assert limiter.used_up(none, State(limit=1.0), 10.0, 99.0).paused_until == 0.0

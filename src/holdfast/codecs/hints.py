@@ -85,6 +85,14 @@ _TIMESTAMP = re.compile(
     rf"(?P<y>\d{{4}})-(?P<m>\d\d)-(?P<d>\d\d)[t ]{_CLOCK}(?P<f>\.\d{{1,12}})?"
     r"(?P<z>z|[+-]\d\d:?\d\d)?",
 )
+_LIMITS = (
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
+    ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+)
 _BUCKET = re.compile(r"(?:x-|anthropic-)?ratelimit-(?:reset(?:-.{1,64})?|.{1,64}-reset)")
 
 
@@ -149,6 +157,19 @@ def bucket_wait(headers: Mapping[str, str], *, now: float | None = None) -> floa
         return None
     scarcest = min(bucket.share for bucket in buckets)
     return max(bucket.wait for bucket in buckets if bucket.share == scarcest)
+
+
+def spent_wait(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Seconds until a limit is reset of which this answer used up the last; None when it did not.
+
+    >>> spent_wait({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
+    1.5
+    """
+    waits = []
+    for remaining, reset in _LIMITS:  # looked up one by one: nearly every answer has none of them
+        if remaining in headers and _number(headers[remaining]) == 0:
+            waits.append(_reset(headers.get(reset, ""), _clock(headers, now)) or 0.0)
+    return max(waits, default=0.0) or None
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:

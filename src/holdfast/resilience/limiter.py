@@ -36,7 +36,7 @@ class LimiterOptions(Struct, frozen=True, kw_only=True):
         burst_seconds: how many seconds of that pace may come at once after a pause.
         queue: how many calls may wait for a place; one more fails at once.
         max_wait: the longest wait for a place or for the pace, in seconds.
-        max_pause: the longest Retry-After for which everybody pauses, in seconds.
+        max_pause: the longest for which everybody pauses when the provider says so, in seconds.
 
     >>> LimiterOptions(concurrency=0)
     Traceback (most recent call last):
@@ -173,6 +173,21 @@ def succeeded(options: LimiterOptions, state: State, running: int) -> State:
         limit = min(float(options.concurrency), state.limit + 1.0 / state.limit)
         return msgspec.structs.replace(state, limit=limit)
     return state
+
+
+def used_up(options: LimiterOptions, state: State, now: float, resumes_at: float) -> State:
+    """The state after a call went well and was the last that the provider takes for a while.
+
+    Everybody pauses until then, but never for longer than a call may wait: it said that it is at
+    its limit, and not that it refuses. The limit of calls at once stays.
+
+    >>> used_up(LimiterOptions(), initial(LimiterOptions()), 10.0, 14.0).paused_until
+    14.0
+    """
+    until = min(resumes_at, now + min(options.max_pause, options.max_wait))
+    if until <= max(now, state.paused_until):
+        return state
+    return msgspec.structs.replace(state, paused_until=until)
 
 
 def refused(

@@ -48,12 +48,14 @@ class Done(Struct, Generic[T], frozen=True):
     """The act gave a value, at attempt number `attempts`; `tried` are the targets left before.
 
     `lost` are the tokens of the attempts that failed before, of replies that are in no value.
+    `resumes_at`, on the monotonic clock, is when the other side takes more, if this was the last.
     """
 
     value: T
     attempts: int = 1
     tried: tuple[Attempted, ...] = ()
     lost: Usage | None = None
+    resumes_at: float | None = None
 
 
 class Failed(Struct, frozen=True):

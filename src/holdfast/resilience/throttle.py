@@ -210,6 +210,8 @@ class Throttle:
             if isinstance(outcome, Done):
                 if state.limit < options.concurrency:
                     state = limiter.succeeded(options, state, self._running)
+                if (resumes_at := outcome.resumes_at) is not None:
+                    state = limiter.used_up(options, state, clock.monotonic(), resumes_at)
             elif isinstance(outcome, Failed) and outcome.info.category is _TOO_MANY:
                 now, told = clock.monotonic(), outcome.info.retry_after
                 state = limiter.refused(options, state, self._running, now, told)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from holdfast.codecs.answer_mode import Asking, asking
 from holdfast.codecs.assemble import Assembled, Assembler
 from holdfast.codecs.continued import Seam, can_go_on, continuing
+from holdfast.codecs.hints import spent_wait
 from holdfast.codecs.presets import Preset
 from holdfast.codecs.wire import Codec, Decoder, Encoded, Failure
 from holdfast.core.deltas import Delta, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
@@ -146,6 +147,7 @@ class HttpModel:
         if kept is not None:
             request = continuing(request, kept)
         assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, kept)
+        resumes_at: float | None = None
         if call.env.publish is not None:
             began = AttemptStarted(call.key, call.attempt, self.name, kept is not None)
             call.env.publish(began)
@@ -157,6 +159,7 @@ class HttpModel:
                 if not 200 <= response.status < 300:
                     outcome: Outcome[Reply] = await self._refused(response, call)
                 else:
+                    resumes_at = _resumes_at(response, call)
                     await self._read(response, assembler, call)
                     outcome = _judged(assembler.finish())
         except HoldfastError as error:
@@ -167,7 +170,7 @@ class HttpModel:
             raise
         if isinstance(outcome, Failed):
             return self._failed(outcome, assembler, call)
-        return outcome
+        return outcome if resumes_at is None else replace(outcome, resumes_at=resumes_at)
 
     def _failed(self, outcome: Failed, assembler: Assembler, call: Call[ModelRequest]) -> Failed:
         """With what another attempt can continue; otherwise what was shown must be forgotten."""
@@ -225,6 +228,13 @@ class HttpModel:
             )
         )
         return Failed(exception_for(info), info)
+
+
+def _resumes_at(response: Response, call: Call[ModelRequest]) -> float | None:
+    """When the endpoint takes another call, if its headers say that this one was the last."""
+    clock = call.env.clock
+    wait = spent_wait(response.headers, now=clock.now())
+    return None if wait is None else clock.monotonic() + wait
 
 
 def _take(

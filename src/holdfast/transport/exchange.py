@@ -128,6 +128,9 @@ class _Headers(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         return ", ".join(self._found.getall(name))
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(name.lower() for name in self._found))
 

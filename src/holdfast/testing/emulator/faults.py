@@ -127,6 +127,12 @@ class SplitEveryByte(Struct, frozen=True):
     """Every byte arrives alone, the headers included."""
 
 
+class ExtraHeaders(Struct, frozen=True):
+    """Nothing is wrong, and the answer has these headers too: those of a rate limit, say."""
+
+    headers: Mapping[str, str]
+
+
 class WrongContentType(Struct, frozen=True):
     """The right body under another content type."""
 
@@ -183,6 +189,7 @@ Fault: TypeAlias = (
     | OddJson
     | ErrorEvent
     | SplitEveryByte
+    | ExtraHeaders
     | WrongContentType
     | Html200
     | NoTerminator

@@ -20,6 +20,7 @@ from holdfast.testing.emulator.faults import (
     DropAfter,
     EmptyChoices,
     ErrorEvent,
+    ExtraHeaders,
     Fault,
     GarbageLine,
     Html200,
@@ -150,6 +151,8 @@ def reply_answer(
         answer = _whole(_spoiled_whole(wire, wire.render_whole(reply, rendering), faults))
     for fault in _of(faults, WrongContentType):
         answer = msgspec.structs.replace(answer, headers={"content-type": fault.content_type})
+    for extra in _of(faults, ExtraHeaders):
+        answer = msgspec.structs.replace(answer, headers={**answer.headers, **extra.headers})
     return answer
 
 
