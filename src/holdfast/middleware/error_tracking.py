@@ -26,7 +26,7 @@ TEXT = (
 )
 
 
-class Errors(Struct, frozen=True):
+class Errors(Struct, frozen=True, gc=False):
     """Failed iterations in a row before this one, and what this one has seen so far."""
 
     before: int = 0

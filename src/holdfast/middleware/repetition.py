@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 
 
-class Last(Struct, frozen=True):
+class Last(Struct, frozen=True, gc=False):
     """The last call of one tool: as it was written, its signature, and how often in a row."""
 
     written: str
@@ -32,7 +32,7 @@ class Last(Struct, frozen=True):
     count: int
 
 
-class Worst(Struct, frozen=True):
+class Worst(Struct, frozen=True, gc=False):
     """The call of the last reply that repeats itself most."""
 
     tool: str = ""
@@ -40,7 +40,10 @@ class Worst(Struct, frozen=True):
     index: int = 0
 
 
-class Calls(Struct, frozen=True):
+_NONE = Worst()
+
+
+class Calls(Struct, frozen=True, gc=False):
     """What was called lately.
 
     Args:
@@ -55,7 +58,7 @@ class Calls(Struct, frozen=True):
     results: Mapping[str, tuple[Text | Media, ...]] = {}
     recent: tuple[str, ...] = ()
     current: tuple[tuple[str, str], ...] = ()
-    worst: Worst = Worst()
+    worst: Worst = _NONE
 
 
 def signature(call: ToolCall) -> str:
@@ -96,7 +99,7 @@ def asked(state: Calls, calls: tuple[ToolCall, ...], most: int) -> Calls:
     """
     if not calls:
         return Calls(state.last, state.results, state.recent)
-    last, recent, worst = dict(state.last), state.recent, Worst()
+    last, recent, worst = dict(state.last), state.recent, _NONE
     current, window = [], LONGEST_CYCLE * most - 1
     for index, call in enumerate(calls):
         name, written = call.name or "_unknown", call.arguments

@@ -56,7 +56,7 @@ SOURCE = "RepetitionGuard"
 _encode = msgspec.json.encode
 
 
-class Repeated(Struct, frozen=True):
+class Repeated(Struct, frozen=True, gc=False):
     """How often the model repeated itself, and what was done about it in this turn.
 
     Args:

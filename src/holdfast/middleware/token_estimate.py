@@ -33,7 +33,7 @@ _PER_MESSAGE = 16
 _PER_MEDIA = 4000
 
 
-class Billed(Struct, frozen=True):
+class Billed(Struct, frozen=True, gc=False):
     """Bytes of messages, and what the provider billed for them.
 
     Args:

@@ -24,7 +24,7 @@ from holdfast.middleware.moments import BeforeIteration
 TEXT = "The limit of {what} is reached ({used:g} of {most:g}). Stopping execution."
 
 
-class Spent(Struct, frozen=True):
+class Spent(Struct, frozen=True, gc=False):
     """What was spent: model calls, and their tokens."""
 
     calls: int = 0
