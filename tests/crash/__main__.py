@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.crash.explorer import Explorer
-from tests.crash.kills import Tally, kill_runs
+from tests.crash.kills import Tally
 from tests.crash.provider import provider
 from tests.crash.rounds import crash
 from tests.crash.stories import STORIES
-from tests.crash.workers import in_workers
+from tests.crash.workers import kill_in_workers
 from tests.crash.zombies import disturb_runs
 
 OF_DATABASE = 20  # one of so many falls on one of two processes that share a database
@@ -39,13 +39,7 @@ def main(words: list[str]) -> int:
         )
         print(f"{records:7}  records there at the end: each acknowledged one, whole and in order")
 
-        def play(worker: int) -> Tally:
-            share = (kills - kills // OF_JOURNAL) // 2
-            place = Path(folder, str(worker))
-            place.mkdir()
-            return kill_runs(place, base_url, share, seed + worker)
-
-        tally = in_workers(play, 2)
+        tally = kill_in_workers(Path(folder), base_url, kills - kills // OF_JOURNAL, seed)
         tally.add(_over_postgres(Path(folder), base_url, kills // OF_DATABASE, seed))
     print(tally.table())
     print(*tally.problems, sep="\n", end="")

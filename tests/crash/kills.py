@@ -227,12 +227,15 @@ def whole_runs(folder: Path, base_url: str) -> dict[str, list[Message]]:
     return found
 
 
-def kill_runs(folder: Path, base_url: str, kills: int, seed: int) -> Tally:
-    """Kill so many processes, or a few more."""
+def kill_runs(
+    folder: Path, base_url: str, kills: int, seed: int, worker: tuple[int, int] = (0, 1)
+) -> Tally:
+    """Kill so many processes, or a few more; `worker` is which one this is, and of how many."""
     dice, tally = random.Random(seed), Tally()
     warm_up(folder, base_url)
     whole = whole_runs(folder, base_url)
-    for number, (talk, death) in enumerate(_every_append(folder)):
+    this, workers = worker
+    for number, (talk, death) in list(enumerate(_every_append(folder)))[this::workers]:
         if tally.kills.total() >= kills or len(tally.problems) >= ENOUGH:
             return tally
         job = Job(talk, f"{seed}-each-{number}", folder / f"each-{number // 8}.db", base_url)

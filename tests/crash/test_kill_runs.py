@@ -11,11 +11,11 @@ KILLS = 500
 CODE = """
 import sys
 from pathlib import Path
-from tests.crash.kills import kill_runs
 from tests.crash.provider import provider
+from tests.crash.workers import kill_in_workers
 {broken}
 with provider() as base_url:
-    tally = kill_runs(Path(sys.argv[1]), base_url, int(sys.argv[2]), 7)
+    tally = kill_in_workers(Path(sys.argv[1]), base_url, int(sys.argv[2]), 7)
 print(tally.table())
 print(*tally.problems, sep=chr(10))
 sys.exit(bool(tally.problems) or tally.kills.total() < int(sys.argv[2]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.postgres_server import PostgresServer
 
-FAULTS = 50
+FAULTS = 36
 
 CODE = """
 import sys

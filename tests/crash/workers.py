@@ -6,8 +6,23 @@ import os
 import pickle
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
-from tests.crash.kills import Tally
+from tests.crash.kills import Tally, kill_runs
+
+WORKERS = 2
+
+
+def kill_in_workers(folder: Path, base_url: str, kills: int, seed: int) -> Tally:
+    """Kill so many processes, or a few more, a part of them in each worker."""
+
+    def play(worker: int) -> Tally:
+        place = folder / str(worker)
+        place.mkdir()
+        which = (worker, WORKERS)
+        return kill_runs(place, base_url, kills // WORKERS, seed + worker, which)
+
+    return in_workers(play, WORKERS)
 
 
 def in_workers(work: Callable[[int], Tally], workers: int) -> Tally:
