@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from itertools import pairwise
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Agent, ErrorHandling, Middleware, PIIProtection
+from holdfast import Agent, ErrorHandling, MemoryJournal, Middleware, PIIProtection
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.errors import MiddlewareError, ProviderError
 from holdfast.core.events import ModelReplied
@@ -290,3 +291,41 @@ async def test_nobody_watches_and_no_filter_is_made() -> None:
     counting = Counting()
     await Agent(ScriptedModel(ToolCall("1", "x"), "ok"), middleware=[counting]).run("go")
     assert counting.made == 0
+
+
+async def test_what_is_kept_of_a_reply_that_broke_off_is_masked() -> None:
+    partial = Reply((Text(TEXT),), usage=Usage(1, 1))
+    journal = MemoryJournal()
+    agent = Agent(
+        Pieces(ProviderError("down", partial=partial)),
+        middleware=[PIIProtection(on_output=True)],
+        error_handling=ErrorHandling(max_retries=0),
+        journal=journal,
+    )
+    with pytest.raises(ProviderError) as caught:
+        await agent.run("go", session="s")
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == CLEAN
+    assert "example.org" not in repr(await journal.read("s"))
+
+
+async def test_what_is_kept_of_a_cancelled_reply_is_masked() -> None:
+    class Stuck(Pieces):
+        async def attempt(self, call: Any) -> Any:
+            call.env.keep_partial(Reply((Text(TEXT),)))
+            await asyncio.Event().wait()
+
+    journal = MemoryJournal()
+    agent = Agent(Stuck(), middleware=[PIIProtection(on_output=True)], journal=journal)
+    running = asyncio.create_task(agent.run("go", session="s"))
+    while not await journal.read("s"):
+        await asyncio.sleep(0)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    kept = repr(await journal.read("s"))
+    assert "TurnInterrupted" in kept
+    assert "EMAIL_REDACTED" in kept
+    assert "example.org" not in kept

@@ -1,7 +1,7 @@
 """What a middleware may do with the text of a reply while it is written: look, change, hold back.
 
-This is about what is shown live; the reply itself is changed by `after_reply`. A filter must never
-show a piece that it has given out already.
+This is about what is shown live, and what is kept of a reply that broke off; a whole reply is
+changed by `after_reply`. A filter must never show a piece that it has given out already.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.middleware.chain import Chain, Hook
 from holdfast.middleware.decisions import Decision, Stop
 from holdfast.middleware.folds import Folds
-from holdfast.middleware.moments import RunFacts
+from holdfast.middleware.moments import ModelCall, RunFacts
 from holdfast.resilience.pipeline import Env
 
 
@@ -44,13 +44,25 @@ class Hooked:
         instructions: the instructions of this turn.
     """
 
-    __slots__ = ("chain", "env", "facts", "failure", "folds", "instructions", "iteration", "stop")
+    __slots__ = (
+        "asked",
+        "chain",
+        "env",
+        "facts",
+        "failure",
+        "folds",
+        "instructions",
+        "iteration",
+        "stop",
+    )
 
     def __init__(self, chain: Chain, folds: Folds, facts: RunFacts, instructions: str) -> None:
         self.chain = chain
         self.folds = folds
         self.facts = facts
         self.instructions = instructions
+        self.asked: ModelCall | None = None
+        """The last model call, for what is made of a reply that broke off."""
         self.env: Env | None = None
         """Of the model call under way, where what it shows goes through middlewares."""
         self.iteration: Iteration | None = None

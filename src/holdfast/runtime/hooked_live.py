@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.effects import CallModel
 from holdfast.core.errors import MiddlewareError
-from holdfast.core.messages import Reply
+from holdfast.core.messages import Part, Reply, Text
 from holdfast.core.notices import AttemptAbandoned, Notice
 from holdfast.core.redaction import redact
 from holdfast.core.request import ModelRequest
@@ -109,3 +109,31 @@ def watched(ask: Ask, moment: ModelCall) -> Ask:
             live.end()
 
     return ask_watched
+
+
+def as_shown(run: Run, partial: Reply | None) -> Reply | None:
+    """What is kept of a reply that broke off: no hook after it sees it, so the filters do."""
+    hooks = run.hooks
+    if partial is None or hooks is None or hooks.asked is None:
+        return partial
+    parts: list[Part] = []
+    for part in partial.parts:
+        if isinstance(part, Text):
+            said: list[str] = []
+            live = Live(hooks, _text_into(said), hooks.asked)
+            live.tell(TextDelta(part.text))
+            live.end()
+            parts.append(Text("".join(said), part.extra))
+        else:
+            parts.append(part)
+    return msgspec.structs.replace(partial, parts=tuple(parts))
+
+
+def _text_into(said: list[str]) -> Callable[[Notice], None]:
+    """Collects the text of what is published."""
+
+    def publish(notice: Notice) -> None:
+        if isinstance(notice, TextDelta):
+            said.append(notice.text)
+
+    return publish

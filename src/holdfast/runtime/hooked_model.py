@@ -35,6 +35,7 @@ async def around_model(
     moment = _moment(run, hooks, effect, request)
     replaced = False
     if hooks.chain.live:
+        hooks.asked = moment
         ask = watched(ask, moment)
     if hooks.chain.on_context_window:
         ask = _shortening(ask, hooks, moment)

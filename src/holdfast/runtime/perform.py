@@ -36,6 +36,7 @@ from holdfast.core.messages import Reply, Text, ToolResult, Usage
 from holdfast.core.redaction import redact
 from holdfast.core.request import ModelRequest
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
+from holdfast.runtime.hooked_live import as_shown
 from holdfast.runtime.hooked_model import around_model
 from holdfast.runtime.hooked_tool import around_tool
 from holdfast.runtime.run import Run
@@ -91,7 +92,9 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         )
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _detail(outcome))
-    partial = outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
+    partial = as_shown(run, _partial_of(outcome))
+    if isinstance(outcome.error, HoldfastError):
+        outcome.error.partial = partial
     _count(run, partial, outcome.lost)
     return ModelFailed(
         effect.key,
@@ -102,6 +105,10 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         outcome.tried,
         lost=outcome.lost,
     )
+
+
+def _partial_of(outcome: Failed) -> Reply | None:
+    return outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
 
 
 def _count(run: Run, reply: Reply | None, lost: Usage | None) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 from holdfast.core.effects import interrupted_key
 from holdfast.core.events import TurnInterrupted
 from holdfast.core.run_state import Phase
+from holdfast.runtime.hooked_live import as_shown
 from holdfast.runtime.perform import perform
 from holdfast.runtime.run import Run
 
@@ -25,7 +26,9 @@ async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
         key, begun = interrupted_key(run.machine.turn), tuple(sorted(run.started))
         at = run.plan.clock.now()
         await run.commit(
-            TurnInterrupted(key, at, reason, begun, run.cut.partial, run.spent_in_tools())
+            TurnInterrupted(
+                key, at, reason, begun, as_shown(run, run.cut.partial), run.spent_in_tools()
+            )
         )
     for effect in run.machine.pending():
         await run.commit(await perform(run, effect), effect)
