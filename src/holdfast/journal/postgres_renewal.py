@@ -51,10 +51,12 @@ class Renewal:
         """Renew it no more."""
         self._held.pop(token, None)
 
-    def stop(self) -> Sequence[int]:
+    async def stop(self) -> Sequence[int]:
         """Renew nothing any more; returns the tokens that are still held."""
         if self._task is not None:
             self._task.cancel()
+            # It may be talking with the server, and must be through with its connection.
+            await asyncio.wait([self._task])
         return list(self._held)
 
     async def _beat(self) -> None:

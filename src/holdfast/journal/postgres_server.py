@@ -183,7 +183,7 @@ class Server:
 
     async def close(self) -> None:
         """End all leases and close all connections."""
-        if tokens := self._renewal.stop():
+        if tokens := await self._renewal.stop():
             await self.release(tokens)
         await asyncio.gather(self._pool.close(), self._beats.close())
 
