@@ -205,4 +205,6 @@ def _usage(event: ev.Event) -> Usage | None:
         return event.reply.usage
     if isinstance(event, ev.ModelFailed) and event.partial is not None:
         return event.partial.usage
+    if isinstance(event, ev.ToolFinished) and event.usage.total:
+        return event.usage  # of an agent that is a tool
     return None

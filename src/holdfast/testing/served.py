@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.core import events as ev
-from holdfast.core.errors import ErrorInfo, exception_for
+from holdfast.core.errors import exception_for
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.request import ModelRequest
 from holdfast.core.requests import AnyRequest, restored
@@ -18,7 +18,7 @@ from holdfast.journal.port import Record
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
 from holdfast.runtime.perform import IN_DOUBT_NOTE
 from holdfast.runtime.tool_call import ToolAttempt
-from holdfast.testing.told import told
+from holdfast.testing.told import IN_DOUBT, is_formatted, told
 from holdfast.tools.invoke import invoke
 from holdfast.tools.registry import Registry
 from holdfast.tools.wording import Refused
@@ -106,14 +106,16 @@ class Tape:
                 self._registry, effect.call, call.payload.context, unfinished=effect.unfinished
             )
             if done.result is not None:
+                call.payload.notes.refusal = done.info
                 return Done(done.result)
-        if not event.attempts and not _in_doubt(event.error):
+        if not event.attempts and not (event.error and event.error.code == IN_DOUBT):
             raise Differs(key, f"{name} is run now, and was not then: {told(event)}")
         if event.result.is_error and event.result.text.startswith(
             f"Error: Function '{name}' was not run"
         ):
             raise Differs(key, f"{name} is run now, and could not be then: {told(event)}")
-        if event.error is None:
+        if event.error is None or not is_formatted(event):
+            call.payload.notes.refusal = event.error
             return Done(event.result, event.attempts)
         repeatable = not event.result.text.endswith(IN_DOUBT_NOTE)
         return Failed(
@@ -141,7 +143,3 @@ class Tape:
         if isinstance(event, ev.QuestionUnanswered) and event.why == "cancelled":
             raise asyncio.CancelledError
         return None
-
-
-def _in_doubt(error: ErrorInfo | None) -> bool:
-    return error is not None and error.code == "in_doubt"

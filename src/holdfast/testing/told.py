@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.core import events as ev
 
 _LONGEST = 120
-_REFUSED = ("denied", "stopped")
+IN_DOUBT = "in_doubt"
 
 
 def difference(then: ev.Event, now: ev.Event) -> str:
@@ -47,12 +47,20 @@ def _essence(event: ev.Event) -> object:
     return pick(event) if pick is not None else event.key
 
 
+def is_formatted(event: ev.ToolFinished) -> bool:
+    """Whether the model read a text that was made of a failure, and not what the tool said."""
+    if event.error is None:
+        return False
+    name, text = event.result.name, event.result.text
+    made = (f"Error: Function '{name}' failed", f"Error invoking function '{name}'")
+    return event.error.code == IN_DOUBT or text.startswith(made)
+
+
 def _result(event: ev.ToolFinished) -> object:
-    error = event.error
-    if error is None or error.code in _REFUSED:
-        return event.result, bool(event.attempts or error)
-    # The text was made of an exception of which only the safe half is kept.
-    return event.result.is_error, event.result.name
+    if is_formatted(event):
+        # Of the exception that the text was made of, only the safe half is kept.
+        return event.result.is_error, event.result.name
+    return event.result, bool(event.attempts or event.error)
 
 
 _ESSENCE: dict[type, Callable[[Any], object]] = {
