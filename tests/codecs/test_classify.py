@@ -226,9 +226,9 @@ def test_ten_hostile_megabytes_cost_bounded_time(wire: object, seed: str) -> Non
     assert callable(wire)
     for wrap in ("%s", '{"error":{"message":"%s"}}'):
         body = (wrap % (seed * (10_000_000 // len(seed)))).encode()
-        started = time.perf_counter()
+        started = time.process_time()
         info = wire(Failure(provider="x", status=400, body=body))
-        assert time.perf_counter() - started < 2
+        assert time.process_time() - started < 2
         assert len(info.safe) < LONGEST_SAFE + 200
         assert len(info.private) < LONGEST_PRIVATE + 200
 

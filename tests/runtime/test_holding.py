@@ -55,7 +55,8 @@ async def test_a_turn_of_another_agent_waits_for_the_one_that_is_under_way() -> 
     await slow.begun.wait()
     other = Agent(ScriptedModel("Hello."), journal=journal)
     second = asyncio.create_task(other.run("Hi.", session="ada"))
-    await asyncio.sleep(0.05)
+    for _ in range(100):
+        await asyncio.sleep(0)
     assert not second.done()
     slow.free.set()
     assert [(await first).output, (await second).output] == ["Done.", "Hello."]

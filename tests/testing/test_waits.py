@@ -31,7 +31,7 @@ async def test_code_that_was_decorated_before_does_not_wait() -> None:
         assert await declared_long_ago() == "ok"
     assert len(clock.sleeps) == 3
     assert sum(clock.sleeps) > 6
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < sum(clock.sleeps)
 
 
 async def test_waits_side_by_side_pass_in_the_order_of_their_moments() -> None:
