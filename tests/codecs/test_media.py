@@ -4,9 +4,13 @@ import base64
 
 import pytest
 
+from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.media import inline_bytes, media_type_of
+from holdfast.codecs.openai_responses.codec import ResponsesCodec
+from holdfast.codecs.wire import Codec
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Media
+from holdfast.core.messages import Media, assistant, user
+from holdfast.core.request import ModelRequest
 
 GOOD = {
     "image/png": b"\x89PNG\r\n\x1a\n",
@@ -60,3 +64,14 @@ def test_types_are_compared_without_case_and_parameters(given: str, wanted: str)
 def test_an_address_says_its_own_type_where_the_media_leaves_it_open() -> None:
     assert media_type_of(Media("image/*", url="data:image/gif;base64,R0lGODlh")) == "image/gif"
     assert media_type_of(Media("image/png", url="data:image/gif;base64,R0lGODlh")) == "image/png"
+
+
+@pytest.mark.parametrize("codec", [AnthropicCodec(), ResponsesCodec()], ids=lambda one: one.name)
+def test_a_picture_that_another_wire_made_is_told_and_keeps_no_session_from_going_on(
+    codec: Codec,
+) -> None:
+    drawn = assistant(Media("image/png", data=b"\x89PNG\r\n\x1a\n"))
+    request = ModelRequest(model="m", messages=[user("Draw"), drawn, user("Now what?")])
+    body = codec.encode(request).body.decode()
+    assert "[Here the assistant made a file of type image/png.]" in body
+    assert "iVBOR" not in body

@@ -67,6 +67,15 @@ def inline_bytes(media: Media) -> bytes | None:
     return data
 
 
+def made_earlier(media: Media) -> str:
+    """What stands for media of the assistant on a wire that does not take them back from it.
+
+    >>> made_earlier(Media("image/png", data=b"..."))
+    '[Here the assistant made a file of type image/png.]'
+    """
+    return f"[Here the assistant made a file of type {media_type_of(media)[:80]}.]"
+
+
 def base64_text(data: bytes) -> str:
     """Standard base64, on one line."""
     return base64.b64encode(data).decode("ascii")

@@ -11,6 +11,8 @@ role. What has no place on this wire is translated as follows:
 - Thinking, redacted or not, opaque blocks and citations go back untouched, and only to the wire
   that they came from. Thinking without a signature, which is what a cut stream leaves, is left out,
   since the server refuses it.
+- Pictures and files that a model made are not taken back from the assistant: a line of text says
+  that there was one, and of which type. A user message can show them.
 - A refusal becomes text. Text that is blank is left out, since the server refuses it.
 """
 
@@ -20,7 +22,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.codecs.media import IMAGES, base64_text, inline_bytes, media_type_of
+from holdfast.codecs.media import (
+    IMAGES,
+    base64_text,
+    inline_bytes,
+    made_earlier,
+    media_type_of,
+)
 from holdfast.codecs.request_body import to_json
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
@@ -81,8 +89,7 @@ def leaves_nothing(message: Message) -> bool:
     """Whether an assistant message has no part that this wire can take back."""
     if message.role != "assistant" or message.calls:
         return False
-    # What cannot be said is refused when the message is encoded, where its number is known.
-    return not any(isinstance(part, Media) for part in message.parts) and not blocks_of(message)
+    return not blocks_of(message)
 
 
 def blocks_of(message: Message) -> list[dict[str, object]]:
@@ -123,11 +130,7 @@ def _block(part: Part, message: Message) -> dict[str, object] | None:
             return _tool_result(part)
         case Media():
             if message.role == "assistant":
-                raise ConfigurationError(
-                    "parts",
-                    "the Anthropic wire takes no media from the assistant",
-                    fix="send it in a user message",
-                )
+                return {"type": "text", "text": made_earlier(part)}
             return _media(part)
         case Refusal():
             return None if _blank(part.text) else {"type": "text", "text": part.text}

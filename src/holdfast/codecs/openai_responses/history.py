@@ -7,6 +7,8 @@ One message becomes one item or several. What has no place on this wire is trans
   and messages with their ids, phases and annotations, and items that the core has no type for.
   Texts of one message item become one item again. Another wire's state stays at home.
 - A call of a custom tool has one argument, `input`, which goes back as plain text.
+- Pictures and files that a model of another wire made are not taken back from the assistant: a line
+  of text says that there was one, and of which type.
 - A failed result has no mark on this wire: its text says so.
 """
 
@@ -17,7 +19,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.codecs.media import IMAGES, base64_text, inline_bytes, media_type_of
+from holdfast.codecs.media import (
+    IMAGES,
+    base64_text,
+    inline_bytes,
+    made_earlier,
+    media_type_of,
+)
 from holdfast.codecs.openai_responses.items import CUSTOM
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.codecs.request_body import to_json
@@ -65,10 +73,7 @@ def leaves_nothing(message: Message, *, stored: bool) -> bool:
     """Whether an assistant message has no part that this wire can take back."""
     if message.role != "assistant" or message.calls:
         return False
-    # What cannot be said is refused when the message is encoded, where its number is known.
-    return not any(isinstance(part, Media) for part in message.parts) and not items_of(
-        message, "", stored=stored
-    )
+    return not items_of(message, "", stored=stored)
 
 
 def is_custom(call: ToolCall) -> bool:
@@ -157,11 +162,7 @@ def _item(part: Part, *, stored: bool) -> _Object | None:
             item = _own(part.extra).get("item")
             if isinstance(item, dict) and part.data is not None:
                 return {**item, "result": base64_text(part.data)}
-            raise ConfigurationError(
-                "parts",
-                "the Responses wire takes no media from the assistant",
-                fix="send it in a user message",
-            )
+            return {"type": "message", "role": "assistant", "content": made_earlier(part)}
         case _:
             return None
 
