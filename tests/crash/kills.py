@@ -211,7 +211,8 @@ def warm_up(folder: Path, base_url: str) -> None:
     """Live here once, so that each fork has everything imported and compiled."""
     for talk in TALKS.values():
         # With a key of its own: what is learned about the health of an account stays in the process.
-        job = Job(talk.name, f"warm-{talk.name}", folder / "warm.db", base_url, "warm")
+        run = f"warm-{talk.name}"
+        job = Job(talk.name, run, folder / "warm.db", base_url, run)
         assert live(job, None) == 0, job.file("error").read_text()
     assert threading.active_count() == 1, threading.enumerate()
     gc.collect()
