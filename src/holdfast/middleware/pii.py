@@ -7,7 +7,7 @@ counts. This module must never show what it found.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Literal
 
@@ -41,6 +41,8 @@ _PATTERNS: dict[Kind, re.Pattern[str]] = {
 }
 
 
+_SHORTEST_CARD = 13
+_DIGITS = re.compile(r"\d+", re.ASCII)
 _NUMBERS = re.compile(r"\d[\d .()+-]{5,}\d", re.ASCII)
 """What every kind but an address has in it: seven signs of a number at least, as 1.2.3.4."""
 
@@ -82,13 +84,23 @@ def find(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> list[tuple[int
             continue
         if ("@" not in text) if kind == "Email" else not numbers:
             continue  # the patterns need not look
-        for hit in _PATTERNS[kind].finditer(text):
-            start, end = hit.span()
-            if kind == "CreditCard" and not _luhn(hit.group()):
-                continue
+        for start, end in _cards(text) if kind == "CreditCard" else _hits(kind, text):
             if all(end <= begin or start >= stop for begin, stop, _ in found):
                 found.append((start, end, kind))
     return found
+
+
+def _hits(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
+    return (hit.span() for hit in _PATTERNS[kind].finditer(text))
+
+
+def _cards(text: str) -> Iterator[tuple[int, int]]:
+    """The cards, whatever other number stands right behind one."""
+    for start, end in _hits("CreditCard", text):
+        groups = reversed([hit.end() for hit in _DIGITS.finditer(text, start, end)])
+        card = next((stop for stop in groups if _is_card(text[start:stop])), None)
+        if card is not None:
+            yield start, card
 
 
 def shown(kind: Kind, value: str, action: Action) -> str:
@@ -103,7 +115,10 @@ def shown(kind: Kind, value: str, action: Action) -> str:
     return f"[{kind.upper()}_REDACTED]"
 
 
-def _luhn(text: str) -> bool:
+def _is_card(text: str) -> bool:
+    """Whether there are digits enough for a card, and their checksum is right."""
     digits = [int(sign) for sign in reversed(text) if sign.isdigit()]
+    if len(digits) < _SHORTEST_CARD:
+        return False
     total = sum(digits[0::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
     return total % 10 == 0 and len(set(digits)) > 1
