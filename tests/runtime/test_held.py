@@ -22,7 +22,7 @@ from holdfast.core.points import ASK_SUMMARY
 from holdfast.core.request import ModelRequest
 from holdfast.middleware.moments import BeforeIteration
 from holdfast.sessions.sessions import Sessions
-from holdfast.testing import ScriptedModel
+from holdfast.testing import FakeClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -142,7 +142,8 @@ async def test_the_model_of_the_agent_makes_the_summary_and_has_no_tools() -> No
 @pytest.mark.parametrize("answer", [HoldfastError("down"), ""])
 async def test_a_model_that_fails_to_sum_up_changes_nothing(answer: HoldfastError | str) -> None:
     journal = MemoryJournal()
-    agent = Agent(ScriptedModel("re", answer, answer, answer, answer), journal=journal)
+    model = ScriptedModel("re", answer, answer, answer, answer)
+    agent = Agent(model, journal=journal, clock=FakeClock())
     await agent.run("hi", session="ada")
     before = await journal.read("ada")
     with pytest.raises(HoldfastError) as caught:

@@ -25,7 +25,7 @@ from holdfast import (
 )
 from holdfast.core.messages import Reply, ToolCall, ToolResult, user
 from holdfast.core.request import ModelRequest
-from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
+from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 ran: list[int] = []
 
@@ -146,9 +146,8 @@ async def test_a_failure_is_found_in_the_log_by_its_run_and_key(
 
     journal = MemoryJournal()
     with caplog.at_level(logging.WARNING, logger="holdfast"):
-        made = Agent(
-            ScriptedModel(ToolCall("1", "broken"), "done"), tools=[broken], journal=journal
-        )
+        model = ScriptedModel(ToolCall("1", "broken"), "done")
+        made = Agent(model, tools=[broken], journal=journal, clock=FakeClock())
         result = await made.run("go")
     (finished,) = [
         record.event
