@@ -15,10 +15,10 @@ def declared(entry: Callable[..., Any]) -> dict[str, Any]:
     """The types of the parameters of a class or a function."""
     fields = hasattr(entry, "__struct_fields__") or hasattr(entry, "__dataclass_fields__")
     plain = inspect.isclass(entry) and not fields
-    return get_type_hints(entry.__init__ if plain else entry)  # type: ignore[misc]  # of a class
+    return get_type_hints(entry.__init__ if plain else entry)
 
 
-def fits(wanted: Any, value: object) -> bool:
+def fits(wanted: Any, value: Any) -> bool:
     """Whether `value` is of the type; numbers must be finite and from 0, a bool is no number."""
     origin, inner = get_origin(wanted), get_args(wanted)
     if wanted in (Any, object) or isinstance(wanted, TypeVar):
@@ -32,14 +32,14 @@ def fits(wanted: Any, value: object) -> bool:
     if wanted in (int, float):
         kinds = (int,) if wanted is int else (int, float)
         number = isinstance(value, kinds) and not isinstance(value, bool)
-        return number and math.isfinite(value) and value >= 0  # type: ignore[operator]  # a number
+        return number and math.isfinite(value) and value >= 0
     if inspect.isclass(origin) and issubclass(origin, Mapping):
         return isinstance(value, Mapping) and all(
             fits(inner[0], name) and fits(inner[1], one) for name, one in value.items()
         )
     if inspect.isclass(origin) and issubclass(origin, Iterable):
         listed = isinstance(value, Iterable) and not isinstance(value, str | bytes)
-        return listed and all(fits(inner[0], one) for one in value)  # type: ignore[attr-defined]
+        return listed and all(fits(inner[0], one) for one in value)
     return _is_one(origin or wanted, value)
 
 

@@ -186,7 +186,7 @@ async def test_cancelling_an_upload_that_nobody_reads_closes_the_connection(
         begun.set()
         while not client.reader.at_eof():
             try:
-                await client.reader.read(1000)
+                await client.reader.read(20_000)
             except ConnectionError:
                 break
             await asyncio.sleep(0.001)
