@@ -8,6 +8,7 @@ Cancellation always passes.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -52,15 +53,15 @@ SHARED_LIMIT_TEXT = "The limit of tokens of the agent that it works for is reach
 IN_DOUBT_NOTE = " It may have taken effect: check before calling it again."
 
 
-async def perform(run: Run, effect: Effect) -> Event:
+def perform(run: Run, effect: Effect) -> Awaitable[Event]:
     """Perform any effect."""
     if isinstance(effect, RunTool):
-        return await run_tool(run, effect)
+        return run_tool(run, effect)
     if isinstance(effect, CallModel):
-        return await call_model(run, effect)
+        return call_model(run, effect)
     if isinstance(effect, CheckOutput):
-        return await check_output(run, effect)
-    return await close_turn(run, effect)
+        return check_output(run, effect)
+    return close_turn(run, effect)
 
 
 async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed | TurnStopped:
@@ -77,13 +78,14 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         stream=run.channel is not None and run.channel.live,
     )
     if run.hooks is None:
-        outcome: Outcome[Reply] | TurnStopped = await _ask(run, effect, request)
+        outcome = await _ask(run, effect, request)
     else:
-        outcome = await around_model(run, run.hooks, effect, request, _ask)
-    if isinstance(outcome, TurnStopped):
-        return outcome
-    if isinstance(outcome, Done) and run.machine.over_limit:
-        outcome = _over_limit(run)
+        hooked = await around_model(run, run.hooks, effect, request, _ask)
+        if isinstance(hooked, TurnStopped):
+            return hooked
+        # What a hook gives in place of a reply counts for the limit as well.
+        over = isinstance(hooked, Done) and run.machine.over_limit
+        outcome = _over_limit(run) if over else hooked
     at = plan.clock.now()
     if isinstance(outcome, Done):
         _count(run, outcome.value, outcome.lost)

@@ -126,7 +126,8 @@ class _Headers(Mapping[str, str]):
         self._found = found
 
     def __getitem__(self, name: str) -> str:
-        return ", ".join(self._found.getall(name))
+        values = self._found.getall(name)
+        return values[0] if len(values) == 1 else ", ".join(values)
 
     def __contains__(self, name: object) -> bool:
         return name in self._found
@@ -168,7 +169,8 @@ class Exchange:
 
     async def __aenter__(self) -> Self:
         self._target = self._client.target(self._request.url)
-        opened = await self._client.sessions.get()
+        sessions = self._client.sessions
+        opened = sessions.at_hand() or await sessions.open()
         watch = self._watch = Watchdog(opened.patrol, self._timeouts)
         token = _watching.set(watch)
         try:

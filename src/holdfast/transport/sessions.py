@@ -41,12 +41,14 @@ class Sessions:
         self._open: dict[AbstractEventLoop, Opened] = {}
         _ALL.add(self)
 
-    async def get(self) -> Opened:
-        """The session of the running loop, and its timer."""
+    def at_hand(self) -> Opened | None:
+        """The session of the running loop, and its timer; None before it is open."""
+        held = self._open.get(asyncio.get_running_loop())
+        return None if held is None or held.session.closed else held
+
+    async def open(self) -> Opened:
+        """Open the session of the running loop."""
         loop = asyncio.get_running_loop()
-        held = self._open.get(loop)
-        if held is not None and not held.session.closed:
-            return held
         self._forget_closed_loops()
         keeper = self._keep(loop)
         # Runs to its yield without suspending: no other task of this loop comes between.
