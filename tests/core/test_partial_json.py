@@ -113,4 +113,5 @@ def seconds_for(length: int) -> float:
 
 
 def test_a_long_text_costs_in_proportion_to_its_length() -> None:
-    assert seconds_for(400_000) < 40 * seconds_for(40_000) / 2
+    # Ten times the text: about 10 times the work when it is linear, and 100 times when it is not.
+    assert seconds_for(400_000) < 40 * seconds_for(40_000)
