@@ -7,7 +7,7 @@ what a user can give and ask, and hands it to the engine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Generic, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.core.limits import Limits
     from holdfast.core.messages import Message
     from holdfast.core.request import ModelSettings
-    from holdfast.core.requests import Answer, AnyRequest, Request
+    from holdfast.core.requests import Answer, AnyAnswer, AnyRequest, Request
     from holdfast.journal.port import Journal
     from holdfast.middleware.chain import AnyMiddleware
     from holdfast.resilience.clock import Clock, Dice
@@ -90,7 +90,7 @@ class Agent(Generic[T]):
         *,
         name: str = "agent",
         instructions: str = "",
-        tools: Iterable[Callable[..., Any] | Tool] = (),
+        tools: Iterable[Callable[..., object] | Tool] = (),
         output: type[T] | Sequence[type[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         settings: ModelSettings | None = None,
         limits: Limits | None = None,
@@ -251,7 +251,7 @@ class Agent(Generic[T]):
     @overload
     async def answer(self, run_id: str, to: str, value: object, /) -> Receipt: ...
     async def answer(
-        self, run_id: str, to: Answer[Any] | Request[Any] | str, value: object = None, /
+        self, run_id: str, to: AnyAnswer | AnyRequest | str, value: object = None, /
     ) -> Receipt:
         """Answer what a run asks, whether it is under way or not.
 
@@ -329,7 +329,7 @@ class Agent(Generic[T]):
         return self._engine.as_tool(name, description, limits, own_budget=own_budget)
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Agent[Any]:
+    def from_file(cls, path: str | os.PathLike[str]) -> Agent[object]:
         """The agent that a TOML file describes. Raises ConfigurationError with file and line.
 
         The keys are the keywords of `Agent`, with tables for `settings`, `limits`, `timeouts`,
@@ -344,7 +344,8 @@ class Agent(Generic[T]):
         """
         from holdfast.agent_file import load  # most agents are made in code
 
-        return load(path, cls)
+        # Of what type the answers are, only the file knows.
+        return load(path, cast("Callable[..., Agent[object]]", cls))
 
     def describe(self) -> str:
         """The pipeline that will run, outermost first, with its settings."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -23,8 +23,8 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.redaction import redact
 from holdfast.core.request import ModelSettings
+from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
-from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
@@ -38,26 +38,20 @@ from holdfast.transport.port import Timeouts
 A = TypeVar("A")
 KeyPath = tuple[str, ...]
 
-_PLAIN: dict[str, Any] = {
+_PLAIN: dict[str, object] = {
     "model": str,
     "name": str,
     "instructions": str,
-    "instructions_file": str,
     "base_url": str,
-    "api_key_env": str,
     "parallel_tools": int,
     "fallback": list[str],
     "journal": str,
     "on_wait": str,
     "on_busy": str,
-    "tools": list[str],
-    "middleware": list[str],
-    "observers": list[str],
-    "output": str,
-    "on_question": str,
 }
-_LISTS_OF_NAMES = ("tools", "middleware", "observers")
-_NAMES = ("output", "on_question")
+_NAMED = frozenset({"output", "on_question"})
+_LISTS_OF_NAMED = frozenset({"tools", "middleware", "observers"})
+_TURNED = frozenset({"instructions_file", "api_key_env"})  # into a keyword of another name
 _TABLES: dict[str, type[Struct]] = {
     "settings": ModelSettings,
     "limits": Limits,
@@ -65,7 +59,7 @@ _TABLES: dict[str, type[Struct]] = {
     "error_handling": ErrorHandling,
     "resilience": Resilience,
 }
-_MIDDLEWARES: dict[str, tuple[type[Middleware[Any]], dict[str, Any]]] = {
+_MIDDLEWARES: dict[str, tuple[Callable[..., AnyMiddleware], dict[str, object]]] = {
     "permissions": (
         ToolPermission,
         {
@@ -124,7 +118,7 @@ class _File:
     """A file that could be parsed; `lines` are those of its keys."""
 
     path: Path
-    content: Mapping[str, Any]
+    content: Mapping[str, object]
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
 
     def fail(self, at: KeyPath, problem: str, fix: str = "", *, said: str = "") -> NoReturn:
@@ -191,32 +185,45 @@ def _parts(key: str) -> KeyPath:
     return tuple(part.strip("\"'") for part in _PART.findall(key))
 
 
-def _keywords(file: _File) -> dict[str, Any]:
+def _keywords(file: _File) -> dict[str, object]:
     """The keywords of `Agent`. Raises ConfigurationError."""
     _refuse_secrets(file, (), file.content)
-    _check_names(file, (), file.content, {*_PLAIN, *_TABLES, *_MIDDLEWARES})
-    keywords: dict[str, Any] = {}
-    for name, value in file.content.items():
-        if name in _MIDDLEWARES:
-            continue
-        if name in _TABLES:
-            keywords[name] = _struct(file, (name,), value, _TABLES[name])
-        else:
-            keywords[name] = _converted(file, (name,), value, _PLAIN[name])
+    known = {*_PLAIN, *_NAMED, *_LISTS_OF_NAMED, *_TURNED, *_TABLES, *_MIDDLEWARES}
+    _check_names(file, (), file.content, known)
+    keywords: dict[str, object] = {
+        name: _keyword(file, (name,), value)
+        for name, value in file.content.items()
+        if name not in _TURNED and name not in _MIDDLEWARES
+    }
     if not keywords.get("model"):
         file.fail(("model",), "is not given", 'Write model = "openai:gpt-5.2"')
-    _instructions(file, keywords)
-    _key(file, keywords)
-    for name in _LISTS_OF_NAMES:
-        if name in keywords:
-            keywords[name] = [_imported(file, (name,), one) for one in keywords[name]]
-    for name in _NAMES:
-        if name in keywords:
-            keywords[name] = _imported(file, (name,), keywords[name])
-    made = [_made(file, name) for name in file.content if name in _MIDDLEWARES]
-    if made or "middleware" in keywords:
-        keywords["middleware"] = [*_flat(keywords.get("middleware", ())), *made]
+    if "instructions_file" in file.content:
+        keywords["instructions"] = _instructions(file)
+    if "api_key_env" in file.content:
+        keywords["api_key"] = _key(file)
+    if made := [_made(file, name) for name in file.content if name in _MIDDLEWARES]:
+        keywords["middleware"] = [*_all_named(file, "middleware"), *made]
     return keywords
+
+
+def _keyword(file: _File, at: KeyPath, value: object) -> object:
+    """What stands for one key, as `Agent` takes it."""
+    (name,) = at
+    if name in _TABLES:
+        return _struct(file, at, value, _TABLES[name])
+    if name in _NAMED:
+        return _imported(file, at, _converted(file, at, value, str))
+    if name in _LISTS_OF_NAMED:
+        return _all_named(file, name)
+    return _plain(file, at, value, _PLAIN[name])
+
+
+def _all_named(file: _File, name: str) -> list[object]:
+    """What the names of a list stand for; one of them may itself be a list."""
+    at = (name,)
+    names = _converted(file, at, file.content.get(name, []), list[str])
+    found = [_imported(file, at, one) for one in names]
+    return [one for some in found for one in (some if isinstance(some, list) else (some,))]
 
 
 def _refuse_secrets(file: _File, at: KeyPath, value: object) -> None:
@@ -233,7 +240,7 @@ def _refuse_secrets(file: _File, at: KeyPath, value: object) -> None:
         file.fail(at, "looks like a secret, which has no place in a file", _NO_SECRETS)
 
 
-def _check_names(file: _File, at: KeyPath, table: Mapping[str, Any], known: Iterable[str]) -> None:
+def _check_names(file: _File, at: KeyPath, table: Iterable[str], known: Iterable[str]) -> None:
     names = sorted(known)
     for name in table:
         if name not in names:
@@ -248,7 +255,7 @@ def _struct(file: _File, at: KeyPath, value: object, kind: type[Struct]) -> Stru
         file.fail(at, f"must be a table, got {_shown(value)}", f"Write [{'.'.join(at)}]")
     fields = {one.name: one for one in msgspec.structs.fields(kind)}
     _check_names(file, at, value, fields.keys() - _NOT_IN_FILES)
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     for name, inner in value.items():
         place = (*at, name)
         if kind is Resilience and name in _STRATEGIES:
@@ -256,7 +263,7 @@ def _struct(file: _File, at: KeyPath, value: object, kind: type[Struct]) -> Stru
         elif name in _IMPORTED:
             given[name] = _imported(file, place, _converted(file, place, inner, str))
         else:
-            given[name] = _converted(file, place, inner, fields[name].type)
+            given[name] = _plain(file, place, inner, fields[name].type)
     try:
         return kind(**given)
     except ConfigurationError as error:
@@ -264,29 +271,28 @@ def _struct(file: _File, at: KeyPath, value: object, kind: type[Struct]) -> Stru
         file.fail((*at, last), error.problem, error.fix)
 
 
-def _made(file: _File, name: str) -> Middleware[Any]:
+def _made(file: _File, name: str) -> AnyMiddleware:
     """The middleware that a table describes."""
     make, kinds = _MIDDLEWARES[name]
     value = file.content[name]
     if not isinstance(value, dict):
         file.fail((name,), f"must be a table, got {_shown(value)}", f"Write [{name}]")
     _check_names(file, (name,), value, kinds)
-    given = {key: _converted(file, (name, key), inner, kinds[key]) for key, inner in value.items()}
+    given = {key: _plain(file, (name, key), inner, kinds[key]) for key, inner in value.items()}
     try:
         return make(**given)
     except ConfigurationError as error:
         file.fail((name, error.argument.partition("[")[0]), error.problem, error.fix)
 
 
-def _flat(found: Iterable[object]) -> list[object]:
-    """Middlewares, where a name may stand for a list of them."""
-    return [one for some in found for one in (some if isinstance(some, list) else (some,))]
-
-
-def _converted(file: _File, at: KeyPath, value: object, kind: Any) -> Any:
+def _plain(file: _File, at: KeyPath, value: object, kind: object) -> object:
     """The value in its type. TOML has no null: where None is meant, a file says false."""
     if value is False and _may_be_none(kind):
         return None
+    return _converted(file, at, value, cast("type[object]", kind))
+
+
+def _converted(file: _File, at: KeyPath, value: object, kind: type[A]) -> A:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -294,7 +300,7 @@ def _converted(file: _File, at: KeyPath, value: object, kind: Any) -> Any:
         file.fail(at, wanted[:1].lower() + wanted[1:])
 
 
-def _may_be_none(kind: Any) -> bool:
+def _may_be_none(kind: object) -> bool:
     try:
         msgspec.convert(None, kind)
     except msgspec.ValidationError:
@@ -302,15 +308,13 @@ def _may_be_none(kind: Any) -> bool:
     return True
 
 
-def _instructions(file: _File, keywords: dict[str, Any]) -> None:
-    name = keywords.pop("instructions_file", None)
-    if name is None:
-        return
+def _instructions(file: _File) -> str:
     at = ("instructions_file",)
-    if "instructions" in keywords:
+    if "instructions" in file.content:
         file.fail(at, "cannot be given together with instructions", "Leave one of them out")
+    name = _converted(file, at, file.content["instructions_file"], str)
     try:
-        keywords["instructions"] = (file.path.parent / name).read_text("utf-8")
+        return (file.path.parent / name).read_text("utf-8")
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         file.fail(
@@ -318,16 +322,15 @@ def _instructions(file: _File, keywords: dict[str, Any]) -> None:
         )
 
 
-def _key(file: _File, keywords: dict[str, Any]) -> None:
-    variable = keywords.pop("api_key_env", None)
-    if variable is None:
-        return
+def _key(file: _File) -> str:
     at = ("api_key_env",)
+    variable = _converted(file, at, file.content["api_key_env"], str)
     if not _VARIABLE.fullmatch(variable):
         file.fail(at, "is no name of an environment variable", "Write the name and not the key")
-    keywords["api_key"] = os.environ.get(variable, "").strip()
-    if not keywords["api_key"]:
+    key = os.environ.get(variable, "").strip()
+    if not key:
         file.fail(at, f"the environment variable {variable} is not set", f"export {variable}=...")
+    return key
 
 
 def _imported(file: _File, at: KeyPath, name: str) -> object:

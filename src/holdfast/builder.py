@@ -49,7 +49,7 @@ from holdfast.transport.port import Timeouts, Transport
 T = TypeVar("T", default=str)
 U = TypeVar("U")
 
-AnyTool = Callable[..., Any] | Tool
+AnyTool = Callable[..., object] | Tool
 
 
 class Keywords(TypedDict, total=False):
@@ -59,6 +59,7 @@ class Keywords(TypedDict, total=False):
     name: str
     instructions: str
     tools: Sequence[AnyTool]
+    # Any: one keyword cannot say the type that the builder's own parameter says.
     output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
     settings: ModelSettings
     limits: Limits

@@ -6,7 +6,6 @@ It must know nothing but the records, so that a journal tells the same in ten ye
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -139,7 +138,7 @@ class _Clock:
     def __init__(self, records: Sequence[Record]) -> None:
         self._replay = Replay(records)
         self._begins: dict[str, float] = {}
-        self.machine: Any = self._replay.machine
+        self.machine = self._replay.machine
 
     def take(self) -> tuple[ev.Event, float | None]:
         """The next event, and how long it took what it ends."""
@@ -169,8 +168,8 @@ def _with(
     turn = replace(turn, seconds=max(turn.seconds, event.at - turn.at))
     if isinstance(event, ev.TurnClosed):
         reply = clock.machine.reply
-        completed = event.status is ev.Status.COMPLETED and reply is not None
-        answer = reply.text if completed else turn.answer
+        completed = event.status is ev.Status.COMPLETED
+        answer = reply.text if completed and reply is not None else turn.answer
         return replace(turn, status=event.status.value, error=event.error, answer=answer)
     if isinstance(event, ev.ToolsBegun):
         return turn
