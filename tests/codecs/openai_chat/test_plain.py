@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.codecs.openai_chat.bodies import call, chunk, whole
+from tests.codecs.openai_chat.bodies import Json, call, chunk, deltas, stream, whole
 from tests.corpus import rows
 
 from holdfast.codecs.json_text import read_json
@@ -107,17 +107,57 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
+BESIDE: st.SearchStrategy[Json] = st.fixed_dictionaries(
+    {},
+    optional={
+        "citations": st.sampled_from([None, [], ["https://a.example"]]),
+        "search_results": st.sampled_from([None, [], [{"url": "https://a.example"}]]),
+        "related_questions": st.sampled_from([None, "Why?"]),
+        "base_resp": st.sampled_from([None, {}, {"status_code": 0}, {"status_code": 1027}]),
+        "x_groq": st.sampled_from([None, {"error": "no"}]),
+        "error": st.sampled_from([None, "", {"message": "no"}]),
+        "object": st.sampled_from([None, "", "error", "chat.completion"]),
+    },
+)
+
+
 @given(
     MESSAGES,
     st.sampled_from(["stop", "tool_calls", "", None, "error", "odd", 1]),
     st.one_of(st.none(), FIELDS, st.dictionaries(st.sampled_from(DETAILS), FIELDS)),
+    BESIDE,
 )
 def test_whatever_fits_reads_the_same(
-    message: dict[str, object], finish: object, usage: dict[str, object] | None
+    message: dict[str, object], finish: object, usage: dict[str, object] | None, beside: Json
 ) -> None:
-    body = whole(message, finish, usage=usage)
+    body = whole(message, finish, usage=usage, **beside)
     quick = read_whole(body)
     assert quick is None or quick == carefully(body)
+
+
+BEGUN = chunk({"tool_calls": [call("pay", id="call_1", index=0)]})
+MORE = st.lists(
+    st.sampled_from([{"index": 0, "function": {"arguments": "{"}}, {"index": 1}, {**PAY}, None]),
+    max_size=2,
+)
+
+
+@given(
+    st.booleans(),
+    st.lists(st.tuples(MESSAGES, st.none() | MORE, st.sampled_from([None, "", "stop"]), BESIDE)),
+)
+def test_whatever_is_streamed_reads_the_same(
+    calls: bool, said: list[tuple[Json, object, object, Json]]
+) -> None:
+    chunks = [chunk({"role": "assistant", "content": ""}), *([BEGUN] if calls else [])]
+    for message, more, finish, beside in said:
+        delta = message if more is None else {**message, "tool_calls": more}
+        chunks.append(chunk(delta, finish, **beside))
+    pieces, out = Pieces(classify, "openai"), list[Delta]()
+    for one in chunks:
+        pieces.take(one, out)
+    pieces.end(out)
+    assert deltas(stream(*chunks)) == out
 
 
 @given(FIELDS, FIELDS)

@@ -29,6 +29,21 @@ _Empty: TypeAlias = tuple[()] | None
 _Filled: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
+class _Outcome(Struct, gc=False):
+    status_code: Literal[0] | None = None
+
+
+class _About(Struct, gc=False, kw_only=True):
+    """What may stand beside the choices and mean more; absent or empty here."""
+
+    error: None = None
+    x_groq: None = None
+    base_resp: _Outcome | None = None
+    citations: _Empty = None
+    search_results: _Empty = None
+    related_questions: _Empty = None
+
+
 class _Said(Struct, gc=False, forbid_unknown_fields=True):
     role: str | None = None
     content: str | None = None
@@ -62,11 +77,9 @@ class _OnlyChoice(Struct, gc=False):
     error: None = None
 
 
-class _PlainChunk(Struct, gc=False):
+class _PlainChunk(_About, gc=False):
     choices: tuple[_OnlyChoice]
     usage: None = None
-    error: None = None
-    x_groq: None = None
     object: Literal["chat.completion.chunk", "", "chat.completion"] | None = None
 
 
@@ -95,16 +108,11 @@ class _WholeChoice(Struct, gc=False):
     error: None = None
 
 
-class _Whole(Struct, gc=False):
+class _Whole(_About, gc=False):
     choices: tuple[_WholeChoice]
     id: _Filled
     model: str
     usage: PlainUsage | None = None
-    error: None = None
-    x_groq: None = None
-    citations: None = None
-    search_results: None = None
-    related_questions: None = None
     object: Literal["chat.completion"] | None = None
 
 
