@@ -61,8 +61,8 @@ class Patrol:
         now = self.time()
         try:
             for watchdog in [one for one, when in self._due.items() if when <= now]:
-                del self._due[watchdog]
-                watchdog.look()
+                if self._due.pop(watchdog, None) is not None:  # another's cut may have ended it
+                    watchdog.look()
         finally:  # one connection that cannot be cut must not keep the others from being watched
             if self._due:
                 self._wake_at(min(self._due.values()))
