@@ -18,13 +18,27 @@ async def settled(future: Future[T]) -> T:
     Args:
         future: of an act that can be withdrawn until it begins, by `future.cancel()`.
     """
-    waiting = asyncio.wrap_future(future)
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def told(_: Future[T]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_wake, waiting)
+
+    # Not `wrap_future`: it does more on both sides, and every append waits for that.
+    future.add_done_callback(told)
     try:
-        return await waiting
+        await waiting
     except asyncio.CancelledError:
         if not future.cancel():
             await _ended(future)
         raise
+    return future.result()
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 async def _ended(future: Future[T]) -> None:
