@@ -1,13 +1,23 @@
-"""What keeping a record costs, next to a raw append and fdatasync: `python -m benchmarks.journal`.
+"""What keeping a record costs, next to one fsync of the same disk: `python -m benchmarks.journal`.
 
-Rounds of both sides alternate, so that a slow moment of the disk falls on both. The raw side writes
-the same text to a file that grows, which no durable journal can do in less.
+Rounds of all sides alternate, so that a slow moment of the disk falls on all. Each writes the same
+record, one after another, and waits until it is on the disk:
+
+- the append goes to a file that grows, which is one fdatasync with the file's new length: the floor;
+- the overwrite goes to bytes that are there already, as SQLite's log is written once it has its
+  size: the least that any way of being durable costs;
+- SQLite alone is the statements of the journal in the thread that asks: which blocks an event loop;
+- SqliteJournal is `await journal.append(...)`: the same, in the journal's thread and back.
+
+Of these the middle one is told. With many appends at once, which are committed together, it is the
+time of all of them divided by their number.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -15,10 +25,13 @@ import time
 from pathlib import Path
 
 from holdfast import ModelReplied, Reply, SqliteJournal, Text, Usage
+from holdfast.journal import opening
 from holdfast.journal.encoding import encode, line_of
 from holdfast.journal.port import Record
+from holdfast.journal.rows import written
+from holdfast.journal.sqlite import _insert
 
-ROUNDS, APPENDS = 10, 60
+ROUNDS, APPENDS = 20, 60
 MANY = (10, 100)
 
 
@@ -28,17 +41,30 @@ def event(number: int) -> ModelReplied:
     return ModelReplied(f"t{number}.i0.model", 1.0, reply)
 
 
-def raw(folder: Path) -> list[float]:
-    """Seconds of each append."""
+def raw(path: Path) -> list[float]:
+    """Seconds of each append to a file, or overwrite of its bytes when there are any."""
     took = []
     line = encode(line_of("r", 1, Record(event(1)))) + b"\n"
-    out = os.open(folder / "raw.jsonl", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    out = os.open(path, os.O_CREAT | os.O_WRONLY)
     for _ in range(APPENDS):
         start = time.perf_counter()
         os.write(out, line)
         os.fdatasync(out)
         took.append(time.perf_counter() - start)
     os.close(out)
+    return took
+
+
+def alone(connection: sqlite3.Connection, run: str) -> list[float]:
+    """Seconds of each commit of one record, in this thread."""
+    took = []
+    for number in range(APPENDS):
+        start = time.perf_counter()
+        line, body = written(run, event(number), None)
+        connection.execute("BEGIN IMMEDIATE")
+        _insert(line, body, connection)
+        connection.execute("COMMIT")
+        took.append(time.perf_counter() - start)
     return took
 
 
@@ -67,28 +93,39 @@ async def together(journal: SqliteJournal, name: str, producers: int) -> float:
 async def main(folder: Path) -> None:
     """Measure in this folder, and print."""
     floor: list[float] = []
+    over: list[float] = []
+    sqlite: list[float] = []
     ours: list[float] = []
     rates: dict[int, list[float]] = {producers: [] for producers in MANY}
+    connection = opening.connect(str(folder / "alone.db"), 1.0)
     with SqliteJournal(folder / "bench.db") as journal:
         for number in range(ROUNDS):
-            floor += raw(folder)
+            floor += raw(folder / f"raw-{number}.jsonl")
+            over += raw(folder / f"raw-{number}.jsonl")
+            sqlite += alone(connection, f"r{number}")
             ours += await one_by_one(journal, f"r{number}")
             for producers in MANY:
-                rates[producers].append(
-                    await together(journal, f"m{number}-{producers}", producers)
-                )
+                name = f"m{number}-{producers}"
+                rates[producers].append(await together(journal, name, producers))
         start, cpu = time.perf_counter(), time.process_time()
         kept = [await journal.read(f"r{number}") for number in range(ROUNDS)]
         read = (time.perf_counter() - start) / sum(map(len, kept))
         spent = (time.process_time() - cpu) / sum(map(len, kept))
-    middle, ours_middle = statistics.median(floor), statistics.median(ours)
-    print(f"append and fdatasync, one by one  {middle * 1e3:8.2f} ms at p50")
-    print(f"SqliteJournal, one by one         {ours_middle * 1e3:8.2f} ms at p50")
-    print(f"  for one raw append              {ours_middle / middle:8.2f} x")
+    connection.close()
+    one = statistics.median(floor)
+    print("                                    one record   for one fsync")
+    for name, took in (
+        ("one fsync: append and fdatasync", floor),
+        ("  overwrite and fdatasync", over),
+        ("SQLite alone, in this thread", sqlite),
+        ("SqliteJournal, one by one", ours),
+    ):
+        middle = statistics.median(took)
+        print(f"{name:34} {middle * 1e3:9.3f} ms {middle / one:11.2f} x")
     for producers, found in rates.items():
-        print(
-            f"SqliteJournal, {producers:3} at once       {statistics.median(found):8.0f} a second"
-        )
+        rate = statistics.median(found)
+        name = f"SqliteJournal, {producers:3} at once"
+        print(f"{name:34} {1e3 / rate:9.3f} ms {1 / rate / one:11.2f} x  {rate:8.0f} a second")
     print(f"read a record                     {read * 1e6:8.1f} us ({spent * 1e6:.1f} us of CPU)")
 
 
