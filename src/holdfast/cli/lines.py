@@ -38,11 +38,15 @@ class Lines:
         self._source = source
         self._held = b""
         self._ended = False
+        self._coming: asyncio.Future[bytes] | None = None
+        """What a thread waits for. Whoever is cancelled leaves it to the next one who reads."""
 
     async def next(self) -> str | None:
         """The next line without its end; None when there are no more. Bytes that are no UTF-8 are marked."""
         while b"\n" not in self._held and not self._ended:
-            piece = await self._piece()
+            self._coming = self._coming or self._piece()
+            piece = await asyncio.shield(self._coming)
+            self._coming = None
             self._held += piece
             self._ended = not piece
         if not self._held:
@@ -50,7 +54,7 @@ class Lines:
         line, _, self._held = self._held.partition(b"\n")
         return line.removesuffix(b"\r").decode(errors="replace")
 
-    async def _piece(self) -> bytes:
+    def _piece(self) -> asyncio.Future[bytes]:
         loop = asyncio.get_running_loop()
         came: asyncio.Future[bytes] = loop.create_future()
 
@@ -64,7 +68,7 @@ class Lines:
 
         # Not the loop's own threads: those are joined when the loop ends.
         threading.Thread(target=read, name="holdfast-lines", daemon=True).start()
-        return await came
+        return came
 
 
 def _give(came: asyncio.Future[bytes], data: bytes) -> None:
