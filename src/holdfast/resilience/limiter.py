@@ -11,6 +11,8 @@ this module must never wait.
 
 from __future__ import annotations
 
+from math import inf
+
 import msgspec
 from msgspec import Struct
 
@@ -74,7 +76,8 @@ class LimiterOptions(Struct, frozen=True, kw_only=True):
 class State(Struct, frozen=True):
     """Where a limiter is: the limit, and the buckets as counted at `at`.
 
-    `mean` is what a call costs on average, in tokens.
+    `mean` is what a call costs on average, in tokens. Everybody pauses until `paused_until`; until
+    `refused_until` of that, because a call was refused.
     """
 
     limit: float
@@ -83,6 +86,7 @@ class State(Struct, frozen=True):
     mean: float = 0.0
     at: float | None = None
     paused_until: float = 0.0
+    refused_until: float = 0.0
     lowered_at: float | None = None
 
 
@@ -120,11 +124,13 @@ def has_pace(options: LimiterOptions) -> bool:
     return bool(options.requests_per_minute or options.tokens_per_minute)
 
 
-def reserved(options: LimiterOptions, state: State, now: float) -> tuple[State, Reservation]:
-    """Take one call out of the pace, and the state after that."""
+def reserved(
+    options: LimiterOptions, state: State, now: float, patience: float = inf
+) -> tuple[State, Reservation]:
+    """Take one call that can wait for `patience` seconds out of the pace, and the state after that."""
     wait = 0.0
     if state.paused_until > now:
-        wait = pause_left(options, state, now)
+        wait = pause_left(options, state, now, patience)
     elif state.paused_until:
         state = msgspec.structs.replace(state, paused_until=0.0)
     if not has_pace(options):
@@ -149,9 +155,14 @@ def refunded(options: LimiterOptions, state: State, taken: Reservation) -> State
     )
 
 
-def pause_left(options: LimiterOptions, state: State, now: float) -> float:
-    """Seconds for which everybody still pauses; a clock that jumped back cannot prolong them."""
-    return max(0.0, min(state.paused_until - now, options.max_pause))
+def pause_left(options: LimiterOptions, state: State, now: float, patience: float = inf) -> float:
+    """Seconds for which a call still pauses; a clock that jumped back cannot prolong them.
+
+    A call that has less patience than `paused_until` asks for heeds refusals alone: it may well be
+    taken, and to fail it here would be a failure that nobody asked for.
+    """
+    until = state.paused_until if state.paused_until - now <= patience else state.refused_until
+    return max(0.0, min(until - now, options.max_pause))
 
 
 def settled(options: LimiterOptions, state: State, taken: Reservation, tokens: int) -> State:
@@ -178,8 +189,8 @@ def succeeded(options: LimiterOptions, state: State, running: int) -> State:
 def used_up(options: LimiterOptions, state: State, now: float, resumes_at: float) -> State:
     """The state after a call went well and was the last that the provider takes for a while.
 
-    Everybody pauses until then, but never for longer than a call may wait: it said that it is at
-    its limit, and not that it refuses. The limit of calls at once stays.
+    Everybody who can pauses until then, but never for longer than a call may wait: it said that it
+    is at its limit, and not that it refuses. The limit of calls at once stays.
 
     >>> used_up(LimiterOptions(), initial(LimiterOptions()), 10.0, 14.0).paused_until
     14.0
@@ -208,7 +219,11 @@ def refused(
     """
     if retry_after:
         until = now + min(retry_after, options.max_pause)
-        state = msgspec.structs.replace(state, paused_until=max(state.paused_until, until))
+        state = msgspec.structs.replace(
+            state,
+            paused_until=max(state.paused_until, until),
+            refused_until=max(state.refused_until, until),
+        )
     lately = state.lowered_at is not None and 0 <= now - state.lowered_at < _LOWER_EVERY
     if not options.adaptive or lately:
         return state

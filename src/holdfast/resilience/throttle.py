@@ -129,11 +129,11 @@ class Throttle:
         """
         waiter: Waiter[bool] | None = None
         taken = Reservation(0.0)
-        now = call.env.clock.monotonic()
+        now, patience = call.env.clock.monotonic(), self._patience(call)
         with self._lock:
             if not self._queue and limiter.has_place(self._state, self._running):
                 self._running += 1
-                self._state, taken = limiter.reserved(self.options, self._state, now)
+                self._state, taken = limiter.reserved(self.options, self._state, now, patience)
                 if taken.wait <= 0:
                     return taken
             elif len(self._queue) >= self.options.queue:
@@ -142,13 +142,13 @@ class Throttle:
                 waiter = Waiter()
                 self._queue[waiter] = None
         if waiter is None:
-            return await self._pace(taken, call)
+            return await self._pace(taken, call, patience)
         if not await self._place(waiter, call):
             return LimiterError(f"{self.target}: not called, no place became free in time")
         with self._lock:
-            now = call.env.clock.monotonic()
-            self._state, taken = limiter.reserved(self.options, self._state, now)
-        return await self._pace(taken, call)
+            now, patience = call.env.clock.monotonic(), self._patience(call)
+            self._state, taken = limiter.reserved(self.options, self._state, now, patience)
+        return await self._pace(taken, call, patience)
 
     async def _place(self, waiter: Waiter[bool], call: Call[P]) -> bool:
         try:
@@ -169,9 +169,11 @@ class Throttle:
                 self._grant()
             return False
 
-    async def _pace(self, taken: Reservation, call: Call[P]) -> Reservation | LimiterError:
+    async def _pace(
+        self, taken: Reservation, call: Call[P], patience: float
+    ) -> Reservation | LimiterError:
         """Wait as long as reserved, and on if everybody pauses meanwhile; holds a place."""
-        clock, patience, wait = call.env.clock, self._patience(call), taken.wait
+        clock, wait = call.env.clock, taken.wait
         try:
             while wait > 0:
                 if wait > patience:
@@ -180,7 +182,7 @@ class Throttle:
                     return LimiterError(message, wait)
                 await clock.sleep(wait)
                 patience -= wait
-                wait = limiter.pause_left(self.options, self._state, clock.monotonic())
+                wait = limiter.pause_left(self.options, self._state, clock.monotonic(), patience)
         except BaseException:
             self._abandon(taken)
             raise
