@@ -259,7 +259,7 @@ FIGURES = {
     "one streamed delta": "a streamed delta",
     "1,000 streams at once: wall time": "1,000 streams at once: wall time",
     "1,000 streams at once: peak memory of a run above the floor's": "the same: peak memory, and what one run adds",
-    "`import holdfast` against `import asyncio`": "`import holdfast`, against `import asyncio`: instructions",
+    "`from holdfast import Agent, tool` against `import asyncio`": "`from holdfast import Agent, tool`, against `import asyncio`: instructions",
 }
 """A row of the benchmarks' results -> what README.md calls it."""
 
