@@ -16,7 +16,7 @@ from holdfast.runtime.hooked import Hooked
 from holdfast.runtime.hooked_between import between
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle
-from holdfast.runtime.waiting import ready, suspending
+from holdfast.runtime.waiting import awake, left_to_wait, stands_still
 
 
 async def drive(run: Run) -> None:
@@ -36,7 +36,9 @@ async def drive(run: Run) -> None:
 
 
 async def _until_idle(run: Run) -> None:
-    while effects := await ready(run):
+    while effects := run.machine.pending():
+        if stands_still(run) and not (effects := await awake(run, effects)):
+            return
         if run.hooks is not None and await _ended(run, run.hooks, effects):
             continue
         if isinstance(effects[0], RunTool):
@@ -47,17 +49,24 @@ async def _until_idle(run: Run) -> None:
 
 async def _ended(run: Run, hooks: Hooked, effects: tuple[Effect, ...]) -> bool:
     """Whether a hook between two effects ended the turn, or waits for an answer."""
-    with suspending(run, effects):
+    try:
         if (end := await between(run, hooks)) is None:
             return False
         await run.commit(end)
+    except BaseException as error:
+        if not left_to_wait(run, effects, error):
+            raise
     return True
 
 
 async def _one(run: Run, effect: Effect) -> None:
     run.started.add(effect.key)
-    with suspending(run, (effect,)):
+    try:
         await run.commit(await perform.perform(run, effect), effect)
+    except BaseException as error:
+        if not left_to_wait(run, (effect,), error):
+            raise
+    else:
         run.started.discard(effect.key)
 
 

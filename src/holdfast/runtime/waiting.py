@@ -5,8 +5,6 @@ Nothing here may ask, and nothing may end an effect: one that waits stays pendin
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from holdfast.core.effects import Effect, begun_key, resumed_key
 from holdfast.core.events import TurnResumed
 from holdfast.core.machine import RunMachine
@@ -16,35 +14,20 @@ from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.run import Run
 
 
-class suspending:  # noqa: N801 - used as a function
-    """What is performed in this block may leave to wait for an answer.
+def left_to_wait(run: Run, effects: tuple[Effect, ...], error: BaseException) -> bool:
+    """Whether this error says that the effects wait for an answer; then that is noted.
 
     Args:
         run: whose effects they are.
         effects: what waits then.
+        error: what came of performing them.
     """
-
-    __slots__ = ("_effects", "_run")
-
-    def __init__(self, run: Run, effects: tuple[Effect, ...]) -> None:
-        self._run = run
-        self._effects = effects
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> bool:
-        keys = questions_of(error) if error is not None else None
-        if keys is None:
-            return False
-        for effect in self._effects:
-            _leave(self._run, effect.key, keys)
-        return True
+    keys = questions_of(error)
+    if keys is None:
+        return False
+    for effect in effects:
+        _leave(run, effect.key, keys)
+    return True
 
 
 def _leave(run: Run, effect: str, keys: frozenset[str]) -> None:
@@ -76,18 +59,25 @@ def questions_of(error: BaseException | None) -> frozenset[str] | None:
     return frozenset().union(*keys) if keys and not fatal else None
 
 
-async def ready(run: Run) -> tuple[Effect, ...]:
-    """What can be performed now; nothing when the turn is over, or all the rest of it waits."""
+def stands_still(run: Run) -> bool:
+    """Whether an effect was left to wait, or an answer came that was not taken up."""
+    return bool(run.waiting or run.machine.questions.due)
+
+
+async def awake(run: Run, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    """What can be performed now; nothing when all the rest of the turn waits.
+
+    Args:
+        run: which stands still.
+        pending: its effects without an outcome.
+    """
     machine = run.machine
-    pending = machine.pending()
-    if not pending or not (run.waiting or machine.questions.due):
-        return pending
-    found = _awake(run, pending)
+    found = _free(run, pending)
     if not found:
         if run.hooks is not None and end_of(run, run.hooks) is not None:
             return pending  # a hook ends the turn, whatever waits
         await run.questions.rest()
-        found = _awake(run, pending)
+        found = _free(run, pending)
     if found and machine.questions.due:
         key = resumed_key(machine.turn, machine.questions.resumed)
         await run.commit(TurnResumed(key, run.plan.clock.now()))
@@ -102,7 +92,7 @@ def all_waits(machine: RunMachine) -> bool:
     return all(effect.key in rested for effect in machine.pending())
 
 
-def _awake(run: Run, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
+def _free(run: Run, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
     """Those that do not wait, or of whose questions one has ended."""
     ended = run.machine.questions.ended
     for effect, keys in list(run.waiting.items()):
