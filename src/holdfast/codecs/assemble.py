@@ -119,8 +119,10 @@ class Assembler:
         """Take the next delta."""
         if type(delta) is TextDelta and delta.index == self._text_at:
             self._text.append(delta.text)
+        elif (take := _TAKES.get(type(delta))) is not None:
+            take(self, delta)
         else:
-            self._take(delta)
+            self._evidence.take(delta)
 
     @property
     def visible(self) -> bool:
@@ -206,13 +208,6 @@ class Assembler:
             self._open_kind = kind
             self._text_at = -1
         self._parts.append(part)
-
-    def _take(self, delta: Delta) -> None:
-        take = _TAKES.get(type(delta))
-        if take is None:
-            self._evidence.take(delta)
-        else:
-            take(self, delta)
 
     def _take_start(self, delta: ReplyStarted) -> None:
         # Another model may take over in the middle of a reply.

@@ -115,8 +115,7 @@ def _begin(messages: Sequence[Message], known: int) -> int:
         at -= 1
     if at < 0:
         return 0
-    calls = sum(type(part) is ToolCall for part in messages[at].parts)
-    return known if calls == results else at
+    return known if len(messages[at].calls) == results else at
 
 
 def with_safe_ids(
