@@ -6,10 +6,9 @@ without a result: providers refuse such a history.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from holdfast.core.effects import RunTool, tool_key
+from holdfast.core.effects import Effect, RunTool, tool_key
 from holdfast.core.messages import Message, Text, ToolCall, ToolResult, tool_results
 
 NOT_RUN_TEXT = "Error: Function '{name}' was not run: the turn was stopped before it began."
@@ -44,10 +43,13 @@ class Batch:
         """Whether every call has its result."""
         return len(self.results) == len(self.calls)
 
-    def effects(self, *, unfinished: bool) -> Iterator[RunTool]:
-        """One for each call. `unfinished` says that the reply was cut, so that none may be run."""
+    def effects(self, *, unfinished: bool) -> dict[str, Effect]:
+        """One for each call, by key. `unfinished` says that the reply was cut, so none may be run."""
+        planned: dict[str, Effect] = {}
         for index, call in enumerate(self.calls):
-            yield RunTool(tool_key(self._turn, self._iteration, index), call, index, unfinished)
+            key = tool_key(self._turn, self._iteration, index)
+            planned[key] = RunTool(key, call, index, unfinished)
+        return planned
 
     def fill(self, text: str, started: tuple[str, ...]) -> None:
         """Give every call without a result one that tells the truth, so that none is an orphan.
@@ -65,7 +67,7 @@ class Batch:
 
     def message(self) -> Message:
         """All results, in the order of the calls."""
-        return tool_results(self.results[index] for index in range(len(self.calls)))
+        return tool_results([self.results[index] for index in range(len(self.calls))])
 
 
 NO_BATCH: Final = Batch(0, 0, ())

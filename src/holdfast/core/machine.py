@@ -180,8 +180,8 @@ class RunMachine:
         """The effect of this key, if it is pending."""
         return self._planned.get(key)
 
-    def _plan(self, *effects: Effect) -> None:
-        self._planned = {effect.key: effect for effect in effects}
+    def _plan(self, effect: Effect) -> None:
+        self._planned = {effect.key: effect}
 
     def check(self, event: ev.Event) -> None:
         """Raise IllegalEventError unless `event` may happen now; never changes anything."""
@@ -224,6 +224,8 @@ class RunMachine:
 
     def _unplanned(self, event: ev.Event) -> str:
         """The key of an event that ends no effect; "" for one that must end one."""
+        if isinstance(event, ev.ToolsBegun):  # first, as it comes in every iteration
+            return "" if self._batch.begun else begun_key(self.turn, self.iteration)
         if isinstance(event, _NUMBERED):
             check_flags(event)
             return turn_key(self.turn + 1)
@@ -236,8 +238,6 @@ class RunMachine:
         if isinstance(event, ev.LimitExtended) and self.limits.iterations is not None:
             key = extended_key(self.turn, self.iteration)
             return "" if self._extended == key else key
-        if isinstance(event, ev.ToolsBegun) and not self._batch.begun:
-            return begun_key(self.turn, self.iteration)
         return ""
 
     def apply(self, event: ev.Event, *, checked: bool = False) -> None:
@@ -295,7 +295,7 @@ class RunMachine:
             self._reach("tool_calls", f"The limit of {most} tool calls is reached.")
             return
         self.phase = Phase.TOOLS
-        self._plan(*self._batch.effects(unfinished=unfinished))
+        self._planned = self._batch.effects(unfinished=unfinished)
 
     def _answered(self, reply: Reply, at: float) -> None:
         self.tries.answered(at, self.usage)
@@ -369,7 +369,8 @@ class RunMachine:
         effect = self._planned.pop(event.key)
         self._batch.results[effect.index] = event.result  # type: ignore[union-attr]  # a RunTool
         self.tools_run += 1
-        self.usage = self.usage + event.usage
+        if event.usage != _NO_USAGE:  # few tools ask models
+            self.usage = self.usage + event.usage
         if self._batch.is_whole:
             self._append_results()
             self._next_iteration(event.at)
@@ -443,7 +444,7 @@ class RunMachine:
             self._leave_valid_history()
         self.phase = Phase.IDLE
         self._points.mark(len(self.transcript))
-        self._plan()
+        self._planned = {}
 
     def _rewound(self, event: ev.SessionRewound) -> None:
         self._change(self.history_at(event.to))

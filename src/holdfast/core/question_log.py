@@ -115,12 +115,12 @@ class QuestionLog:
 
     def leave(self, scope: str, at: float) -> None:
         """The effect `scope` is over: whatever it asked, it waits for no answer any more."""
-        if self._stands_still:
+        if self._open or self.due:
             self._go_on(at, {key for key in self._open if scope_of(key) == scope}, {scope})
 
     def leave_all(self, at: float) -> None:
         """Nothing that may have asked is under way any more."""
-        if self._stands_still:
+        if self._open or self.due:
             self._go_on(at, self._open.copy(), set(self.due))
 
     @property

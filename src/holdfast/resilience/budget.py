@@ -58,9 +58,15 @@ def filled(options: BudgetOptions, bucket: Bucket, now: float) -> Bucket:
     return Bucket(tokens, now)
 
 
-def deposited(options: BudgetOptions, bucket: Bucket) -> Bucket:
-    """The bucket after one more first attempt."""
-    return Bucket(min(room_of(options), bucket.tokens + options.ratio), bucket.at)
+def deposited(bucket: Bucket, ratio: float, room: float) -> Bucket:
+    """The bucket after one more first attempt.
+
+    Args:
+        bucket: the one before.
+        ratio: tokens that are put in.
+        room: the most that it can hold.
+    """
+    return Bucket(min(room, bucket.tokens + ratio), bucket.at)
 
 
 def room_of(options: BudgetOptions) -> float:
@@ -94,7 +100,7 @@ class RetryBudget:
         if self._bucket.tokens >= self._room:
             return
         with self._lock:
-            self._bucket = deposited(self.options, self._bucket)
+            self._bucket = deposited(self._bucket, self.options.ratio, self._room)
 
     def withdraw(self, now: float) -> bool:
         """Take what one retry costs, if it is there.

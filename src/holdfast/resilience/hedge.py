@@ -92,7 +92,7 @@ class Latencies:
     def begin(self) -> float | None:
         """Count one call, and say after how many seconds to hedge it."""
         with self._lock:
-            self._bucket = deposited(self._guard, self._bucket)
+            self._bucket = deposited(self._bucket, self._guard.ratio, self._guard.most)
             return delay_before(self.options, self._newest)
 
     def allowed(self) -> bool:

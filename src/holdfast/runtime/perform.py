@@ -43,7 +43,7 @@ from holdfast.runtime.hooked_tool import around_tool
 from holdfast.runtime.run import Run
 from holdfast.runtime.spending import CallNotes
 from holdfast.runtime.tool_call import ToolAttempt, outlet_of, time_left
-from holdfast.tools.context import ToolContext
+from holdfast.tools.context import Meter, ToolContext
 from holdfast.tools.failures import text_of
 
 _log = logging.getLogger("holdfast")
@@ -88,7 +88,8 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         outcome = _over_limit(run) if over else hooked
     at = plan.clock.now()
     if isinstance(outcome, Done):
-        _count(run, outcome.value, outcome.lost)
+        if run.works_for is not None:
+            _count(run.works_for, outcome.value, outcome.lost)
         return ModelReplied(
             effect.key, at, outcome.value, outcome.attempts, outcome.tried, lost=outcome.lost
         )
@@ -97,7 +98,8 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
     partial = as_shown(run, _partial_of(outcome))
     if isinstance(outcome.error, HoldfastError):
         outcome.error.partial = partial
-    _count(run, partial, outcome.lost)
+    if run.works_for is not None:
+        _count(run.works_for, partial, outcome.lost)
     return ModelFailed(
         effect.key,
         at,
@@ -113,12 +115,11 @@ def _partial_of(outcome: Failed) -> Reply | None:
     return outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
 
 
-def _count(run: Run, reply: Reply | None, lost: Usage | None) -> None:
+def _count(above: Meter, reply: Reply | None, lost: Usage | None) -> None:
     """What a run spends counts at once for the agent that it works for."""
-    if run.works_for is not None:
-        for usage in (reply.usage if reply is not None else None, lost):
-            if usage is not None:
-                run.works_for.add(usage)
+    for usage in (reply.usage if reply is not None else None, lost):
+        if usage is not None:
+            above.add(usage)
 
 
 async def _ask(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
