@@ -38,7 +38,7 @@ class Entry(Struct, frozen=True, omit_defaults=True):
         said: in a few words.
         attempts: how often it was tried.
         error: how it failed.
-        usage: tokens of a model call.
+        usage: tokens of a model call with all its attempts, or of agents that were a tool.
         cost: of these tokens, when prices are known.
         tried: other models that were asked before.
     """
@@ -66,7 +66,7 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
         waited: seconds in which somebody was being asked.
         answer: the text of the answer.
         error: why there is none.
-        usage: tokens of all its replies.
+        usage: tokens of all that was asked in it, as its result counts them.
         cost: of these, when prices are known.
         entries: what was done, in the order of its ends.
     """
@@ -200,10 +200,11 @@ def _with(
 
 
 def _usage(event: ev.Event) -> Usage | None:
-    if isinstance(event, ev.ModelReplied):
-        return event.reply.usage
-    if isinstance(event, ev.ModelFailed) and event.partial is not None:
-        return event.partial.usage
-    if isinstance(event, ev.ToolFinished) and event.usage.total:
-        return event.usage  # of an agent that is a tool
+    """What the machine counts for this event, with the attempts that were paid in vain."""
+    if isinstance(event, ev.ModelReplied | ev.ModelFailed):
+        reply = event.reply if isinstance(event, ev.ModelReplied) else event.partial
+        used = reply.usage if reply is not None else Usage()
+        return used + event.lost if event.lost is not None else used
+    if isinstance(event, ev.ToolFinished | ev.TurnInterrupted) and event.usage.total:
+        return event.usage  # of agents that are tools
     return None
