@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.show import shorten
+from holdfast.cli.show import shorten, write_lines
 from holdfast.cli.times import moment
 from holdfast.core.errors import ConfigurationError
 
@@ -26,9 +25,6 @@ WORDS = {
     "export": "write the records as JSON, a line each",
     "verify": "read everything, and say what is damaged",
 }
-
-# JSON leaves these as they are, and a terminal may obey them.
-_ESCAPES = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
@@ -115,11 +111,10 @@ def _described(line: Line) -> str:
 
 
 def _export(journal: SqliteJournal | PostgresJournal, runs: Iterable[str]) -> None:
-    from holdfast.journal.encoding import encode
+    from holdfast.journal.encoding import as_text, encode
 
     for run in runs:
-        for line in _lines(journal, run):
-            sys.stdout.write(encode(line).decode().translate(_ESCAPES) + "\n")
+        write_lines(as_text(encode(line)) for line in _lines(journal, run))
 
 
 def _verify(journal: SqliteJournal | PostgresJournal, runs: list[str]) -> int:

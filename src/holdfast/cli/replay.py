@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.cli.show import LINE_WIDTH, shorten
+from holdfast.cli.show import LINE_WIDTH, shorten, write_lines
 from holdfast.cli.times import moment
 from holdfast.core.errors import ConfigurationError, ErrorInfo
 from holdfast.core.question_log import ASKED
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from holdfast.cli.timeline import Entry, Prices, TurnLine
     from holdfast.core.messages import Message, Usage
     from holdfast.testing.recorded import Recording
-
-# JSON leaves these as they are, and a terminal may obey them.
-_ESCAPES = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
@@ -56,6 +53,9 @@ def main(given: argparse.Namespace) -> int:
         lines = _state(recording, given.at, as_json=given.json)
     else:
         lines = _timeline(recording, given)
+    if given.json:
+        write_lines(lines)
+        return 0
     for line in lines:
         print(line)
     return 0
@@ -185,6 +185,6 @@ def _prices(given: str | None) -> Prices | None:
 
 
 def _json(value: object) -> str:
-    from holdfast.journal.encoding import to_json
+    from holdfast.journal.encoding import as_text, to_json
 
-    return to_json(value).decode().translate(_ESCAPES)
+    return as_text(to_json(value))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.journal import opened
-from holdfast.cli.show import printable, shorten
+from holdfast.cli.show import printable, shorten, write_lines
 from holdfast.cli.times import moment
 from holdfast.core.errors import ConfigurationError
 
@@ -188,7 +188,7 @@ async def _search(kept: Sessions, given: argparse.Namespace) -> int:
 
 
 async def _fork(kept: Sessions, given: argparse.Namespace) -> int:
-    print(await kept.fork(given.session, given.at, to=given.to))
+    print(printable(await kept.fork(given.session, given.at, to=given.to)))
     return 0
 
 
@@ -219,27 +219,31 @@ async def _delete(kept: Sessions, given: argparse.Namespace) -> int:
 
 async def _export(kept: Sessions, given: argparse.Namespace) -> int:
     lines = [line async for line in kept.export(given.session)]
-    text = "".join(f"{line}\n" for line in lines)
     if given.output is None:
-        sys.stdout.write(text)
+        write_lines(lines)
         return 0
-    _write_new(Path(given.output), text)
+    _write_new(Path(given.output), "".join(f"{line}\n" for line in lines))
     return 0
 
 
 def _write_new(file: Path, text: str) -> None:
     try:
-        with file.open("x", encoding="utf-8", newline="") as out:
-            out.write(text)
+        out = file.open("x", encoding="utf-8", newline="")
     except FileExistsError:
         raise ConfigurationError(
             "output", f"{file} is there already", fix="Name a new file"
         ) from None
+    try:
+        with out:
+            out.write(text)
+    except OSError:
+        file.unlink()  # half of it would only stand in the way of the next try
+        raise
 
 
 async def _import(kept: Sessions, given: argparse.Namespace) -> int:
     name = "standard input" if given.file == "-" else given.file
-    print(await kept.import_(given.lines, session=given.to, name=name))
+    print(printable(await kept.import_(given.lines, session=given.to, name=name)))
     return 0
 
 

@@ -7,6 +7,8 @@ hand a terminal a control character that a model or a tool wrote.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import TextIO
 
 from holdfast.core.deltas import TextDelta
@@ -19,20 +21,19 @@ from holdfast.core.notices import (
     RetryScheduled,
     ToolStarted,
 )
+from holdfast.journal.encoding import OBEYED
 from holdfast.runtime.notices import Item
 
 LINE_WIDTH = 79
 
 _CONTROLS = {
-    code: "\N{REPLACEMENT CHARACTER}"
-    for code in (*range(0x20), *range(0x7F, 0xA0))
-    if chr(code) not in "\t\n"
+    code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *OBEYED) if chr(code) not in "\t\n"
 }
 _CONTROLS[ord("\r")] = ""
 
 
 def printable(text: str) -> str:
-    r"""The text without what a terminal would obey: escape sequences, bells, backspaces.
+    r"""The text without what a terminal would obey: escape sequences, bells, turns of the direction.
 
     >>> printable("a\x1b[2Jb\r\n")
     'a�[2Jb\n'
@@ -57,6 +58,17 @@ def said_of(error: HoldfastError) -> str:
     notes = getattr(error, "__notes__", ())
     about = str(error) if isinstance(error, ConfigurationError) else explain(error.info)
     return " ".join(printable(" ".join([about, *(f"({note})" for note in notes)])).split())
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines for a program to standard output: in UTF-8, whatever the terminal shows.
+
+    Args:
+        lines: without their ends.
+    """
+    sys.stdout.flush()
+    for line in lines:
+        sys.stdout.buffer.write(line.encode() + b"\n")
 
 
 class Show:

@@ -26,6 +26,12 @@ SCHEMA = 1
 _UPGRADE = "Update Holdfast to the version that wrote it, or a newer one"
 _HEAD = ("type", "key", "at")
 
+OBEYED = (*range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters that JSON leaves as they are, and that a terminal may obey or a reader take for the end
+of a line: old control characters, ends of lines and paragraphs, and turns of the direction."""
+
+_ESCAPES = {code: f"\\u{code:04x}" for code in OBEYED}
+
 
 class Line(Struct, frozen=True):
     """One record with its place: the fields of a line, in their order."""
@@ -58,6 +64,15 @@ def line_of(run: str, seq: int, record: Record) -> Line:
 def encode(line: Line) -> bytes:
     """The text of one line, UTF-8, without the line's end."""
     return to_json(line)
+
+
+def as_text(data: bytes) -> str:
+    r"""JSON as text on one line that no terminal obeys; it says the same.
+
+    >>> as_text('"a\x9bb"'.encode())
+    '"a\\u009bb"'
+    """
+    return data.decode().translate(_ESCAPES)
 
 
 def decode(data: bytes | str, place: str = "line") -> Line:

@@ -18,6 +18,7 @@ from holdfast.core.effects import CloseTurn, Effect, digest
 from holdfast.core.errors import IllegalEventError
 from holdfast.journal.encoding import (
     SCHEMA,
+    as_text,
     check_schema,
     decode,
     encode,
@@ -31,8 +32,6 @@ from holdfast.sessions.history import Replay
 
 _SUM = re.compile(r',"sum":"([0-9a-f]{16})"\}\s*')
 _FIX = "Export it again, or restore it from a backup"
-# JSON leaves these as they are, and a terminal may obey them.
-_ESCAPES = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 class _Chain:
@@ -53,7 +52,7 @@ def exported(runs: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     chain, count = _Chain(), 0
     for run, records in runs.items():
         for seq, record in enumerate(records, 1):
-            text = encode(line_of(run, seq, record)).decode().translate(_ESCAPES)
+            text = as_text(encode(line_of(run, seq, record)))
             yield _summed(chain, text)
             count += 1
     yield _summed(chain, f'{{"schema":{SCHEMA},"end":{count}}}')

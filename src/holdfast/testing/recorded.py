@@ -16,6 +16,7 @@ from holdfast.core.errors import ConfigurationError, IllegalEventError
 from holdfast.journal.encoding import decode, record_of
 from holdfast.journal.failures import JournalCorruptError
 from holdfast.journal.port import Record
+from holdfast.sessions.names import is_session
 
 if TYPE_CHECKING:
     from holdfast.journal.port import Journal
@@ -98,7 +99,8 @@ def _is_sqlite(path: Path) -> bool:
 def _lines(path: Path) -> dict[str, list[Record]]:
     """The runs of an export: of `holdfast journal export`, or of a session, which has sums."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:
+            lines = list(file)  # a text may hold other characters that end lines elsewhere
     except UnicodeDecodeError as error:
         raise _damaged(str(path), "is neither a journal nor an export of one") from error
     if any('"sum":"' in line for line in lines[-1:]):
@@ -130,7 +132,9 @@ def _checked(recording: Recording) -> Recording:
     return recording
 
 
-def _only(runs: Sequence[str], place: str) -> str:
+def _only(there: Sequence[str], place: str) -> str:
+    """The one session, whatever stands beside it: its titles, and what agents did as its tools."""
+    runs = [run for run in there if is_session(run)] or there
     if len(runs) == 1:
         return runs[0]
     names = ", ".join(repr(name) for name in runs[:_MOST_NAMES])
