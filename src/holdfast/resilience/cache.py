@@ -17,6 +17,7 @@ from typing import Generic, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.checks import check_flag
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import FinishReason, Reply, ReplyKind
@@ -54,8 +55,7 @@ class CacheOptions(Struct, frozen=True, kw_only=True):
         check_whole("cache.entries", self.entries, at_least=1)
         check_whole("cache.size", self.size, at_least=1)
         check_seconds("cache.ttl", self.ttl)
-        if not isinstance(self.tool_calls, bool):
-            raise ConfigurationError("cache.tool_calls", "must be True or False")
+        check_flag("cache.tool_calls", self.tool_calls)
 
 
 SEED_002 = CacheOptions(ttl=600.0)

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.checks import check_flag, check_instance
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_seconds
 from holdfast.core.messages import Reply
@@ -82,16 +83,9 @@ class Resilience(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_seconds("resilience.attempt_timeout", self.attempt_timeout)
         check_seconds("resilience.deadline", self.deadline)
-        if not isinstance(self.continue_streams, bool):
-            raise ConfigurationError("resilience.continue_streams", "must be True or False")
+        check_flag("resilience.continue_streams", self.continue_streams)
         for name, kinds in _KINDS.items():
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, kinds):
-                wanted = " or ".join(kind.__name__ for kind in kinds)
-                raise ConfigurationError(
-                    f"resilience.{name}",
-                    f"must be {wanted} or None, got {type(value).__name__}",
-                )
+            check_instance(f"resilience.{name}", getattr(self, name), *kinds, optional=True)
 
 
 _KINDS: dict[str, tuple[type, ...]] = {

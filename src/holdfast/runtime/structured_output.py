@@ -9,11 +9,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    overload,
+)
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.checks import check_flag, check_text
 from holdfast.core.errors import ConfigurationError, OutputError
 from holdfast.core.ladder import climb
 from holdfast.core.limits import Limits, check_count, check_seconds
@@ -28,6 +40,20 @@ Validator = Callable[..., Any]
 
 _SHOWN: Final = ("lenient", "attempts", "tokens", "seconds", "raw_on_failure")
 _MODES: Final = get_args(OutputMode)
+
+
+class _Settings(TypedDict, total=False):
+    """The settings of `StructuredOutput` on which its type does not depend."""
+
+    mode: OutputMode
+    name: str
+    description: str
+    strict: bool
+    lenient: bool
+    attempts: int | None
+    tokens: int | None
+    seconds: float | None
+    validators: Sequence[Validator]
 
 
 class OutputContext(Struct, frozen=True, kw_only=True):
@@ -96,48 +122,24 @@ class StructuredOutput(Generic[T]):
             self: StructuredOutput[T],
             kind: type[T] | Sequence[type[T]],
             *,
-            mode: OutputMode = ...,
-            name: str = ...,
-            description: str = ...,
-            strict: bool = ...,
-            lenient: bool = ...,
-            attempts: int | None = ...,
-            tokens: int | None = ...,
-            seconds: float | None = ...,
-            validators: Sequence[Validator] = ...,
             raw_on_failure: Literal[False] = ...,
+            **rest: Unpack[_Settings],
         ) -> None: ...
         @overload
         def __init__(
             self: StructuredOutput[T | str],
             kind: type[T] | Sequence[type[T]],
             *,
-            mode: OutputMode = ...,
-            name: str = ...,
-            description: str = ...,
-            strict: bool = ...,
-            lenient: bool = ...,
-            attempts: int | None = ...,
-            tokens: int | None = ...,
-            seconds: float | None = ...,
-            validators: Sequence[Validator] = ...,
             raw_on_failure: Literal[True],
+            **rest: Unpack[_Settings],
         ) -> None: ...
         @overload
         def __init__(
             self: StructuredOutput[T],
             kind: object,
             *,
-            mode: OutputMode = ...,
-            name: str = ...,
-            description: str = ...,
-            strict: bool = ...,
-            lenient: bool = ...,
-            attempts: int | None = ...,
-            tokens: int | None = ...,
-            seconds: float | None = ...,
-            validators: Sequence[Validator] = ...,
             raw_on_failure: bool = ...,
+            **rest: Unpack[_Settings],
         ) -> None: ...
         def __init__(self, kind: object, **rest: Any) -> None: ...
 
@@ -150,11 +152,9 @@ class StructuredOutput(Generic[T]):
         check_count("output.tokens", self.tokens, at_least=1)
         check_seconds("output.seconds", self.seconds)
         for name in ("name", "description"):
-            if not isinstance(getattr(self, name), str):
-                raise ConfigurationError(f"output.{name}", "must be a text")
+            check_text(f"output.{name}", getattr(self, name))
         for name in ("strict", "lenient", "raw_on_failure"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigurationError(f"output.{name}", "must be True or False")
+            check_flag(f"output.{name}", getattr(self, name))
         if callable(self.validators) or not isinstance(self.validators, list | tuple):
             raise ConfigurationError(
                 "output.validators", "must be a list", fix="Write validators=[check]"
