@@ -161,7 +161,7 @@ class Explorer:
             overlaps=state.overlaps + overlap,
             processes=(*processes, process),
         )
-        return self._looked(state, len(processes), process)
+        return self._looked(state, len(processes), process, ())
 
     def _claimed(self, state: State, number: int, label: str) -> State:
         token = self.rules.claim(state)
@@ -192,12 +192,11 @@ class Explorer:
 
     def _told(self, state: State, number: int, label: str, outcome: object) -> State:
         process = state.processes[number]
-        process = replace(process, log=(*process.log, (label, outcome)))
-        return self._looked(state, number, process)
+        return self._looked(state, number, process, (*process.log, (label, outcome)))
 
-    def _looked(self, state: State, number: int, process: Process) -> State:
-        seen = self._view(process.begins, process.log)
-        process = replace(process, waiting=seen.waiting, ended=seen.ended)
+    def _looked(self, state: State, number: int, process: Process, log: Log) -> State:
+        seen = self._view(process.begins, log)
+        process = replace(process, log=log, waiting=seen.waiting, ended=seen.ended)
         before, after = state.processes[:number], state.processes[number + 1 :]
         state = replace(state, processes=(*before, process, *after))
         after_move(self.story, state, process, seen, leases=self.rules.leases)

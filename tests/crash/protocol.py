@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -38,7 +39,7 @@ class Process:
     waiting: Mapping[str, Any] = field(default_factory=dict)
     ended: str = ""
 
-    @property
+    @cached_property
     def place(self) -> object:
         """All that its future depends on."""
         order = tuple(
@@ -74,7 +75,7 @@ class State:
     overlaps: int = 0
     cancels: int = 0
 
-    @property
+    @cached_property
     def place(self) -> object:
         """Two states with the same place have the same future."""
         return (
@@ -87,7 +88,7 @@ class State:
             (self.crashes, self.overlaps, self.cancels),
         )
 
-    @property
+    @cached_property
     def keys(self) -> Counter[str]:
         """How many outcomes each key has."""
         return Counter(record.event.key for record in self.store)
