@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from holdfast.core.messages import user as user
     from holdfast.core.notices import AttemptAbandoned as AttemptAbandoned
     from holdfast.core.notices import AttemptStarted as AttemptStarted
+    from holdfast.core.notices import BreakerChanged as BreakerChanged
     from holdfast.core.notices import CircuitBreakerTriggered as CircuitBreakerTriggered
     from holdfast.core.notices import FromAgent as FromAgent
     from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
@@ -193,6 +194,7 @@ _HOME: dict[str, str] = {
     "AttemptAbandoned": "holdfast.core.notices",
     "AttemptStarted": "holdfast.core.notices",
     "Attempted": "holdfast.core.events",
+    "BreakerChanged": "holdfast.core.notices",
     "BreakerOpenError": "holdfast.resilience.circuit",
     "BreakerOptions": "holdfast.resilience.breaker",
     "BudgetOptions": "holdfast.resilience.budget",

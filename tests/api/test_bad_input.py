@@ -175,7 +175,14 @@ ENTRIES: dict[str, dict[str, Any]] = {
 """What a user makes or calls -> the arguments that it cannot do without."""
 
 MADE_BY_RUNS = {
-    *("AttemptAbandoned", "AttemptStarted", "Attempted", "CircuitBreakerTriggered", "FromAgent"),
+    *(
+        "AttemptAbandoned",
+        "AttemptStarted",
+        "Attempted",
+        "BreakerChanged",
+        "CircuitBreakerTriggered",
+        "FromAgent",
+    ),
     *("HistoryCompacted", "LimitExtended", "MaxConsecutiveErrorsExceeded", "Media", "Message"),
     *("ModelReplied", "Observed", "OutputChecked", "OutputContext", "Problem", "QuestionAnswered"),
     *("QuestionAsked", "QuestionUnanswered", "ReasoningDelta", "Recovered", "Reply", "Result"),
