@@ -7,6 +7,7 @@ whatever order its siblings finished in. This module must never perform anything
 
 from __future__ import annotations
 
+import json
 import re
 from hashlib import blake2b
 from typing import TypeAlias
@@ -62,7 +63,11 @@ def digest(effect: Effect) -> str:
     >>> digest(CallModel("t1.i0.model", 0, 1)) == digest(CallModel("t1.i0.model", 0, 1))
     True
     """
-    return blake2b(_encode(effect), digest_size=8).hexdigest()
+    try:
+        data = _encode(effect)
+    except UnicodeEncodeError:  # arguments with half a character, which no tool takes
+        data = json.dumps(msgspec.to_builtins(effect), sort_keys=True).encode()
+    return blake2b(data, digest_size=8).hexdigest()
 
 
 def turn_key(turn: int) -> str:
