@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from math import isfinite
 from typing import get_args
 
 import msgspec
@@ -89,9 +90,12 @@ def decode(data: bytes | str, place: str = "line") -> Line:
     found = from_json(data, place)
     check_schema(found.get("schema"), place)
     try:
-        return msgspec.convert(found, Line)
+        line = msgspec.convert(found, Line)
     except msgspec.ValidationError as error:
         raise damaged(place, str(error)) from error
+    if not isfinite(line.at):  # JSON has no such number, and no journal can keep it
+        raise damaged(place, f"its time is {line.at}")
+    return line
 
 
 def record_of(line: Line, place: str = "line") -> Record:

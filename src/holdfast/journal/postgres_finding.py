@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.journal import postgres_statements as sql
-from holdfast.journal.encoding import line_of
 from holdfast.journal.port import Record
 from holdfast.journal.postgres_pool import Connection, Work
-from holdfast.journal.rows import SAID, as_row
+from holdfast.journal.rows import SAID, row_of
 
 
 def words_of(words: Sequence[str]) -> dict[str, object]:
@@ -78,7 +77,7 @@ def _run_values(name: bytes, run: str, records: Sequence[Record]) -> dict[str, o
 def _record_values(
     run_id: object, run: str, seq: int, record: Record, ticket: bytes
 ) -> dict[str, object]:
-    line, event = as_row(line_of(run, seq, record))
+    line, event = row_of(run, seq, record)
     return {
         "id": run_id,
         "seq": seq,

@@ -50,24 +50,37 @@ def checked(name: str, argument: str = "session") -> str:
     return name
 
 
-def as_row(line: Line) -> tuple[Line, str]:
-    """A line, and its event as text."""
-    return line, to_json(line.event).decode()
+def row_of(run: str, seq: int, record: Record) -> tuple[Line, str]:
+    """The row of a record: its columns, and its event as text.
+
+    Args:
+        run: the run.
+        seq: the record's number in its run, from 1.
+        record: what to keep.
+
+    Raises:
+        ConfigurationError: the event has no JSON form, or its key or digest is no Unicode text.
+    """
+    checked(record.event.key, "event.key")
+    checked(record.digest, "digest")
+    try:
+        line = line_of(run, seq, record)
+        return line, to_json(line.event).decode()
+    except (TypeError, ValueError) as error:
+        raise _unwritable(record.event, error) from error
 
 
 def written(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
-    """The row of a record: its columns, and its event as text. The number is given at the insert.
-
-    Raises:
-        ConfigurationError: the event has no JSON form, or its key is no Unicode text.
-    """
-    checked(event.key, "event.key")
+    """The row of a record that is appended; its number is given at the insert."""
     try:
-        line = line_of(run, 0, Record(event, digest(effect) if effect else ""))
-        return as_row(line)
+        ended = digest(effect) if effect else ""
     except (TypeError, ValueError) as error:
-        problem = f"{event.key} cannot be written as JSON: {error}"
-        raise ConfigurationError("event", problem) from error
+        raise _unwritable(event, error) from error
+    return row_of(run, 0, Record(event, ended))
+
+
+def _unwritable(event: Event, error: Exception) -> ConfigurationError:
+    return ConfigurationError("event", f"{event.key} cannot be written as JSON: {error}")
 
 
 def line_from(row: Sequence[object], path: str) -> Line:

@@ -22,9 +22,9 @@ from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import Event
 from holdfast.journal import finding
-from holdfast.journal.encoding import Line, line_of
+from holdfast.journal.encoding import Line
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import as_row, checked, line_from, records_from, written
+from holdfast.journal.rows import checked, line_from, records_from, row_of, written
 from holdfast.journal.settled import settled
 from holdfast.journal.writer import Act, Writer
 
@@ -157,7 +157,7 @@ class SqliteJournal:
             JournalError: they could not be kept.
         """
         rows = {
-            checked(run): [as_row(line_of(run, seq, one)) for seq, one in enumerate(records, 1)]
+            checked(run): [row_of(run, seq, one) for seq, one in enumerate(records, 1)]
             for run, records in runs.items()
         }
         insert = partial(finding.insert_runs, rows)

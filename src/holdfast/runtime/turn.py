@@ -15,7 +15,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Part, Text, user
 from holdfast.core.transcript import Transcript
-from holdfast.sessions.names import TITLES
+from holdfast.sessions.names import checked
 from holdfast.tools.context import Meter
 
 Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
@@ -36,21 +36,14 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Of the call of another agent that this turn works for."""
 
     def __post_init__(self) -> None:
-        _check_session(self.session)
+        if self.session is not None:
+            checked(self.session)
         if self.session is not None and len(self.history):
             raise ConfigurationError(
                 "history", "cannot be given together with session", fix="Leave one of them out"
             )
         _check_limits(self.limits)
         _check_history(self.history)
-
-
-def _check_session(session: object) -> None:
-    if session is None or (isinstance(session, str) and session.strip()):
-        if session is not None and session.endswith(TITLES):
-            raise ConfigurationError("session", f"{session!r} holds the titles of a session")
-        return
-    raise ConfigurationError("session", f"must be a text that is not empty, got {session!r}")
 
 
 def _check_limits(limits: object) -> None:

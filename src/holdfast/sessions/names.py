@@ -62,6 +62,8 @@ def checked(session: object, argument: str = "session") -> str:
         raise ConfigurationError(argument, f"must be a text that is not empty, got {session!r}")
     if not is_session(session):
         raise ConfigurationError(
-            argument, f"{session!r} stands beside a session", fix="Choose another name"
+            argument,
+            f"{session!r} is what stands beside a session: its titles, or what its tools did",
+            fix="Choose another name",
         )
     return session

@@ -1,0 +1,87 @@
+"""A line made up for the purpose, with sums that fit, failed what others wrote to the file meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+
+from holdfast import Agent, SqliteJournal
+from holdfast.core.errors import ConfigurationError
+from holdfast.journal.failures import JournalCorruptError
+from holdfast.journal.port import Record
+from holdfast.journal.writer import Act
+from holdfast.testing import ScriptedModel
+from holdfast.testing.journal_conformance import keys, opened
+
+
+def summed(lines: list[dict[str, object]]) -> list[str]:
+    """Lines as an export has them, whatever they say."""
+    last, found = "", []
+    for line in lines:
+        text = json.dumps(line, separators=(",", ":"))
+        last = blake2b((last + text).encode(), digest_size=8).hexdigest()
+        found.append(f'{text[:-1]},"sum":"{last}"}}')
+    return found
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        {"digest": "\ud800"},
+        {"at": float("nan")},
+        {"at": float("inf")},
+        {"run": "\ud800"},
+        {"key": "t1\ud800"},
+    ],
+)
+async def test_it_is_refused_and_nothing_is_kept(
+    tmp_path: Path, made_up: dict[str, object]
+) -> None:
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        agent = Agent(ScriptedModel("Hi"), journal=journal)
+        await agent.run("Hi", session="ada")
+        lines = [json.loads(line) async for line in agent.sessions.export("ada")]
+        for line in lines:
+            del line["sum"]
+        lines[0].update(made_up)
+        with pytest.raises((ConfigurationError, JournalCorruptError)):
+            await agent.sessions.import_(summed(lines), session="evil")
+        assert [entry.run for entry in await journal.runs()] == ["ada"]
+
+
+async def test_what_is_written_at_the_same_time_is_kept(tmp_path: Path) -> None:
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        begun, blocker = threading.Event(), threading.Event()
+
+        def hold(_: object) -> None:
+            begun.set()
+            blocker.wait()
+
+        journal._writer.submit(Act(hold, writes=False))
+        begun.wait()  # what is queued from now on becomes one group
+        acts = [
+            asyncio.ensure_future(journal.append("ada", opened(1))),
+            asyncio.ensure_future(journal.restore({"evil": [Record(opened(1), "\ud800")]})),
+            asyncio.ensure_future(journal.append("ada", opened(2))),
+        ]
+        await asyncio.sleep(0)
+        blocker.set()
+        outcomes = await asyncio.gather(*acts, return_exceptions=True)
+        assert [type(one) for one in outcomes] == [type(None), ConfigurationError, type(None)]
+        assert await keys(journal, "ada") == ["t1", "t2"]
+
+
+async def test_an_agent_takes_no_session_that_stands_beside_another(tmp_path: Path) -> None:
+    """It was taken, and then never listed, and forgotten with the other one."""
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        agent = Agent(ScriptedModel("Hi", "Hi"), journal=journal)
+        for name in ("ada/t1.i0.tool.0", "ada/:title"):
+            with pytest.raises(ConfigurationError, match="stands beside a session"):
+                await agent.run("Hi", session=name)
+        await agent.run("Hi", session="ada/tea")
+        assert [info.session for info in await agent.sessions.list()] == ["ada/tea"]
