@@ -1,7 +1,9 @@
 """What the cases about hooks measure: a model that answers from memory, and twenty built-ins.
 
-Idle built-ins watch and have nothing to do; working ones all do something at each iteration. This
-module must never be imported where the floor's memory is measured: it imports the whole package.
+Idle built-ins watch and have nothing to do; working ones do something at each iteration. Among both
+are some that only set how tools are retried, timed and answered for, and have no hooks: four of the
+idle, five of the working ones. This module must never be imported where the floor's memory is
+measured: it imports the whole package.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ def idle() -> list[AnyMiddleware]:
 
 
 def working() -> list[AnyMiddleware]:
-    """Twenty built-ins that all do something at each iteration."""
+    """Twenty built-ins, of which all that have hooks do something at each iteration."""
     return [
         PIIProtection(on_output=True, on_tool_results=True),
         *error_handling_middlewares(),

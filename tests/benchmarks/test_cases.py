@@ -1,6 +1,6 @@
 """Both sides of a benchmark do equal work: the same requests, the same things read."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 import pytest
@@ -9,6 +9,10 @@ from benchmarks.cases import CASES
 from benchmarks.cases.tool_iterations import RESULT
 from benchmarks.replies import ANSWER, render
 from benchmarks.server import serve
+
+from benchmarks import built_ins
+from holdfast.middleware.chain import AnyMiddleware
+from holdfast.middleware.hooks import AFTER, BEFORE, WRAP, Middleware
 
 two_sided = [case for case in CASES if isinstance(case, Case)]
 
@@ -58,6 +62,19 @@ async def test_the_floor_does_the_work_of_its_scenario(
     assert len(bodies) == requests
     assert msgspec.json.encode(bodies[-1]).count(RESULT.encode()) == results
     assert seen.input_tokens == 120 * requests
+
+
+@pytest.mark.parametrize(("made", "hooked"), [(built_ins.idle, 16), (built_ins.working, 15)])
+def test_the_built_ins_are_as_many_as_the_table_says(
+    made: Callable[[], list[AnyMiddleware]], hooked: int
+) -> None:
+    middlewares = made()
+    assert len(middlewares) == 20
+    names = (*BEFORE, *WRAP, *AFTER)
+    assert hooked == sum(
+        any(getattr(type(one), name) is not getattr(Middleware, name) for name in names)
+        for one in middlewares
+    )
 
 
 @pytest.mark.parametrize("streamed", [False, True])
