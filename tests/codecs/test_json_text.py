@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.codecs.json_text import UNREADABLE, json_text, kind_of, read_json, read_strict
+from holdfast.codecs.json_text import UNREADABLE, json_text, kind_of, read_json, read_unmended
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def test_what_can_be_trusted_is_read(data: bytes, value: object) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b'{"a": "b', b"{} {}", b"nope", b"[" * 100_000])
 def test_what_is_cut_or_no_json_is_never_completed(data: bytes) -> None:
     assert read_json(data) is UNREADABLE
-    assert read_strict(data.decode()) is UNREADABLE
+    assert read_unmended(data.decode()) is UNREADABLE
 
 
 def test_arguments_are_read_strictly() -> None:
-    assert read_strict('{"a": 1}') == {"a": 1}
+    assert read_unmended('{"a": 1}') == {"a": 1}
     for text in ('{"a": NaN}', '"a\tb"', "{'a': 1}", '{"a": 1,}'):
-        assert read_strict(text) is UNREADABLE
+        assert read_unmended(text) is UNREADABLE
 
 
 @given(st.binary(max_size=100))

@@ -46,7 +46,7 @@ def read_json(data: bytes) -> object:
         return _read_mended(data)
 
 
-def read_strict(text: str) -> object:
+def read_unmended(text: str) -> object:
     """The value of a JSON text that must be right as it stands, or UNREADABLE; never raises."""
     try:
         return _decode(text)

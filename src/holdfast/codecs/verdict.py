@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.codecs.json_text import read_strict
+from holdfast.codecs.json_text import read_unmended
 from holdfast.codecs.wire import RESPONSE_OBJECT, Quirks
 from holdfast.core.deltas import Delta, Ended, ErrorSeen, Finished, NoChoices, NotAReply
 from holdfast.core.errors import (
@@ -138,7 +138,7 @@ def _whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bool:
 
 
 def _is_object(arguments: str) -> bool:
-    return not arguments.strip() or isinstance(read_strict(arguments), dict)
+    return not arguments.strip() or isinstance(read_unmended(arguments), dict)
 
 
 def _shows(part: Part) -> bool:

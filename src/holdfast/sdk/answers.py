@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.codecs.json_text import read_strict
+from holdfast.codecs.json_text import read_unmended
 from holdfast.core.errors import OutputError
 from holdfast.core.ladder import climb
 from holdfast.core.output import Invalid, Parsed, Valid
@@ -119,7 +119,7 @@ def read_answer(texts: tuple[str, ...], wanted: AnswerType, raw_text: RawText) -
         if isinstance(found, Valid):
             return _answer(found)
         problems = problems or found.problems
-        is_object = is_object or isinstance(read_strict(text.strip()), dict)
+        is_object = is_object or isinstance(read_unmended(text.strip()), dict)
     shown = texts[-1]
     if is_object:
         raise OutputError("The answer does not have the wanted form", raw=shown, problems=problems)
