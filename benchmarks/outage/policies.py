@@ -64,7 +64,8 @@ class Ours(Policy):
     @override
     def begin(self) -> None:
         """Each call puts its share into the budget."""
-        self._bucket = budget.deposited(self._budget, self._bucket)
+        room = budget.room_of(self._budget)
+        self._bucket = budget.deposited(self._bucket, self._budget.ratio, room)
 
     @override
     def hold(self, now: float, waited: float) -> float | None:
