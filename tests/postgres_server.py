@@ -146,7 +146,8 @@ class Proxy:
     """Stands before the server and can cut the wire: `async with Proxy(port) as proxy`.
 
     `cut_after(n)` lets so many bytes of the server's answers through from now on and then closes
-    all connections; `down()` refuses new ones too.
+    all connections; `down()` refuses new ones too. `silence()` lets those that are open hear nothing
+    more, as a broken router does.
     """
 
     def __init__(self, port: int) -> None:
@@ -154,6 +155,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self._left: int | None = None
+        self._silenced: set[asyncio.StreamWriter] = set()
         self.is_down = False
         self.port = 0
         self.connections = 0
@@ -176,6 +178,9 @@ class Proxy:
     def down(self) -> None:
         self.is_down = True
         self.cut()
+
+    def silence(self) -> None:
+        self._silenced |= self._open
 
     def up(self) -> None:
         self.is_down = False
@@ -216,6 +221,8 @@ class Proxy:
     async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while data := await reader.read(65536):
+                if writer in self._silenced:
+                    continue
                 if self._left is not None and len(data) >= self._left:
                     self.cut()
                     return

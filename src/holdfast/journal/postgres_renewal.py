@@ -1,7 +1,8 @@
 """Keeps the leases of a process alive: one statement for all of them, three times in their time.
 
-A lease that nobody holds any more is not renewed. It must never renew by a run's name: a token that
-is gone stays gone.
+A lease that nobody holds any more is not renewed. A renewal that has no answer holds up none after
+it, since a connection can fall silent while the server is well. It must never renew by a run's name:
+a token that is gone stays gone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import weakref
 from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.journal.failures import JournalError
+
+MOST_AT_ONCE = 3
+"""Renewals without an answer; each has a connection of its own."""
 
 
 class Held:
@@ -40,6 +44,7 @@ class Renewal:
         self._pause = lease / 3
         self._held: weakref.WeakValueDictionary[int, Held] = weakref.WeakValueDictionary()
         self._task: asyncio.Task[None] | None = None
+        self._begun: set[asyncio.Task[None]] = set()
 
     def add(self, token: int, held: Held) -> None:
         """Renew this lease from now on, for as long as somebody has it."""
@@ -53,10 +58,12 @@ class Renewal:
 
     async def stop(self) -> Sequence[int]:
         """Renew nothing any more; returns the tokens that are still held."""
-        if self._task is not None:
-            self._task.cancel()
-            # It may be talking with the server, and must be through with its connection.
-            await asyncio.wait([self._task])
+        tasks = [*self._begun, *([self._task] if self._task is not None else ())]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            # They may be talking with the server, and must be through with their connections.
+            await asyncio.wait(tasks)
         return list(self._held)
 
     async def _beat(self) -> None:
@@ -66,10 +73,16 @@ class Renewal:
             if not tokens:
                 self._task = None
                 return
-            try:
-                standing = await self._renew(tokens)
-            except JournalError:
-                continue  # the next one may reach the server; an append says what is wrong
-            for token in tokens:
-                if token not in standing and (held := self._held.pop(token, None)):
-                    held.lost = True
+            if len(self._begun) < MOST_AT_ONCE:
+                task = asyncio.get_running_loop().create_task(self._once(tokens))
+                self._begun.add(task)
+                task.add_done_callback(self._begun.discard)
+
+    async def _once(self, tokens: Sequence[int]) -> None:
+        try:
+            standing = await self._renew(tokens)
+        except JournalError:
+            return  # the next one may reach the server; an append says what is wrong
+        for token in tokens:
+            if token not in standing and (held := self._held.pop(token, None)):
+                held.lost = True

@@ -21,7 +21,7 @@ from holdfast.journal.failures import JournalError, lease_lost
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres_failures import Address
 from holdfast.journal.postgres_pool import Connection, Manners, Pool, Work
-from holdfast.journal.postgres_renewal import Held, Renewal
+from holdfast.journal.postgres_renewal import MOST_AT_ONCE, Held, Renewal
 
 T = TypeVar("T")
 
@@ -64,8 +64,8 @@ class Server:
         self.address = address
         self._lease = lease
         self._pool = Pool(address, size, manners)
-        # A place of its own: no queue of appends may make a lease run out.
-        self._beats = Pool(address, 1, manners)
+        # Places of their own: no queue of appends may make a lease run out.
+        self._beats = Pool(address, MOST_AT_ONCE, manners)
         self._renewal = Renewal(self._renew, lease)
 
     async def append(self, insert: Insert, begin: Begin) -> None:
