@@ -88,6 +88,8 @@ _TIMESTAMP = re.compile(
 _LIMITS = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+)
+_LIMITS_OF_ANTHROPIC = (
     ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
     ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
     ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
@@ -159,20 +161,27 @@ def bucket_wait(headers: Mapping[str, str], *, now: float | None = None) -> floa
     return max(bucket.wait for bucket in buckets if bucket.share == scarcest)
 
 
-def spent_wait(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+def spent_wait(
+    headers: Mapping[str, str], *, wire: str = "", now: float | None = None
+) -> float | None:
     """Seconds until a limit is reset of which this answer used up the last; None when it did not.
+
+    Args:
+        headers: of the response, names in lower case.
+        wire: whose names the limits have; every answer is asked, so that only these are looked up.
+        now: seconds since the epoch, used when the response has no `date`.
 
     >>> spent_wait({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
     1.5
     """
     waits = []
-    for remaining, reset in _LIMITS:  # looked up one by one: most answers have none of them
-        if remaining not in headers:
-            continue
-        left = headers[remaining].lstrip()
-        if left[:1] in "0." and _number(left) == 0:  # mostly another digit, which is quicker to see
+    for remaining, reset in _LIMITS_OF_ANTHROPIC if wire == "anthropic" else _LIMITS:
+        left = headers.get(remaining, "").lstrip()
+        if (
+            left and left[0] in "0." and _number(left) == 0
+        ):  # mostly another digit, which is quicker to see
             waits.append(_reset(headers.get(reset, ""), _clock(headers, now)) or 0.0)
-    return max(waits, default=0.0) or None
+    return (max(waits) or None) if waits else None
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:

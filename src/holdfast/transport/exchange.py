@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from functools import partial
 from ssl import SSLContext
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 import aiohttp
 from aiohttp import ClientResponse, ClientSession, ClientTimeout
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # Addresses and limits are few; a program that makes them up must not fill the memory.
 _KEPT = 256
 _KEEP_ALIVE_COMMENTS = "text/event-stream"
+
+T = TypeVar("T")
 
 _watching: ContextVar[Watchdog] = ContextVar("holdfast_watchdog")
 
@@ -127,6 +129,17 @@ class _Headers(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         values = self._found.getall(name)
+        return values[0] if len(values) == 1 else ", ".join(values)
+
+    @overload
+    def get(self, name: str, /) -> str | None: ...
+    @overload
+    def get(self, name: str, /, default: str | T) -> str | T: ...
+    def get(self, name: str, /, default: T | None = None) -> str | T | None:
+        """The same for a name that may not be there, and mostly is not: without an exception."""
+        values = self._found.getall(name, None)
+        if values is None:
+            return default
         return values[0] if len(values) == 1 else ", ".join(values)
 
     def __contains__(self, name: object) -> bool:
