@@ -74,6 +74,8 @@ async def test_header_names_come_back_in_lower_case_and_repeated_ones_joined(
         assert dict(response.headers) == {"retry-after": "1", "x-a": "1, 2", "content-length": "0"}
         assert len(response.headers) == 3
         assert response.headers.get("x-b", "none") == "none"
+        assert response.headers.get("x-b") is None
+        assert response.headers.get("X-A") == "1, 2"
         assert await response.read() == b""
 
 
