@@ -273,15 +273,17 @@ async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Deci
     if outcome.sent:
         progress.made += 1
         progress.read = None
-        if broken_off.refuses_to_continue(call, outcome):
+        counts = not broken_off.refuses_to_continue(call, outcome)
+        if counts:
+            decision = await _after_attempt(progress, call, outcome)
+        else:
             progress.continues = False
             progress.uncounted += 1
-            decision: Decision = within(call.remaining(), 0.0)
-        else:
-            decision = await _after_attempt(progress, call, outcome)
+            decision = within(call.remaining(), 0.0)
         if isinstance(decision, Stop):
             return decision
-        if progress.budget and not progress.budget.withdraw(call.env.clock.monotonic()):
+        budget = progress.budget if counts else None
+        if budget and not budget.withdraw(call.env.clock.monotonic()):
             return Stop("budget")
         progress.previous, progress.held = decision.delay, 0.0
         progress.last = msgspec.structs.replace(outcome, lost=progress.lost)
