@@ -110,8 +110,8 @@ def target_pipeline(
     """The strategies around one model: retry and everything inside it.
 
     Args:
-        endpoint: names provider, model and address; errors show it.
-        account: tells customers of one endpoint apart; `cache.scope_of(api_key)` makes one.
+        endpoint: names provider and model; errors show it.
+        account: tells addresses and keys of one endpoint apart; `cache.scope_of` makes one.
         handling: the settings of retry.
         resilience: the other settings.
         last: False when there is another model to fall back to: then nobody waits for an open
@@ -162,9 +162,9 @@ class Candidate(Struct, frozen=True):
     Args:
         name: for records and errors, `provider:model`.
         model: its name on its wire, put into the request.
-        endpoint: names provider, model and address; errors show it.
+        endpoint: names provider and model; errors show it.
         act: asks it once.
-        account: tells customers of one endpoint apart; `cache.scope_of(api_key)` makes one.
+        account: tells addresses and keys of one endpoint apart; `cache.scope_of` makes one.
     """
 
     name: str

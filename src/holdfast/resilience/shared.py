@@ -1,7 +1,7 @@
 """What all runs of a process share about one endpoint: its breaker, its limiter, its retry budget.
 
-An endpoint is named by provider, model and address, and errors show that name; the account, which they
-must not show, tells apart what is limited for each customer. Agents that talk to the same endpoint
+An endpoint is named by provider and model, and errors show that name; the account, which they must not
+show, tells addresses and keys apart, since each has its own health and limits. Agents that talk to the same endpoint
 with the same account and settings share its state, so that what one run learns spares the others.
 The number of endpoints that are remembered is bounded. Nothing of a run may be kept here.
 """
