@@ -103,15 +103,18 @@ class _Talk:
         try:
             result = await waiting.go_on(self._agent, self._session, self._read, self._show)
         except HoldfastError as error:
-            self.failures += 1
-            self._show.note(f"✗ {said_of(error)}")
+            self._failed(error)
             return True
         if result is None:
             return False
         self._show.whole(result.text)
         return True
 
-    async def _turn(self, line: str) -> None:
+    def _failed(self, error: HoldfastError) -> None:
+        self.failures += 1
+        self._show.note(f"✗ {said_of(error)}")
+
+    async def _turn(self, line: str, *, waited: bool = False) -> None:
         try:
             async with self._agent.stream(line, session=self._session) as self._run:
                 async for item in self._run:
@@ -124,13 +127,14 @@ class _Talk:
             self._show.end()
             if self._run.result.status is Status.WAITING:
                 self._show.note(waiting.LATER)
-        except WaitingError:
+        except WaitingError as error:
             # Answered elsewhere, and nobody went on with it.
-            if await self._go_on():
-                await self._turn(line)
+            if waited:
+                self._failed(error)  # nor could it go on now
+            elif await self._go_on():
+                await self._turn(line, waited=True)
         except HoldfastError as error:
-            self.failures += 1
-            self._show.note(f"✗ {said_of(error)}")
+            self._failed(error)
         except asyncio.CancelledError:
             if self._task is not None and self._task.cancelling():
                 raise

@@ -439,6 +439,8 @@ def explain(info: ErrorInfo) -> SafeText:
     if not isinstance(info, ErrorInfo):
         raise ConfigurationError("info", f"must be an ErrorInfo, got {type(info).__name__}")
     advice = _ADVICE.get(info.category, "")
+    if info.category is ErrorCategory.CLIENT_ERROR and not info.provider and info.status is None:
+        advice = ""  # no provider refused a request: it says itself what is wrong on this side
     said = info.safe.rstrip()
     if not advice:
         return SafeText(said)

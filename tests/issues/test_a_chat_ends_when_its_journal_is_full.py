@@ -1,0 +1,57 @@
+"""`holdfast chat` asked again and again for a turn that waits and could not go on: its disk was full."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import Agent, ClarificationRequest, MemoryJournal, ToolContext, tool
+from holdfast.cli.chat import _Talk
+from holdfast.core.effects import Effect
+from holdfast.core.events import Event, TurnResumed
+from holdfast.core.messages import ToolCall
+from holdfast.journal.failures import JournalStorageError
+from holdfast.testing import ScriptedModel
+
+
+class FullJournal(MemoryJournal):
+    """Has no room for a turn to go on."""
+
+    full = True
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        if self.full and isinstance(event, TurnResumed):
+            raise JournalStorageError("talk.db", "the disk is full")
+        await super().append(run, event, effect)
+
+
+@tool(effect="write")
+async def book(ctx: ToolContext) -> str:
+    """Book a trip."""
+    return await ctx.ask(ClarificationRequest(question="Where?"))
+
+
+async def test_it_says_so_and_takes_the_next_line(capsys: pytest.CaptureFixture[str]) -> None:
+    journal = FullJournal()
+    model = ScriptedModel(ToolCall("c", "book", "{}"), "Booked.", "Hello.")
+    agent = Agent(model, tools=[book], journal=journal, on_wait="suspend")
+    await agent.run("Book.", session="ada")
+    (question,) = await agent.questions("ada")
+    await agent.answer("ada", question.answer("Porto"))
+    typed = iter(["one", "two"])
+
+    async def read() -> str | None:
+        line = next(typed, None)
+        journal.full = line == "one"
+        return line
+
+    talk = _Talk(agent, "ada", read, later=True)
+    async with asyncio.timeout(20):
+        await talk.until_the_end()
+    shown = capsys.readouterr()
+    assert shown.out == "Booked.\nHello.\n"
+    assert shown.err.count("the disk is full") == 1
+    assert shown.err.count("The turn of 'ada' was") == 1
+    assert "request itself" not in shown.err, "no provider refused anything"
+    assert talk.failures == 2
