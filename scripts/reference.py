@@ -155,7 +155,8 @@ def error_categories() -> str:
                 f"`{category.value}`",
                 "yes" if category.retryable else "no",
                 MEANING[category],
-                cell(explain(ErrorInfo(category=category, safe="!"))[1:]) or "nothing",
+                cell(explain(ErrorInfo(category=category, safe="!", provider="any"))[1:])
+                or "nothing",
             )
             for category in ErrorCategory
         ),

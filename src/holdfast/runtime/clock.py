@@ -1,4 +1,7 @@
-"""The real clock and the real dice: the only place where a run touches either."""
+"""The real clock and the real dice: all that a run knows of either, if it is given no others.
+
+Only a wait for another process is in real time whatever was given.
+"""
 
 from __future__ import annotations
 

@@ -34,10 +34,8 @@ _MOST_OPEN = 1000
 OnBusy: TypeAlias = Literal["queue", "refuse"]
 """What becomes of a message to a session whose turn is under way."""
 
-_FIRST_PAUSE, _LONGEST_PAUSE = (
-    0.02,
-    0.5,
-)  # seconds between looks at a session that is busy elsewhere
+# Seconds between looks at a session that is busy elsewhere.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
 class Open:
@@ -121,6 +119,7 @@ class Conversations:
         Raises:
             SessionBusyError: another one has it still.
         """
+        # In real time, whatever clock the agent has: other processes do not live in that one.
         end, pause = time.monotonic() + patience, _FIRST_PAUSE
         while True:
             try:
