@@ -51,7 +51,7 @@ async def _bare(_url: str) -> AsyncIterator[Turn]:
 
 @asynccontextmanager
 async def _called(_url: str) -> AsyncIterator[Turn]:
-    from holdfast.middleware.chain import call  # noqa: PLC0415 - not in the floor's process
+    from holdfast.middleware.calling import call  # noqa: PLC0415 - not in the floor's process
 
     hook, moment = _hook()
 

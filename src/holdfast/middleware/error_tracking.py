@@ -6,8 +6,6 @@ never depend on the order in which tools finish.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from holdfast.core.checks import check_callable
@@ -58,11 +56,9 @@ class ErrorTracking(Middleware[Errors]):
         self.max_consecutive_errors = max_consecutive_errors
         self.detector = detector
 
-    def acts(self, hook: str) -> bool | Callable[[Moment], bool]:
-        """When the count is too high."""
-        if hook == "fold":
-            return True
-        return lambda moment: moment.state_of(self).count >= self.max_consecutive_errors
+    def idle(self, state: Errors) -> bool:
+        """While the count is not too high."""
+        return state.count < self.max_consecutive_errors
 
     @property
     def initial(self) -> Errors:

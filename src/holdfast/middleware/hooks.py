@@ -89,6 +89,14 @@ class Middleware(Generic[S]):
         """
         return True
 
+    def idle(self, state: S) -> bool:  # noqa: ARG002  # REASON: for overriding
+        """Whether no hook has anything to do while the fold's state is this one; a pure, quick look.
+
+        It costs less than a look at a moment, which need not be made then. What a subclass writes
+        anew is called whatever its parent says here, and so is every hook where `fold` does nothing.
+        """
+        return False
+
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:  # noqa: ARG002  # REASON: for overriding
         """Fields of `ErrorHandling` that it sets for tools: it configures, and never doubles.
 

@@ -32,7 +32,6 @@ from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import (
     BeforeIteration,
     BeforeTools,
-    Moment,
     ToolUse,
     arguments_of,
 )
@@ -122,16 +121,21 @@ class RepetitionGuard(Middleware[Repeated]):
         self.timeout = timeout
         self.result_aware = result_aware
         questions = () if ask_at is None else (QuestionAsked, QuestionAnswered)
+        rungs = (hint_at, withdraw_at, ask_at)
+        self._least = min([max_consecutive_calls, *(one for one in rungs if one is not None)])
         self.events = (ModelReplied, *((ToolFinished,) if result_aware else ()), *questions)
 
-    def acts(self, hook: str) -> bool | Callable[[Moment], bool]:
-        """Before tools, when the count is high; elsewhere where a setting asks for it."""
-        if hook == "before_tools":
-            least = self.ask_at or self.max_consecutive_calls
-            return lambda moment: moment.state_of(self).calls.worst.count >= least
+    def acts(self, hook: str) -> bool:
+        """Where a setting asks for it."""
         if hook == "before_iteration":
             return self.hint_at is not None or self.withdraw_at is not None
         return hook != "wrap_tool" or self.ask_at is not None
+
+    def idle(self, state: Repeated) -> bool:
+        """While no count is high, nothing was taken away, and nothing was said."""
+        if state.calls.worst.count >= self._least:
+            return False
+        return not state.withdrawn and state.edited is None
 
     @property
     def initial(self) -> Repeated:

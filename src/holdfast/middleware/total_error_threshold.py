@@ -5,8 +5,6 @@ The count must never be set back within a turn: that is what `ErrorTracking` is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from holdfast.core.checks import check_callable
 from holdfast.core.events import Event, ToolFinished
 from holdfast.core.limits import check_whole
@@ -39,11 +37,9 @@ class TotalErrorThreshold(Middleware[int]):
         self.max_total_errors = max_total_errors
         self.detector = detector
 
-    def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
-        """When the count is too high."""
-        if hook != "before_iteration":
-            return True
-        return lambda moment: moment.state_of(self) >= self.max_total_errors
+    def idle(self, state: int) -> bool:
+        """While the count is not too high."""
+        return state < self.max_total_errors
 
     @property
     def initial(self) -> int:

@@ -81,7 +81,13 @@ class UsageLimits(Middleware[Spent]):
         """When a limit is reached. The run itself counts the tokens of a turn."""
         if hook == "fold":
             return self._folds
-        return (lambda moment: self._reached(moment) is not None) if self._limits else False
+        if not self._limits or self._folds:
+            return bool(self._limits)
+        return lambda moment: self._reached(Spent(0, moment.usage)) is not None
+
+    def idle(self, state: Spent) -> bool:
+        """While no limit is reached."""
+        return self._reached(state) is None
 
     @property
     def initial(self) -> Spent:
@@ -104,16 +110,15 @@ class UsageLimits(Middleware[Spent]):
 
     async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
         """Stop when a limit is reached."""
-        reached = self._reached(moment)
+        reached = self._reached(moment.state_of(self) if self._folds else Spent(0, moment.usage))
         if reached is None:
             return None
         what, used, most = reached
         return Stop(f"Usage limit: {what}", TEXT.format(what=what, used=used, most=most))
 
-    def _reached(self, moment: BeforeIteration) -> tuple[str, float, float] | None:
+    def _reached(self, spent: Spent) -> tuple[str, float, float] | None:
         """The first limit that is reached, and what was used of it."""
-        spent = moment.state_of(self) if self._folds else None
-        usage = moment.usage if spent is None else spent.usage
+        usage = spent.usage
         for what, most in self._limits:
             if what == "tokens":
                 used: float = usage.input + usage.output
@@ -122,7 +127,7 @@ class UsageLimits(Middleware[Spent]):
             elif what == "cost":
                 used = self._cost(usage)
             else:
-                used = spent.calls if spent is not None else 0
+                used = spent.calls
             # A price that is no number must not read as "nothing spent".
             if used >= most or not math.isfinite(used):
                 return what, used, most

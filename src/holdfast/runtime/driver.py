@@ -13,7 +13,7 @@ from holdfast.core.events import ToolsBegun
 from holdfast.resilience.patience import pausable
 from holdfast.runtime import perform
 from holdfast.runtime.hooked import Hooked
-from holdfast.runtime.hooked_between import between
+from holdfast.runtime.hooked_between import between, passed_by
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle
 from holdfast.runtime.waiting import awake, left_to_wait, stands_still
@@ -39,7 +39,8 @@ async def _until_idle(run: Run) -> None:
     while effects := run.machine.pending():
         if stands_still(run) and not (effects := await awake(run, effects)):
             return
-        if run.hooks is not None and await _ended(run, run.hooks, effects):
+        hooks = run.hooks
+        if hooks is not None and not passed_by(run, hooks) and await _ended(run, hooks, effects):
             continue
         if isinstance(effects[0], RunTool):
             await _batch(run, effects)

@@ -10,8 +10,9 @@ from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import Event, TurnStopped
 from holdfast.core.machine import RunMachine
 from holdfast.core.run_state import Phase
-from holdfast.middleware.chain import Hook, call, call_after
-from holdfast.middleware.decisions import Decision, Deny, Stop
+from holdfast.middleware.calling import anybody, call_after, call_before
+from holdfast.middleware.chain import Hook
+from holdfast.middleware.decisions import Decision, Deny
 from holdfast.middleware.moments import AfterIteration, BeforeTools
 from holdfast.runtime.hooked import Hooked
 from holdfast.runtime.open_question import Suspended
@@ -26,6 +27,26 @@ def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
     if end is not None and end.error is not None:
         run.error = hooks.failure
     return end
+
+
+def passed_by(run: Run, hooks: Hooked) -> bool:
+    """Pass the place between two effects by when nobody has anything to do or to say there."""
+    phase, this = run.machine.phase, hooks.iteration
+    if phase is Phase.OUTPUT or (this is None and not hooks.wants_to_end):
+        return True
+    if this is None or hooks.wants_to_end:
+        return False
+    tools = phase is Phase.TOOLS
+    if tools and this.tools_seen:
+        return True
+    waiting = hooks.chain.before_tools if tools else hooks.chain.after_iteration
+    if waiting and anybody(waiting, hooks.folds.states):
+        return False
+    if tools:
+        this.tools_seen = True
+    else:
+        hooks.iteration = None
+    return True
 
 
 async def between(run: Run, hooks: Hooked) -> Event | None:
@@ -51,21 +72,19 @@ async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
         return
     key = begun_key(machine.turn, this.number)
     moment = BeforeTools(hooks.facts, key, this.number, this.reply, this.calls)
-    for hook in hooks.chain.before_tools:
-        try:
-            decision = await call(hook, moment)
-        except Suspended:
-            this.tools_seen = False
-            raise
-        except MiddlewareError as error:
-            hooks.fail(error)
-            return
+
+    def take(_: BeforeTools, hook: Hook, decision: Decision) -> None:
         if isinstance(decision, Deny):
             this.denied = decision.reason
-            return
-        if isinstance(decision, Stop):
-            hooks.ask_to_stop(hook, decision)
-            return
+        hooks.ask_to_stop(hook, decision)
+
+    try:
+        await call_before(hooks.chain.before_tools, moment, take)
+    except Suspended:
+        this.tools_seen = False
+        raise
+    except MiddlewareError as error:
+        hooks.fail(error)
 
 
 async def _after_iteration(hooks: Hooked, machine: RunMachine) -> None:

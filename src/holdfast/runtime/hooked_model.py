@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeAlias
 
 import msgspec
 
@@ -16,7 +17,8 @@ from holdfast.core.errors import ErrorCategory, HoldfastError, MiddlewareError
 from holdfast.core.events import TurnStopped
 from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
-from holdfast.middleware.chain import Hook, Waiting, begin, call, call_after, onion
+from holdfast.middleware.calling import call, call_after, call_before, onion
+from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
 from holdfast.middleware.moments import AfterReply, BeforeIteration, ModelCall, OnError
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
@@ -24,6 +26,8 @@ from holdfast.runtime.hooked import Hooked, Iteration
 from holdfast.runtime.hooked_between import end_of
 from holdfast.runtime.hooked_live import Ask, watched
 from holdfast.runtime.run import Run
+
+AskAgain: TypeAlias = Callable[[ModelRequest], Awaitable[Outcome[Reply]]]
 
 
 async def around_model(
@@ -37,8 +41,6 @@ async def around_model(
     if hooks.chain.live:
         hooks.asked = moment
         ask = watched(ask, moment)
-    if hooks.chain.on_context_window:
-        ask = _shortening(ask, hooks, moment)
     try:
         moment = await _before(hooks, moment)
         if (end := end_of(run, hooks)) is not None:
@@ -49,7 +51,10 @@ async def around_model(
         elif hooks.chain.wrap_model:
             outcome = await _through_wraps(hooks, moment, request, partial(ask, run, effect))
         else:
-            outcome = await ask(run, effect, _request(request, moment))
+            sent = _request(request, moment)
+            outcome = await ask(run, effect, sent)
+            if isinstance(outcome, Failed):
+                outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
     except MiddlewareError as error:
         outcome = failed(error)
     outcome = await _after(hooks, moment, outcome, replaced=replaced)
@@ -75,17 +80,13 @@ def _moment(run: Run, hooks: Hooked, effect: CallModel, request: ModelRequest) -
 
 
 async def _before(hooks: Hooked, moment: ModelCall) -> ModelCall:
-    for hook in hooks.chain.before_iteration:
-        decision = begin(hook, moment)
-        if decision is None:
-            continue
-        if isinstance(decision, Waiting) and (decision := await decision.end()) is None:
-            continue
+    def take(seen: ModelCall, hook: Hook, decision: Decision) -> ModelCall | None:
         if isinstance(decision, Stop):
             hooks.ask_to_stop(hook, decision)
-            return moment
-        moment = _patched(moment, decision)
-    return moment
+            return None
+        return _patched(seen, decision)
+
+    return await call_before(hooks.chain.before_iteration, moment, take)
 
 
 def _patched(moment: ModelCall, decision: Decision) -> ModelCall:
@@ -105,12 +106,15 @@ async def _through_wraps(
     hooks: Hooked,
     moment: ModelCall,
     request: ModelRequest,
-    ask: Callable[[ModelRequest], Awaitable[Outcome[Reply]]],
+    ask: AskAgain,
 ) -> Outcome[Reply]:
     last: list[Outcome[Reply]] = []
 
     async def act(inner: BeforeIteration) -> Reply:
-        outcome = await ask(_request(request, inner))
+        sent = _request(request, inner)
+        outcome = await ask(sent)
+        if isinstance(outcome, Failed):
+            outcome = await _with_less(hooks, moment, sent, ask, outcome)
         last[:] = [outcome]
         if isinstance(outcome, Done):
             return outcome.value
@@ -128,30 +132,23 @@ async def _through_wraps(
     return Done(reply, before.attempts, before.tried, before.lost)
 
 
-def _shortening(ask: Ask, hooks: Hooked, moment: ModelCall) -> Ask:
-    """Asks once more, with less, when the context window is too small and a hook says what."""
-
-    async def ask_again(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
-        outcome = await ask(run, effect, request)
-        if not isinstance(outcome, Failed) or not _is_too_much(outcome):
-            return outcome
-        sent = msgspec.structs.replace(
-            moment,
-            messages=request.messages,
-            instructions=request.instructions,
-            settings=request.settings,
-            tools=request.tools,
-        )
-        for hook in hooks.chain.on_context_window:
-            if (patch := await call(hook, sent)) is not None:
-                return await ask(run, effect, _request(request, _patched(sent, patch)))
+async def _with_less(
+    hooks: Hooked, moment: ModelCall, request: ModelRequest, ask: AskAgain, outcome: Failed
+) -> Outcome[Reply]:
+    """Ask once more, with less, when the context window was too small and a hook says what."""
+    if outcome.info.category is not ErrorCategory.CONTEXT_WINDOW:
         return outcome
-
-    return ask_again
-
-
-def _is_too_much(outcome: Failed) -> bool:
-    return outcome.info.category is ErrorCategory.CONTEXT_WINDOW
+    sent = msgspec.structs.replace(
+        moment,
+        messages=request.messages,
+        instructions=request.instructions,
+        settings=request.settings,
+        tools=request.tools,
+    )
+    for hook in hooks.chain.on_context_window:
+        if (patch := await call(hook, sent)) is not None:
+            return await ask(_request(request, _patched(sent, patch)))
+    return outcome
 
 
 def _request(request: ModelRequest, moment: BeforeIteration) -> ModelRequest:

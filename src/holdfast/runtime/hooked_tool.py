@@ -16,7 +16,8 @@ from holdfast.core.effects import RunTool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, MiddlewareError
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Text, ToolResult
-from holdfast.middleware.chain import Hook, Waiting, begin, call_after, onion
+from holdfast.middleware.calling import call_after, call_before, onion
+from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Deny, Replace, Stop
 from holdfast.middleware.moments import AfterTool, OnError, ToolUse
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
@@ -95,20 +96,18 @@ async def _before(hooks: Hooked, mine: tuple[Hook, ...], moment: ToolUse) -> Too
         raise _Denied(NOT_RUN_TEXT.format(name=moment.tool), "stopped")
     if hooks.iteration is not None and hooks.iteration.denied is not None:
         raise _Denied(hooks.iteration.denied, "denied")
-    for hook in mine:
-        decision = begin(hook, moment)
-        if decision is None:
-            continue
-        if isinstance(decision, Waiting) and (decision := await decision.end()) is None:
-            continue
+
+    def take(seen: ToolUse, hook: Hook, decision: Decision) -> ToolUse:
         if isinstance(decision, Deny):
             raise _Denied(decision.reason, "denied")
         if isinstance(decision, Stop):
             hooks.ask_to_stop(hook, decision)
-            raise _Denied(NOT_RUN_TEXT.format(name=moment.tool), "stopped")
+            raise _Denied(NOT_RUN_TEXT.format(name=seen.tool), "stopped")
         if isinstance(decision, Replace):
-            moment = msgspec.structs.replace(moment, result=decision.for_call(moment.call))
-    return moment
+            return msgspec.structs.replace(seen, result=decision.for_call(seen.call))
+        return seen
+
+    return await call_before(mine, moment, take)
 
 
 async def _through_wraps(

@@ -16,7 +16,8 @@ from holdfast.core.events import TurnOpened
 from holdfast.core.messages import Message, ToolResult
 from holdfast.core.requests import AnyRequest, Timeout
 from holdfast.core.run_state import Phase
-from holdfast.middleware.chain import Chain, Hook, call, call_after
+from holdfast.middleware.calling import call, call_after
+from holdfast.middleware.chain import Chain, Hook
 from holdfast.middleware.decisions import Decision, Deny, Patch, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.moments import AfterTurn, BeforeTurn, RunFacts

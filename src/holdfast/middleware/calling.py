@@ -1,0 +1,281 @@
+"""Calls hooks: one, one after the other, or around an act.
+
+One function knows the condition of a hook, its timeout and what it may decide. This module must
+never swallow cancellation, and must never let anything that is not a decision pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from types import coroutine
+from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+
+from holdfast.core.errors import HoldfastError, MiddlewareError
+from holdfast.core.redaction import redact
+from holdfast.middleware.chain import Hook
+from holdfast.middleware.decisions import Decision
+from holdfast.middleware.moments import Moment
+
+M = TypeVar("M", bound=Moment)
+
+
+def anybody(hooks: Sequence[Hook], states: Mapping[int, object]) -> bool:
+    """Whether one of the hooks may have something to do, so that a moment must be made for it.
+
+    Args:
+        hooks: those of one moment.
+        states: of their middlewares.
+    """
+    try:
+        for hook in hooks:
+            if hook.idle is None or not hook.idle(states[hook.key]):
+                return True
+    except Exception:  # noqa: BLE001  # REASON: a look is the user's code
+        return True  # it is reported when the hook is called
+    return False
+
+
+async def call(hook: Hook, moment: Moment) -> Decision | None:
+    """The decision of one hook. Raises MiddlewareError when it gives none; cancellation passes."""
+    conditional = hook.idle is not None or hook.when is not None
+    if conditional and _next(iter((hook,)), moment) is None:
+        return None
+    decision = _begin(hook, moment)
+    return await decision.end() if isinstance(decision, _Waiting) else decision
+
+
+def _begin(hook: Hook, moment: Moment) -> Decision | _Waiting | None:
+    """The decision of a hook, or the hook itself where it waits for something.
+
+    Most hooks wait for nothing, and cost neither a timer nor another coroutine. Raises
+    MiddlewareError when it gives no decision.
+    """
+    try:
+        running = hook.function(moment)
+        try:
+            first = running.send(None)
+        except StopIteration as done:
+            answer = done.value
+            return None if answer is None else _checked(hook, answer)
+    except MiddlewareError:
+        raise
+    except Exception as error:  # REASON: hooks are the user's code
+        raise failure(hook, error) from error
+    return _Waiting(hook, moment, running, first)
+
+
+class _Waiting(Struct, frozen=True):
+    """A hook that waits for something: only such a one needs a timeout."""
+
+    hook: Hook
+    moment: Moment
+    running: Coroutine[Any, Any, object]
+    first: object
+
+    async def end(self) -> Decision | None:
+        """Its decision, once it has one. Raises as `call` does."""
+        try:
+            answer = await _finish(self.hook, self.moment, self.running, self.first)
+        except MiddlewareError:
+            raise
+        except Exception as error:  # REASON: hooks are the user's code
+            raise failure(self.hook, error) from error
+        return None if answer is None else _checked(self.hook, answer)
+
+
+def _checked(hook: Hook, answer: object) -> Decision:
+    if not isinstance(answer, hook.allowed):
+        raise MiddlewareError(hook.owner, hook.name, _no_decision(hook, answer))
+    return cast("Decision", answer)
+
+
+def failure(hook: Hook, error: Exception) -> MiddlewareError:
+    """What is said about a hook that raised; the details are private."""
+    name = type(error).__name__
+    return MiddlewareError(
+        hook.owner, hook.name, f"raised {name}", private=redact(f"{name}: {error}")
+    )
+
+
+def _no_decision(hook: Hook, answer: object) -> str:
+    allowed = ", ".join(kind.__name__ for kind in hook.allowed)
+    may = f"None or one of {allowed}" if allowed else "None"
+    return f"returned {type(answer).__name__}; it may return {may}"
+
+
+async def _finish(
+    hook: Hook, moment: Moment, running: Coroutine[Any, Any, object], first: object
+) -> object:
+    """Go on with a hook that waits for something."""
+    if hook.seconds is None:
+        return await _resume(running, first)
+    limit = asyncio.timeout(hook.seconds)
+    try:
+        async with limit:
+            with moment.facts.pausable(limit):
+                return await _resume(running, first)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        problem = f"did not end within {hook.seconds:g} s"
+        raise MiddlewareError(hook.owner, hook.name, problem) from None
+
+
+@coroutine
+def _resume(running: Coroutine[Any, Any, object], waits: object) -> Generator[Any, Any, object]:
+    """Await a coroutine that has begun already; `waits` is what it handed out last."""
+    while True:
+        thrown: BaseException | None = None
+        sent = None
+        try:
+            sent = yield waits
+        except GeneratorExit:
+            running.close()
+            raise
+        except BaseException as error:  # noqa: BLE001  # REASON: whatever comes is the hook's
+            thrown = error
+        try:
+            waits = running.send(sent) if thrown is None else running.throw(thrown)
+        except StopIteration as done:
+            return cast("object", done.value)
+
+
+async def call_before(
+    hooks: Sequence[Hook],
+    moment: M,
+    take: Callable[[M, Hook, Decision], M | None],
+    failures: list[MiddlewareError] | None = None,
+) -> M:
+    """Call one after the other, until one ends it.
+
+    Args:
+        hooks: in the order in which they are called.
+        moment: what the first one sees.
+        take: what the next one sees after a decision; None calls no further one.
+        failures: gathers those that fail; without it the first one that fails ends it.
+
+    Raises:
+        MiddlewareError: one of them failed.
+    """
+    left = iter(hooks)
+    while True:
+        try:
+            if (hook := _next(left, moment)) is None:
+                return moment
+            decision = _begin(hook, moment)
+            if isinstance(decision, _Waiting):
+                decision = await decision.end()
+        except MiddlewareError as error:
+            if failures is None:
+                raise
+            failures.append(error)
+            continue
+        if decision is not None:
+            if (after := take(moment, hook, decision)) is None:
+                return moment
+            moment = after
+
+
+async def call_after(
+    hooks: Sequence[Hook], moment: M, take: Callable[[M, Hook, Decision], M]
+) -> tuple[M, MiddlewareError | None]:
+    """Call all after hooks, whatever some of them raise.
+
+    Args:
+        hooks: in the order in which they are called.
+        moment: what the first one sees.
+        take: what the next one sees after a decision.
+
+    Returns:
+        The moment after all decisions, and one error for all that failed; its cause is an
+        ExceptionGroup.
+    """
+    failures: list[MiddlewareError] = []
+    moment = await call_before(hooks, moment, take, failures)
+    return moment, collected(hooks[0].name, failures) if failures else None
+
+
+def _next(left: Iterator[Hook], moment: Moment) -> Hook | None:
+    """The next hook that may have something to do. Raises MiddlewareError.
+
+    Nearly all have nothing to do nearly always, and then cost what their condition costs.
+    """
+    for hook in left:
+        # Apart from what the hook does: a StopIteration of a condition is a failure and no answer.
+        try:
+            if hook.idle is not None:
+                if not hook.idle(moment.facts.states[hook.key]):
+                    return hook
+            elif hook.when is None or hook.when(moment):
+                return hook
+        except MiddlewareError:
+            raise
+        except Exception as error:  # REASON: conditions are the user's code
+            raise failure(hook, error) from error
+    return None
+
+
+_SHOWN = {"after_turn": "AfterMessageTurn", "after_tool": "AfterFunction"}
+
+
+def collected(name: str, failures: list[MiddlewareError]) -> MiddlewareError:
+    """One error for what several after hooks raised (the wording of seed 000)."""
+    shown = _SHOWN.get(name) or "".join(word.capitalize() for word in name.split("_"))
+    said = f"One or more {shown} middleware hooks failed"
+    first = failures[0]
+    private = "; ".join(f"{one}: {one.info.private}" for one in failures)
+    error = MiddlewareError(
+        first.middleware, first.hook, f"{first.problem}. {said} ({len(failures)})", private=private
+    )
+    error.__cause__ = ExceptionGroup(said, failures)
+    return error
+
+
+Next = Callable[[Any], Awaitable[Any]]  # of either wrap: a moment to its outcome
+
+
+def onion(hooks: Sequence[Hook], act: Next) -> Next:
+    """The act with the wraps around it, the first one outermost.
+
+    Args:
+        hooks: in the order of registration.
+        act: the innermost.
+    """
+    for hook in reversed(hooks):
+        act = _wrapped(hook, act)
+    return act
+
+
+def _wrapped(hook: Hook, act: Next) -> Next:
+    async def wrapped(moment: Moment) -> object:
+        passed: list[Exception] = []
+
+        async def call_next(inner: Moment) -> object:
+            try:
+                return cast("object", await act(inner))
+            except Exception as error:
+                passed.append(error)
+                raise
+
+        try:
+            if hook.idle is not None and hook.idle(moment.facts.states[hook.key]):
+                return await call_next(moment)
+            if hook.when is not None and not hook.when(moment):
+                return await call_next(moment)
+            answer = await hook.function(moment, call_next)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            if error in passed:
+                raise
+            raise failure(hook, error) from error
+        if not isinstance(answer, hook.allowed):
+            wanted = hook.allowed[0].__name__
+            problem = f"returned {type(answer).__name__}; it must return {wanted}"
+            raise MiddlewareError(hook.owner, hook.name, problem)
+        return answer
+
+    return wrapped
