@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _write_no_more()
         return 141
     except OSError as error:
-        print(f"holdfast: {error.strerror or error}", file=sys.stderr)
+        _fail_of_system(error)
         _write_no_more()
         return 1
     return status
@@ -86,6 +86,13 @@ def _fail(error: HoldfastError, status: int) -> int:
 
     print(f"holdfast: {said_of(error)}", file=sys.stderr)
     return status
+
+
+def _fail_of_system(error: OSError) -> None:
+    from holdfast.cli.show import shorten
+
+    place = f": {shorten(str(error.filename), 500)}" if error.filename else ""
+    print(f"holdfast: {error.strerror or error}{place}", file=sys.stderr)
 
 
 def _write_no_more() -> None:

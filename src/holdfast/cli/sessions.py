@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.journal import opened
+from holdfast.cli.lines import standard_input
 from holdfast.cli.show import printable, shorten, write_lines
 from holdfast.cli.times import moment
 from holdfast.core.errors import ConfigurationError
@@ -118,10 +119,9 @@ _ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("must be a whole number, and at least 1")
+    return int(text)
 
 
 def main(given: argparse.Namespace) -> int:
@@ -209,7 +209,7 @@ async def _delete(kept: Sessions, given: argparse.Namespace) -> int:
     if not given.yes:
         about = f"{shorten(info.session, 40)} ({shorten(info.title, 60)}, {info.turns} turns)"
         print(f"Forget {about} for good? Type yes: ", end="", file=sys.stderr, flush=True)
-        answer = await asyncio.to_thread(sys.stdin.readline)
+        answer = await asyncio.to_thread(standard_input().readline)
         if answer.strip().lower() != "yes":
             print("Nothing was deleted.", file=sys.stderr)
             return 1
@@ -248,7 +248,7 @@ async def _import(kept: Sessions, given: argparse.Namespace) -> int:
 
 
 def _read(file: str) -> list[str]:
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    data = standard_input().buffer.read() if file == "-" else Path(file).read_bytes()
     # What is no UTF-8 becomes text that fits no sum, so that its line is named.
     return data.decode("utf-8", "surrogateescape").split("\n")
 
