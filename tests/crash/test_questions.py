@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,21 +52,28 @@ class World:
         return ScriptedModel(*[reply] * 50)
 
     def tools(self) -> list[Any]:
-        @tool(effect=self.effect)
-        async def book(ctx: ToolContext, city: str) -> str:
-            """Ask twice, and book."""
-            chosen = await ctx.ask(ClarificationRequest(question=f"Class to {city}?"))
-            seat = await ctx.ask(ClarificationRequest(question=f"Seat in {chosen}?"))
-            self.done.append(ctx.idempotency_key)
-            return f"{city}: {chosen}, {seat}"
+        return _tools(self.effect)
 
-        @tool(effect=self.effect)
-        async def pay(ctx: ToolContext, euros: int) -> str:
-            """Pay."""
-            self.done.append(ctx.idempotency_key)
-            return f"paid {euros}"
 
-        return [book, pay]
+@cache
+def _tools(effect: Effect) -> list[Any]:
+    """Made once; the world comes as `deps`."""
+
+    @tool(effect=effect)
+    async def book(ctx: ToolContext[World], city: str) -> str:
+        """Ask twice, and book."""
+        chosen = await ctx.ask(ClarificationRequest(question=f"Class to {city}?"))
+        seat = await ctx.ask(ClarificationRequest(question=f"Seat in {chosen}?"))
+        ctx.deps.done.append(ctx.idempotency_key)
+        return f"{city}: {chosen}, {seat}"
+
+    @tool(effect=effect)
+    async def pay(ctx: ToolContext[World], euros: int) -> str:
+        """Pay."""
+        ctx.deps.done.append(ctx.idempotency_key)
+        return f"paid {euros}"
+
+    return [book, pay]
 
 
 def call(name: str, call_id: str, arguments: str) -> ToolCall:
@@ -128,7 +136,7 @@ async def live(script: Callable[..., Agent[str]], path: Path) -> tuple[Result[st
     world = World("write")
     with SqliteJournal(path) as journal:
         agent = script(world, journal=journal, on_question=at_once, clock=FakeClock(auto=False))
-        return await agent.run("go", session="s"), world
+        return await agent.run("go", session="s", deps=world), world
 
 
 async def process(
@@ -137,11 +145,11 @@ async def process(
     """One process: it begins, or answers at most so many questions and goes on; None when it waits."""
     agent = script(world, journal=journal, on_wait="suspend", clock=FakeClock(auto=False))
     if not await journal.read("s"):
-        result = await agent.run("go", session="s")
+        result = await agent.run("go", session="s", deps=world)
     else:
         for request in (await agent.questions("s"))[:most]:
             assert await agent.answer("s", request, answer_to(request))
-        result = await agent.resume("s")
+        result = await agent.resume("s", deps=world)
     return None if result.status is Status.WAITING else result
 
 
