@@ -15,7 +15,7 @@ COUNT = 2000
 
 @asynccontextmanager
 async def floor(url: str) -> AsyncIterator[Turn]:
-    """Lines from aiohttp, typed structs from msgspec, an async generator to the consumer."""
+    """Bytes from aiohttp cut into lines, typed structs from msgspec, an async generator to the consumer."""
     async with Client(url) as client:
 
         async def turn(scenario: str) -> Seen:
