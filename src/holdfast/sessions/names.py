@@ -37,18 +37,18 @@ def is_session(run: str) -> bool:
 
 
 def beside(session: str, runs: Iterable[str]) -> list[str]:
-    """The runs that belong to a session and are not the session itself.
+    """The runs that belong to a session and are not the session itself, by name.
 
     >>> beside("ada", ["ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0", "adam/:title"])
     ['ada/:title', 'ada/t1.i0.tool.0']
     """
     length = len(session)
-    return [
+    return sorted(
         run
         for run in runs
         if run.startswith(session)
         and (run[length:] == TITLES or _OF_TOOLS.fullmatch(run, length) is not None)
-    ]
+    )
 
 
 def new_name() -> str:

@@ -16,7 +16,7 @@ from holdfast.core.question_log import ASKED
 from holdfast.journal.port import RunEntry
 from holdfast.sessions.history import turns_that_count
 from holdfast.sessions.names import TITLES, is_session, title_run
-from holdfast.sessions.port import HasHeads, Indexed
+from holdfast.sessions.port import Indexed, heads_of
 
 _LONGEST_TITLE = 80
 
@@ -50,7 +50,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 async def entries(journal: Indexed) -> list[RunEntry]:
     """The sessions of a journal, the one that changed last first; also those with a title only."""
-    runs = await (journal.heads() if isinstance(journal, HasHeads) else journal.runs())
+    runs = await heads_of(journal)
     there = {entry.run for entry in runs if is_session(entry.run)}
     found = []
     for entry in runs:

@@ -56,6 +56,11 @@ class HasHeads(Protocol):
         ...
 
 
+async def heads_of(journal: Journal) -> Sequence[RunEntry]:
+    """What runs there are, in no order, at the least cost that the journal knows."""
+    return await (journal.heads() if isinstance(journal, HasHeads) else journal.runs())
+
+
 def indexed(journal: Journal) -> Indexed:
     """The journal itself, or with what it lacks."""
     return journal if isinstance(journal, Indexed) else ByReading(journal)

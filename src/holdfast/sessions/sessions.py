@@ -22,7 +22,7 @@ from holdfast.sessions.compaction import Pinned, Summarize, cut, summary_of
 from holdfast.sessions.history import History, Replay, history_of
 from holdfast.sessions.names import beside, checked, new_name, title_run
 from holdfast.sessions.overview import SessionInfo
-from holdfast.sessions.port import indexed
+from holdfast.sessions.port import heads_of, indexed
 from holdfast.sessions.search import Found, search
 
 Hold = Callable[[str], AbstractAsyncContextManager[RunLog]]
@@ -268,7 +268,7 @@ class Sessions:
             ConfigurationError: there is no such session.
         """
         async with self._hold(checked(session)):
-            runs = [entry.run for entry in await self._journal.runs()]
+            runs = [entry.run for entry in await heads_of(self._journal)]
             own = beside(session, runs)
             if session not in runs and not own:
                 raise _unknown(session)
@@ -284,7 +284,7 @@ class Sessions:
         Raises:
             ConfigurationError: there is no such session.
         """
-        runs = [entry.run for entry in await self._journal.runs()]
+        runs = [entry.run for entry in await heads_of(self._journal)]
         own = [run for run in (checked(session), *beside(session, runs)) if run in runs]
         if not own:
             raise _unknown(session)
@@ -322,7 +322,7 @@ class Sessions:
 
     async def _restore(self, runs: dict[str, Sequence[Record]], argument: str) -> None:
         first = next(iter(runs))
-        there = {entry.run for entry in await self._journal.runs()}
+        there = {entry.run for entry in await heads_of(self._journal)}
         if there & {first, *runs, *beside(first, there)}:
             raise _exists(first, argument)
         try:
