@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -50,15 +49,15 @@ async def test_a_turn_that_is_cancelled_while_a_record_is_written_stays_in_step(
         agent = Agent(script, tools=[look], journal=journal)
         append, seen = journal._writer.submit, 0
 
-        def submit(act: Act[object]) -> Future[object]:
+        def submit(act: Act[object]) -> Act[object]:
             nonlocal seen
-            future = append(act)
+            append(act)
             seen += act.writes
             if act.writes and seen == at:
-                while not (future.running() or future.done()):
+                while not act._first.locked():
                     pass
                 turn.cancel()
-            return future
+            return act
 
         monkeypatch.setattr(journal._writer, "submit", submit)
         turn = asyncio.ensure_future(agent.run("go", session="s"))

@@ -398,7 +398,7 @@ async def test_what_is_acknowledged_is_committed_whatever_the_servers_defaults(
             return [(await cursor.fetchone() or [None])[0] for cursor in shown]
 
         future = journal._thread.submit(lambda _: journal._server._pool.perform(show))
-        found = await asyncio.wrap_future(future)
+        found = await future
     assert found == ["on", "read committed", "30s"]
 
 

@@ -70,7 +70,7 @@ async def test_appends_are_committed_with_the_file_synchronised(journal: SqliteJ
         names = ("journal_mode", "synchronous", "locking_mode", "secure_delete")
         return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
 
-    found = journal._writer.submit(Act(pragmas, writes=False)).result()
+    found = await journal._writer.submit(Act(pragmas, writes=False))
     assert found == ["wal", 2, "exclusive", 1]
 
 
@@ -80,7 +80,7 @@ async def test_appends_that_wait_together_are_one_transaction(journal: SqliteJou
     def watch(connection: sqlite3.Connection) -> None:
         connection.set_trace_callback(lambda text: text == "COMMIT" and commits.append(1))
 
-    await asyncio.wrap_future(journal._writer.submit(Act(watch, writes=False)))
+    await journal._writer.submit(Act(watch, writes=False))
     await asyncio.gather(*(journal.append("r", opened(n)) for n in range(512)))
     assert len(await keys(journal, "r")) == 512
     assert len(commits) < 100
@@ -105,11 +105,11 @@ async def test_a_group_that_could_not_be_committed_is_not_there(journal: SqliteJ
         connection.execute("INSERT INTO b VALUES (1)")
 
     submit = journal._writer.submit
-    await asyncio.wrap_future(submit(Act(refuse, writes=False)))
+    await submit(Act(refuse, writes=False))
     begun, blocker = threading.Event(), threading.Event()
     submit(Act(lambda _: begun.set() or blocker.wait(), writes=False))
     begun.wait()  # what is queued from now on becomes one group
-    spoiled = asyncio.wrap_future(submit(Act(spoil, writes=True)))
+    spoiled = submit(Act(spoil, writes=True))
     appends = [asyncio.ensure_future(journal.append("r", opened(n))) for n in range(3)]
     await asyncio.sleep(0)
     blocker.set()
@@ -244,10 +244,10 @@ async def test_a_file_that_becomes_read_only_is_an_error_and_not_a_loss(
     def pragma(connection: sqlite3.Connection, value: int) -> None:
         connection.execute(f"PRAGMA query_only = {value}")
 
-    journal._writer.submit(Act(lambda c: pragma(c, 1), writes=False)).result()
+    await journal._writer.submit(Act(lambda c: pragma(c, 1), writes=False))
     with pytest.raises(JournalStorageError, match="cannot be written"):
         await journal.append("r", opened(2))
-    journal._writer.submit(Act(lambda c: pragma(c, 0), writes=False)).result()
+    await journal._writer.submit(Act(lambda c: pragma(c, 0), writes=False))
     await journal.append("r", opened(2))
     assert await keys(journal, "r") == ["t1", "t2"]
 
@@ -260,11 +260,11 @@ async def test_a_full_disk_fails_the_append_and_the_journal_goes_on_when_there_i
     def most(connection: sqlite3.Connection, pages: int) -> None:
         connection.execute(f"PRAGMA max_page_count = {pages}")
 
-    journal._writer.submit(Act(lambda c: most(c, 6), writes=False)).result()
+    await journal._writer.submit(Act(lambda c: most(c, 6), writes=False))
     with pytest.raises(JournalStorageError, match=r"the disk is full\. Free some space"):
         await journal.append("r", opened(2, "x" * 100_000))
     assert await keys(journal, "r") == ["t1"]
-    journal._writer.submit(Act(lambda c: most(c, 100_000), writes=False)).result()
+    await journal._writer.submit(Act(lambda c: most(c, 100_000), writes=False))
     await journal.append("r", opened(2, "x" * 100_000))
     assert await keys(journal, "r") == ["t1", "t2"]
 

@@ -10,10 +10,10 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from typing import TypeAlias, TypeVar
 
 from holdfast.journal.failures import JournalClosedError
+from holdfast.journal.hand_over import HandOver
 
 T = TypeVar("T")
 
@@ -45,14 +45,14 @@ class LoopThread:
         self._acts: set[asyncio.Task[object]] = set()
         self._closed = False
 
-    def submit(self, act: Act[T]) -> Future[T]:
+    def submit(self, act: Act[T]) -> HandOver[T]:
         """Start an act. Raises JournalClosedError after `close`, and after a fork."""
-        future: Future[T] = Future()
+        way: HandOver[T] = HandOver()
         with self._lock:
             if self._closed:
                 raise JournalClosedError(self.path, "is closed", fix="Open it again")
-            self._running_loop().call_soon_threadsafe(self._start, act, future)
-        return future
+            self._running_loop().call_soon_threadsafe(self._start, act, way)
+        return way
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -71,11 +71,13 @@ class LoopThread:
             )
         return self._loop
 
-    def _start(self, act: Act[T], future: Future[T]) -> None:
+    def _start(self, act: Act[T], way: HandOver[T]) -> None:
+        begun = False
+
         def begin() -> None:
-            if future.cancelled() or not (
-                future.running() or future.set_running_or_notify_cancel()
-            ):
+            nonlocal begun
+            begun = begun or way.claim()
+            if not begun:
                 raise Withdrawn
 
         task = asyncio.get_running_loop().create_task(act(begin))
@@ -83,7 +85,11 @@ class LoopThread:
 
         def ended(task: asyncio.Task[T]) -> None:
             self._acts.discard(task)
-            _tell(task, future)
+            if (error := task.exception()) is None:
+                way.value = task.result()
+            way.error = error
+            if begun or way.claim():  # else nobody waits for it
+                way.end()
 
         task.add_done_callback(ended)
 
@@ -115,14 +121,3 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
-
-
-def _tell(task: asyncio.Task[T], future: Future[T]) -> None:
-    """Hand out the outcome, unless nobody waits for it."""
-    error = task.exception()
-    if future.cancelled() or not (future.running() or future.set_running_or_notify_cancel()):
-        return
-    if error is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(task.result())

@@ -26,7 +26,6 @@ from holdfast.journal.failures import lease_lost
 from holdfast.journal.loop_thread import LoopThread
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.rows import checked, line_from, records_from, written
-from holdfast.journal.settled import settled
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres_renewal import Held
@@ -128,7 +127,7 @@ class PostgresJournal:
             agent=_text(event.agent, "name") if isinstance(event, TurnOpened) else None,
             token=token,
         )
-        await settled(self._thread.submit(lambda begin: self._server.append(insert, begin)))
+        await self._thread.submit(lambda begin: self._server.append(insert, begin))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
@@ -143,7 +142,7 @@ class PostgresJournal:
         return await self._rows(sql.LINES, {"name": name, "run": run, "after": after})
 
     async def _rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
-        return await settled(self._thread.submit(lambda _: self._server.rows(statement, values)))
+        return await self._thread.submit(lambda _: self._server.rows(statement, values))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""
@@ -160,7 +159,7 @@ class PostgresJournal:
         what its backups and its log keep is up to them.
         """
         name = _name(run)
-        return await settled(self._thread.submit(lambda begin: self._server.delete(name, begin)))
+        return await self._thread.submit(lambda begin: self._server.delete(name, begin))
 
     async def keys(self, run: str) -> Sequence[str]:
         """The keys of a run, in order of the records."""
@@ -190,7 +189,7 @@ class PostgresJournal:
 
         wanted = {_name(run): (run, records) for run, records in runs.items() if records}
         work = restoring(wanted, os.urandom(16))
-        await settled(self._thread.submit(lambda begin: self._server.change(work, begin)))
+        await self._thread.submit(lambda begin: self._server.change(work, begin))
 
     async def snapshot(self, run: str) -> bytes | None:
         """What `keep_snapshot` kept last."""
@@ -208,7 +207,7 @@ class PostgresJournal:
         from holdfast.journal.postgres_finding import keeping_snapshot
 
         work = keeping_snapshot(_name(run), records, state)
-        await settled(self._thread.submit(lambda begin: self._server.change(work, begin)))
+        await self._thread.submit(lambda begin: self._server.change(work, begin))
 
     async def claim(self, run: str) -> PostgresLease:
         """Take the run for one driver; see `holdfast.journal.port.SharedJournal`.
@@ -220,17 +219,17 @@ class PostgresJournal:
         from holdfast.journal.postgres_renewal import Held
 
         name, owner, held = _name(run), os.urandom(16), Held(run)
-        future = self._thread.submit(lambda begin: self._server.claim(name, held, owner, begin))
+        way = self._thread.submit(lambda begin: self._server.claim(name, held, owner, begin))
         try:
-            token = await settled(future)
+            token = await way
         except BaseException:
-            if future.done() and not future.cancelled() and future.exception() is None:
-                await self._release(future.result())  # cancelled when it was claimed already
+            if way.value is not None:
+                await self._release(way.value)  # cancelled when it was claimed already
             raise
         return PostgresLease(self, held, token, self._append, self._release)
 
     async def _release(self, token: int) -> None:
-        await settled(self._thread.submit(lambda _: self._server.release([token])))
+        await self._thread.submit(lambda _: self._server.release([token]))
 
     def close(self) -> None:
         """Wait until everything is kept, give back all leases, and close all connections.

@@ -25,7 +25,6 @@ from holdfast.journal import finding
 from holdfast.journal.encoding import Line
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.rows import checked, line_from, records_from, row_of, written
-from holdfast.journal.settled import settled
 from holdfast.journal.writer import Act, Writer
 
 _INSERT = (
@@ -102,7 +101,7 @@ class SqliteJournal:
             JournalError: it could not be kept, for instance because the disk is full.
         """
         line, body = written(checked(run), event, effect)
-        await settled(self._writer.submit(Act(partial(_insert, line, body), writes=True)))
+        await self._writer.submit(Act(partial(_insert, line, body), writes=True))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
@@ -114,40 +113,40 @@ class SqliteJournal:
 
     async def _select(self, run: str, after: int) -> list[tuple[object, ...]]:
         select = partial(_rows, _SELECT, (checked(run), after))
-        return await settled(self._writer.submit(Act(select, writes=False)))
+        return await self._writer.submit(Act(select, writes=False))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""
         select = partial(_rows, _OPEN if turn_open else _EVERY, ())
-        rows = await settled(self._writer.submit(Act(select, writes=False)))
+        rows = await self._writer.submit(Act(select, writes=False))
         return [_entry(row) for row in rows]
 
     async def delete(self, run: str) -> int:
         """Forget a run for good, in the file and in its log; returns how many records it had."""
-        gone = await settled(self._writer.submit(Act(partial(_delete, checked(run)), writes=True)))
-        await settled(self._writer.submit(Act(_truncate_log, writes=False)))
+        gone = await self._writer.submit(Act(partial(_delete, checked(run)), writes=True))
+        await self._writer.submit(Act(_truncate_log, writes=False))
         return gone
 
     async def heads(self) -> Sequence[RunEntry]:
         """All runs, as `runs` tells them, without looking at all records; in no order."""
-        rows = await settled(self._writer.submit(Act(finding.heads, writes=False)))
+        rows = await self._writer.submit(Act(finding.heads, writes=False))
         return [_entry(row) for row in rows]
 
     async def keys(self, run: str) -> Sequence[str]:
         """The keys of a run, in order of the records."""
         find = partial(finding.keys, checked(run))
-        return await settled(self._writer.submit(Act(find, writes=False)))
+        return await self._writer.submit(Act(find, writes=False))
 
     async def pick(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
         """Those records of a run that have one of these keys, in order."""
         find = partial(finding.pick, checked(run), keys)
-        rows = await settled(self._writer.submit(Act(find, writes=False)))
+        rows = await self._writer.submit(Act(find, writes=False))
         return await records_from(rows, self.path)
 
     async def holding(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Run and key of every record whose text may hold all of these words, the newest first."""
         find = partial(finding.holding, words)
-        return await settled(self._writer.submit(Act(find, writes=False)))
+        return await self._writer.submit(Act(find, writes=False))
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
         """Keep these runs with exactly these records: all of them or, on failure, nothing.
@@ -161,12 +160,12 @@ class SqliteJournal:
             for run, records in runs.items()
         }
         insert = partial(finding.insert_runs, rows)
-        await settled(self._writer.submit(Act(insert, writes=True)))
+        await self._writer.submit(Act(insert, writes=True))
 
     async def snapshot(self, run: str) -> bytes | None:
         """What `keep_snapshot` kept last."""
         find = partial(finding.snapshot, checked(run))
-        return await settled(self._writer.submit(Act(find, writes=False)))
+        return await self._writer.submit(Act(find, writes=False))
 
     async def keep_snapshot(self, run: str, records: int, state: bytes) -> None:
         """Keep what was folded of the first records of a run, until the run is deleted.
@@ -177,7 +176,7 @@ class SqliteJournal:
             state: what they come to.
         """
         keep = partial(finding.keep_snapshot, checked(run), records, state)
-        await settled(self._writer.submit(Act(keep, writes=True)))
+        await self._writer.submit(Act(keep, writes=True))
 
     def close(self) -> None:
         """Wait until everything is kept, and let go of the file. May be repeated."""

@@ -14,33 +14,32 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal import opening
 from holdfast.journal.failures import JournalClosedError
+from holdfast.journal.hand_over import HandOver
 
 MOST_IN_GROUP = 256
 
 T = TypeVar("T")
 
 
-class Act(Generic[T]):
-    """Something to do with the connection, and where its outcome goes.
+class Act(HandOver[T]):
+    """Something to do with the connection, for whoever waits on a loop.
 
     Args:
         work: does it; whatever it raises that is no HoldfastError fails the whole group.
         writes: whether it needs a transaction, and may share it.
     """
 
-    __slots__ = ("error", "future", "value", "work", "writes")
+    __slots__ = ("work", "writes")
 
     def __init__(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> None:
+        super().__init__()
         self.work = work
         self.writes = writes
-        self.future: Future[T] = Future()
-        self.error: HoldfastError | None = None
-        self.value: T | None = None
 
     def perform(self, connection: sqlite3.Connection) -> None:
         """Do it, and hold the outcome back."""
@@ -48,13 +47,6 @@ class Act(Generic[T]):
             self.value = self.work(connection)
         except HoldfastError as error:
             self.error = error
-
-    def tell(self) -> None:
-        """Hand out the outcome."""
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.value)  # type: ignore[arg-type]  # perform has set it
 
 
 class Writer:
@@ -87,7 +79,7 @@ class Writer:
             self._closed = True
             raise
 
-    def submit(self, act: Act[T]) -> Future[T]:
+    def submit(self, act: Act[T]) -> Act[T]:
         """Queue an act. Raises JournalClosedError after `close` and after a fork."""
         if os.getpid() != self._process:
             raise JournalClosedError(
@@ -99,7 +91,7 @@ class Writer:
             if self._closed:
                 raise JournalClosedError(self.path, "is closed", fix="Open it again")
             self._queue.put(act)  # type: ignore[arg-type]  # the queue holds acts of any outcome
-        return act.future
+        return act
 
     def close(self) -> None:
         """Finish what is queued, fold the log into the file and let go of it. May be repeated."""
@@ -145,14 +137,11 @@ def _take(acts: queue.SimpleQueue[Act[object] | None]) -> tuple[list[Act[object]
     group: list[Act[object]] = []
     act = acts.get()
     while act is not None:
-        if act.future.set_running_or_notify_cancel():
+        if act.claim():
             group.append(act)
-        if len(group) >= MOST_IN_GROUP:
+        if len(group) >= MOST_IN_GROUP or acts.empty():
             return group, True
-        try:
-            act = acts.get_nowait()
-        except queue.Empty:
-            return group, True
+        act = acts.get()
     return group, False
 
 
@@ -170,7 +159,7 @@ def _perform(connection: sqlite3.Connection, path: str, group: list[Act[object]]
             act.error = opening.failure_of(error, path)
             act.error.__cause__ = error
     for act in group:
-        act.tell()
+        act.end()
 
 
 def _undo(connection: sqlite3.Connection) -> None:

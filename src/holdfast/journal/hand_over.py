@@ -1,0 +1,72 @@
+"""An act on its way to another thread, and its outcome on the way back to the loop that waits.
+
+Whoever is cancelled leaves only when it is certain what became of the act. This module must never
+leave behind an act that has begun, and never do more on the way than the way needs: every append
+waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from threading import Lock
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class HandOver(Generic[T]):
+    """An act's way there and back; await it once, for what came of the act or what it raised.
+
+    Made on the loop that asks; claimed and ended by the thread that acts.
+
+    Attributes:
+        value: what came of the act; set before `end`.
+        error: what it raised; set before `end`.
+    """
+
+    __slots__ = ("_first", "_loop", "_over", "_waiter", "error", "value")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] = self._loop.create_future()
+        self._first = Lock()
+        self._over = False
+        self.value: T | None = None
+        self.error: BaseException | None = None
+
+    def claim(self) -> bool:
+        """Whether the caller is the first: the thread that begins the act, or who withdraws it."""
+        return self._first.acquire(blocking=False)
+
+    def end(self) -> None:
+        """Hand the outcome back, in the thread that acted."""
+        try:
+            self._loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            return  # the loop was closed, so that nobody waits
+
+    def __await__(self) -> Generator[object, None, T]:
+        try:
+            yield from self._waiter
+        except asyncio.CancelledError:
+            if not self.claim():
+                yield from self._until_over().__await__()
+            raise
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]  # it ended without an error
+
+    def _wake(self) -> None:
+        self._over = True
+        if not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _until_over(self) -> None:
+        """Wait for an act that has begun, whoever else cancels meanwhile: it ends by itself."""
+        while not self._over:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            except asyncio.CancelledError:
+                continue

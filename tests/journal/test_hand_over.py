@@ -1,0 +1,96 @@
+"""An act that another thread does, and who waits for it is cancelled at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from holdfast.journal.hand_over import HandOver
+
+
+async def begun(way: HandOver[str]) -> asyncio.Task[str]:
+    """A task that waits for an act, which was begun."""
+    task = asyncio.ensure_future(awaited(way))
+    await asyncio.sleep(0)
+    assert way.claim()
+    return task
+
+
+async def awaited(way: HandOver[str]) -> str:
+    return await way
+
+
+def end(way: HandOver[str], value: str | None, error: BaseException | None = None) -> None:
+    way.value, way.error = value, error
+    thread = threading.Thread(target=way.end)
+    thread.start()
+    thread.join()
+
+
+async def test_the_outcome_comes_back_from_the_other_thread() -> None:
+    way: HandOver[str] = HandOver()
+    task = await begun(way)
+    end(way, "kept")
+    assert await task == "kept"
+
+
+async def test_an_outcome_that_is_there_already_is_given_at_once() -> None:
+    way: HandOver[str] = HandOver()
+    end(way, "kept")
+    assert await way == "kept"
+
+
+async def test_what_the_act_raised_is_raised() -> None:
+    way: HandOver[str] = HandOver()
+    task = await begun(way)
+    end(way, None, OSError("the disk is full"))
+    with pytest.raises(OSError, match="the disk is full"):
+        await task
+
+
+async def test_who_is_cancelled_before_the_act_begins_withdraws_it() -> None:
+    way: HandOver[str] = HandOver()
+    task = asyncio.ensure_future(awaited(way))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert not way.claim()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_who_is_cancelled_after_the_act_began_leaves_when_it_is_over(times: int) -> None:
+    way: HandOver[str] = HandOver()
+    task = await begun(way)
+    for _ in range(times):
+        task.cancel()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not task.done()
+    end(way, "kept")
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert way.value == "kept"
+
+
+async def test_who_is_cancelled_as_the_outcome_arrives_leaves_at_once() -> None:
+    way: HandOver[str] = HandOver()
+    task = await begun(way)
+    end(way, "kept")
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+def test_an_act_that_outlives_the_loop_ends_in_silence() -> None:
+    loop = asyncio.new_event_loop()
+
+    async def made() -> HandOver[str]:
+        return HandOver()
+
+    way = loop.run_until_complete(made())
+    loop.close()
+    end(way, "kept")
+    assert way.value == "kept"
