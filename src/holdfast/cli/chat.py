@@ -29,6 +29,7 @@ from holdfast.cli.show import Show, said_of
 from holdfast.core.errors import HoldfastError, WaitingError
 from holdfast.core.events import Status
 from holdfast.core.requests import Request
+from holdfast.runtime.result import Result
 from holdfast.runtime.stream import RunStream
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class _Talk:
         self._later = later
         self._read = read
         self._show = Show(sys.stdout, sys.stderr)
-        self._run: RunStream[str] | None = None
+        self._run: RunStream[str] | asyncio.Task[Result[str]] | None = None
         self._task: asyncio.Task[None] | None = None
         self.failures = 0
 
@@ -101,14 +102,34 @@ class _Talk:
     async def _go_on(self) -> bool:
         """Answer what the conversation waits for; whether it is over with that."""
         try:
-            result = await waiting.go_on(self._agent, self._session, self._read, self._show)
+            result = await waiting.go_on(
+                self._agent, self._session, self._read, self._show, self._resume
+            )
         except HoldfastError as error:
             self._failed(error)
+            return True
+        except asyncio.CancelledError:
+            if self._ends:
+                raise
+            self._show.note("■ stopped")
             return True
         if result is None:
             return False
         self._show.whole(result.text)
         return True
+
+    async def _resume(self) -> Result[str]:
+        self._catch_interrupts()
+        self._run = asyncio.ensure_future(self._agent.resume(self._session))
+        try:
+            return await self._run
+        finally:
+            self._run = None
+
+    @property
+    def _ends(self) -> bool:
+        """Whether it is the program that was stopped, and not a turn."""
+        return self._task is not None and self._task.cancelling() > 0
 
     def _failed(self, error: HoldfastError) -> None:
         self.failures += 1
@@ -116,16 +137,15 @@ class _Talk:
 
     async def _turn(self, line: str, *, waited: bool = False) -> None:
         try:
-            async with self._agent.stream(line, session=self._session) as self._run:
-                async for item in self._run:
+            async with self._agent.stream(line, session=self._session) as run:
+                self._run = run
+                async for item in run:
                     if isinstance(item, Request):
-                        await questions.ask(
-                            self._run, item, self._read, self._show, later=self._later
-                        )
+                        await questions.ask(run, item, self._read, self._show, later=self._later)
                     else:
                         self._show.item(item)
             self._show.end()
-            if self._run.result.status is Status.WAITING:
+            if run.result.status is Status.WAITING:
                 self._show.note(waiting.LATER)
         except WaitingError as error:
             # Answered elsewhere, and nobody went on with it.
@@ -136,7 +156,7 @@ class _Talk:
         except HoldfastError as error:
             self._failed(error)
         except asyncio.CancelledError:
-            if self._task is not None and self._task.cancelling():
+            if self._ends:
                 raise
             self._show.note("■ stopped")
         finally:

@@ -19,9 +19,12 @@ from holdfast.runtime.result import Result
 LATER = "■ the question stays open: come back to this session to answer it"
 
 Read = Callable[[], Awaitable[str | None]]
+Resume = Callable[[], Awaitable[Result[str]]]
 
 
-async def go_on(agent: Agent[str], session: str, read: Read, show: Show) -> Result[str] | None:
+async def go_on(
+    agent: Agent[str], session: str, read: Read, show: Show, resume: Resume
+) -> Result[str] | None:
     """Ask for what the session waits for, and let its turn go on to its end.
 
     Args:
@@ -29,6 +32,7 @@ async def go_on(agent: Agent[str], session: str, read: Read, show: Show) -> Resu
         session: the conversation.
         read: the next line that is typed; None at the end.
         show: where it is shown.
+        resume: lets the turn go on.
 
     Returns:
         The result of the turn; None when the input ended before the answers.
@@ -41,7 +45,7 @@ async def go_on(agent: Agent[str], session: str, read: Read, show: Show) -> Resu
             if not await _answered(agent, session, request, (read, show)):
                 show.note(LATER)
                 return None
-        result = await agent.resume(session)
+        result = await resume()
         if result.status is not Status.WAITING:
             return result
 
