@@ -151,7 +151,8 @@ _KEY = re.compile(
     r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*="
 )
 _PART = re.compile(r"[\w-]+|\"[^\"]*\"|'[^']*'")
-_LONG = re.compile(r'"""|\'\'\'')
+_LONG = ('"""', "'''")
+_TOKEN = re.compile(r""""{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|#.*""")
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
@@ -173,12 +174,24 @@ def lines_of(text: str) -> dict[KeyPath, int]:
             elif match := _HEADER.match(line):
                 table = _parts(match[1])
                 found.setdefault(table, number)
-        for quote in _LONG.findall(line):
-            if not open_quote:
-                open_quote = quote
-            elif quote == open_quote:
-                open_quote = ""
+        open_quote = _left_open(line, open_quote)
     return found
+
+
+def _left_open(line: str, quote: str) -> str:
+    """The quote of the long text that this line leaves open, or ""; `quote` is open before it."""
+    at = 0
+    while True:
+        if quote:
+            end = line.find(quote, at)
+            if end < 0:
+                return quote
+            at = end + len(quote)
+        token = _TOKEN.search(line, at)
+        if token is None:
+            return ""
+        at = token.end()
+        quote = token[0] if token[0] in _LONG else ""
 
 
 def _parts(key: str) -> KeyPath:
