@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from functools import cache
 
 import msgspec
 from hypothesis import given
@@ -14,7 +15,6 @@ from holdfast.core.effects import (
     CallModel,
     CheckOutput,
     CloseTurn,
-    Effect,
     RunTool,
     extended_key,
     interrupted_key,
@@ -54,7 +54,7 @@ REPLIES = st.builds(
     st.sampled_from([ReplyKind.COMPLETE, ReplyKind.TRUNCATED, ReplyKind.PAUSED]),
     st.integers(0, 10),
 )
-CHECKS = (
+CHECKS = st.tuples(
     st.sampled_from(["", "strict", "embedded", "raw"]),
     st.lists(st.builds(Problem, st.just("a"), st.just("no"), st.text(max_size=3)), max_size=3).map(
         tuple
@@ -62,41 +62,54 @@ CHECKS = (
     st.none() | st.none() | st.just(ErrorInfo(category=ErrorCategory.PROGRAMMING, safe="x")),
 )
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
+FLAGS = st.sampled_from(
+    [flags_of(checked=True), 0, flags_of(checked=False), flags_of(checked=True)]
+)
+REASONS = st.sampled_from(["cancelled", "deadline"])
+SEVERAL = st.lists(st.integers(0, 15), max_size=4)
+WAITS = st.sampled_from(["hold", "suspend"])
+COIN = st.booleans()
+
+
+# Every strategy is made once: one of its own for each event costs more than all that is tested.
+@cache
+def _one_of(*kinds: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(kinds)
+
+
+@cache
+def _up_to(most: int) -> st.SearchStrategy[int]:
+    return st.integers(0, most)
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[ev.Event]:
     """The events of one to three turns, drawn so that each is legal when it comes."""
     machine, log, at = RunMachine(), [], 0.0
-    for _ in range(draw(st.integers(1, 3))):
-        for change in draw(_changes(machine, at)):
-            _record(machine, log, change)
-        key = turn_key(machine.turn + 1)
-        flags = draw(st.sampled_from([0, flags_of(checked=False), flags_of(checked=True)]))
-        _record(machine, log, ev.TurnOpened(key, at, user("go"), draw(LIMITS), flags))
+    for _ in range(1 + draw(_up_to(2))):
+        _change(draw, machine, log, at)
+        opened = ev.TurnOpened(_next(machine), at, user("go"), draw(LIMITS), draw(FLAGS))
+        _record(machine, log, opened)
         while machine.pending():
-            at += draw(st.integers(0, 5))
-            _record(machine, log, draw(_next_event(machine, at)))
+            at += draw(_up_to(5))
+            _record(machine, log, _next_event(draw, machine, at))
     return log
 
 
-def _changes(machine: RunMachine, at: float) -> st.SearchStrategy[list[ev.Event]]:
+def _next(machine: RunMachine) -> str:
+    return turn_key(machine.turn + 1)
+
+
+def _change(draw: st.DrawFn, machine: RunMachine, log: list[ev.Event], at: float) -> None:
     """Nothing, mostly; or a change of the history between two turns."""
-    key, length = turn_key(machine.turn + 1), len(machine.transcript)
-    kept = ((0, length),) if length else ()
-    back = st.builds(ev.SessionRewound, st.just(key), st.just(at), st.integers(0, machine.turn))
-    less = st.builds(
-        ev.HistoryCompacted,
-        st.just(key),
-        st.just(at),
-        st.sampled_from([(), kept]),
-        st.sampled_from(["", "so far"]),
-    )
-    return st.one_of(st.just(()), st.just(()), back.map(_one), less.map(_one)).map(list)
-
-
-def _one(event: ev.Event) -> tuple[ev.Event]:
-    return (event,)
+    kind, key = draw(_one_of("", "", "rewound", "compacted")), _next(machine)
+    if kind == "rewound":
+        _record(machine, log, ev.SessionRewound(key, at, draw(_up_to(machine.turn))))
+    if kind == "compacted":
+        length = len(machine.transcript)
+        kept = ((0, length),) if length and draw(COIN) else ()
+        summary = "so far" if draw(COIN) else ""
+        _record(machine, log, ev.HistoryCompacted(key, at, kept, summary))
 
 
 def _record(machine: RunMachine, log: list[ev.Event], event: ev.Event) -> None:
@@ -104,69 +117,77 @@ def _record(machine: RunMachine, log: list[ev.Event], event: ev.Event) -> None:
     log.append(event)
 
 
-def _next_event(machine: RunMachine, at: float) -> st.SearchStrategy[ev.Event]:
-    effects = machine.pending()
-    first = effects[0]
+def _next_event(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
+    first = machine.pending()[0]
     if isinstance(first, CloseTurn):
-        return st.just(ev.TurnClosed(first.key, at, first.status, first.error))
-    interrupted = st.builds(
-        ev.TurnInterrupted,
-        st.just(interrupted_key(machine.turn)),
-        st.just(at),
-        st.sampled_from(["cancelled", "deadline"]),
-        st.lists(st.sampled_from([e.key for e in effects]), unique=True).map(tuple),
-    )
+        return ev.TurnClosed(first.key, at, first.status, first.error)
+    match draw(_one_of(*_possible(machine))):
+        case "checked":
+            return ev.OutputChecked(first.key, at, *draw(CHECKS))
+        case "at the limit":
+            return _at_the_limit(draw, machine, at)
+        case "replied":
+            return ev.ModelReplied(first.key, at, draw(REPLIES))
+        case "failed":
+            return ev.ModelFailed(first.key, at, FAILURE)
+        case "finished":
+            return _finished(draw, machine, at)
+        case "question":
+            return _question_event(draw, machine, at)
+        case _:
+            return _interrupted(draw, machine, at)
+
+
+def _possible(machine: RunMachine) -> list[str]:
+    """The kinds of events that may come now, the likely ones several times."""
+    first, log = machine.pending()[0], machine.questions
+    # A run asks a few times, and not for ever.
+    asks = ["question"] if log.due or log.open or len(log.asked) < 3 else []
     if isinstance(first, CheckOutput):
-        checked = st.builds(ev.OutputChecked, st.just(first.key), st.just(at), *CHECKS)
-        return st.one_of(checked, checked, checked, interrupted)
-    question = _question_event(machine, effects, at)
-    if isinstance(first, CallModel):
-        if machine.over_limit:
-            return st.one_of(_at_the_limit(machine, first.key, at), question, interrupted)
-        replied = st.builds(ev.ModelReplied, st.just(first.key), st.just(at), REPLIES)
-        failed = st.just(ev.ModelFailed(first.key, at, FAILURE))
-        return st.one_of(replied, replied, replied, question, failed, interrupted)
-    finished = st.sampled_from(effects).map(
-        lambda effect: ev.ToolFinished(effect.key, at, _result(effect))
-    )
-    return st.one_of(finished, finished, finished, question, question, interrupted)
+        return ["checked", "checked", "checked", "interrupted"]
+    if not isinstance(first, CallModel):
+        return ["finished", "finished", *asks, *asks, "finished", "interrupted"]
+    if machine.over_limit:
+        return ["at the limit", "at the limit", *asks, "interrupted"]
+    return ["replied", "replied", *asks, *asks, "replied", "failed", "interrupted"]
 
 
-def _question_event(
-    machine: RunMachine, effects: tuple[Effect, ...], at: float
-) -> st.SearchStrategy[ev.Event]:
+def _finished(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
+    effects = machine.pending()
+    effect = effects[draw(_up_to(len(effects) - 1))]
+    assert isinstance(effect, RunTool)
+    return ev.ToolFinished(effect.key, at, _result(effect))
+
+
+def _interrupted(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
+    effects = machine.pending()
+    started = dict.fromkeys(effects[number % len(effects)].key for number in draw(SEVERAL))
+    key = interrupted_key(machine.turn)
+    return ev.TurnInterrupted(key, at, draw(REASONS), tuple(started))
+
+
+def _question_event(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
     """The end of an open question, or a new one of anything that is under way."""
     log = machine.questions
     if log.due:
-        return st.just(ev.TurnResumed(resumed_key(machine.turn, log.resumed), at))
+        return ev.TurnResumed(resumed_key(machine.turn, log.resumed), at)
     if log.open:
         key = log.open[0].key.removesuffix(ASKED)
-        return st.one_of(
-            st.booleans().map(
-                lambda later: ev.QuestionAnswered(key, at, {"type": "approved"}, later)
-            ),
-            st.booleans().map(lambda later: ev.QuestionUnanswered(key, at, "timeout", later)),
-        )
-    if len(log.asked) == 3:  # a run asks a few times, and not for ever
-        return st.nothing()
-    scope = effects[0].key
+        if draw(_one_of("answered", "answered", "not")) == "answered":
+            return ev.QuestionAnswered(key, at, {"type": "approved"}, draw(COIN))
+        return ev.QuestionUnanswered(key, at, "timeout", draw(COIN))
+    scope = machine.pending()[0].key
     number = sum(key.startswith(f"{scope}.ask.") for key in log.asked)
     key = asked_key(ask_key(scope, number))
-    how = st.tuples(st.sampled_from(["hold", "suspend"]), st.booleans())
-    return how.map(
-        lambda pair: ev.QuestionAsked(key, at, "PermissionRequest", {"tool": "x"}, *pair)
-    )
+    return ev.QuestionAsked(key, at, "PermissionRequest", {"tool": "x"}, draw(WAITS), draw(COIN))
 
 
-def _at_the_limit(machine: RunMachine, key: str, at: float) -> st.SearchStrategy[ev.Event]:
-    over = ErrorInfo(category=ErrorCategory.LIMIT, safe="over", code="iterations")
-    extended = extended_key(machine.turn, machine.iteration)
-    if machine.iteration > 6:
-        return st.just(ev.ModelFailed(key, at, over))
-    return st.one_of(
-        st.just(ev.ModelFailed(key, at, over)),
-        st.builds(ev.LimitExtended, st.just(extended), st.just(at), st.integers(1, 3)),
-    )
+def _at_the_limit(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
+    if machine.iteration > 6 or draw(_one_of("extended", "over")) == "over":
+        over = ErrorInfo(category=ErrorCategory.LIMIT, safe="over", code="iterations")
+        return ev.ModelFailed(machine.pending()[0].key, at, over)
+    key = extended_key(machine.turn, machine.iteration)
+    return ev.LimitExtended(key, at, 1 + draw(_up_to(2)))
 
 
 def _result(effect: RunTool) -> ToolResult:
