@@ -9,11 +9,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 import pytest
+from tests.postgres_server import PostgresServer
 
 from holdfast import Agent, SqliteJournal
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.failures import JournalCorruptError
 from holdfast.journal.port import Record
+from holdfast.journal.url import open_journal
 from holdfast.journal.writer import Act
 from holdfast.testing import ScriptedModel
 from holdfast.testing.journal_conformance import keys, opened
@@ -37,6 +39,8 @@ def summed(lines: list[dict[str, object]]) -> list[str]:
         {"at": float("inf")},
         {"run": "\ud800"},
         {"key": "t1\ud800"},
+        {"at": "\ud800"},
+        {"seq": "\ud800"},
     ],
 )
 async def test_it_is_refused_and_nothing_is_kept(
@@ -85,3 +89,23 @@ async def test_an_agent_takes_no_session_that_stands_beside_another(tmp_path: Pa
                 await agent.run("Hi", session=name)
         await agent.run("Hi", session="ada/tea")
         assert [info.session for info in await agent.sessions.list()] == ["ada/tea"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_name_that_is_no_text_does_not_spoil_the_list_of_all(
+    tmp_path: Path, postgres: PostgresServer, kind: str
+) -> None:
+    """The list of all sessions shows who was asked last, and could not be read any more."""
+    url = f"sqlite:///{tmp_path}/talk.db" if kind == "sqlite" else postgres.new_url()
+    with open_journal(url) as journal:  # type: ignore[union-attr]  # no memory
+        with pytest.raises(ConfigurationError, match="name"):
+            await Agent(ScriptedModel("Hi"), name="\ud800", journal=journal).run("Hi")
+        agent = Agent(ScriptedModel("Hi"), journal=journal)
+        await agent.run("Hi", session="ada")
+        lines = [json.loads(line) async for line in agent.sessions.export("ada")]
+        for line in lines:
+            del line["sum"]
+        lines[0]["event"]["agent"] = "\ud800"
+        with pytest.raises(ConfigurationError, match="name"):
+            await agent.sessions.import_(summed(lines), session="evil")
+        assert [info.session for info in await agent.sessions.list()] == ["ada"]

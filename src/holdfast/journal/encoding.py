@@ -91,7 +91,7 @@ def decode(data: bytes | str, place: str = "line") -> Line:
     check_schema(found.get("schema"), place)
     try:
         line = msgspec.convert(found, Line)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, ValueError) as error:
         raise damaged(place, str(error)) from error
     if not isfinite(line.at):  # JSON has no such number, and no journal can keep it
         raise damaged(place, f"its time is {line.at}")

@@ -38,21 +38,29 @@ def restoring(runs: Mapping[bytes, tuple[str, Sequence[Record]]], ticket: bytes)
     Args:
         runs: by the digests of their names.
         ticket: of this act alone, so that it knows its own runs when an answer was lost.
+
+    Raises:
+        ConfigurationError: a record cannot be kept.
     """
+    # Here and not in the work, which runs where all acts of the journal run, and may run twice.
+    wanted = [
+        (
+            _run_values(name, run, records),
+            [_record_values(run, *one) for one in enumerate(records, 1)],
+        )
+        for name, (run, records) in runs.items()
+    ]
 
     async def work(connection: Connection) -> None:
         async with connection.transaction():
-            for name, (run, records) in runs.items():
-                row = await _first(connection, sql.RESTORE_RUN, _run_values(name, run, records))
+            for run, records in wanted:
+                row = await _first(connection, sql.RESTORE_RUN, run)
                 if row is None:
-                    key = records[0].event.key
-                    kept = await _first(connection, sql.TICKET, {"name": name, "key": key})
-                    if kept == (ticket,):
+                    first = {"name": run["name"], "key": records[0]["key"]}
+                    if await _first(connection, sql.TICKET, first) == (ticket,):
                         return  # all of it was committed before its connection was lost
-                    raise ConflictError(f"the journal has a run {run!r} already")
-                values = [
-                    _record_values(row[0], run, *one, ticket) for one in enumerate(records, 1)
-                ]
+                    raise ConflictError(f"the journal has a run {run['run']!r} already")
+                values = [{**record, "id": row[0], "ticket": ticket} for record in records]
                 async with connection.cursor() as cursor:
                     await cursor.executemany(sql.RESTORE_RECORD, values)
 
@@ -74,12 +82,9 @@ def _run_values(name: bytes, run: str, records: Sequence[Record]) -> dict[str, o
     }
 
 
-def _record_values(
-    run_id: object, run: str, seq: int, record: Record, ticket: bytes
-) -> dict[str, object]:
+def _record_values(run: str, seq: int, record: Record) -> dict[str, object]:
     line, event = row_of(run, seq, record)
     return {
-        "id": run_id,
         "seq": seq,
         "key": line.key,
         "digest": line.digest,
@@ -87,7 +92,6 @@ def _record_values(
         "at": line.at,
         "schema": line.schema,
         "event": event,
-        "ticket": ticket,
     }
 
 

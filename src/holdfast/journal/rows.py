@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 
 from holdfast.core.effects import Effect, digest
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import Event
+from holdfast.core.events import Event, TurnOpened
 from holdfast.journal.encoding import (
     SCHEMA,
     Line,
@@ -59,10 +59,13 @@ def row_of(run: str, seq: int, record: Record) -> tuple[Line, str]:
         record: what to keep.
 
     Raises:
-        ConfigurationError: the event has no JSON form, or its key or digest is no Unicode text.
+        ConfigurationError: the event has no JSON form, or what a database keeps beside it is no
+            Unicode text.
     """
     checked(record.event.key, "event.key")
     checked(record.digest, "digest")
+    if isinstance(record.event, TurnOpened):
+        checked(record.event.agent, "name")  # a list of all runs shows it
     try:
         line = line_of(run, seq, record)
         return line, to_json(line.event).decode()
@@ -100,7 +103,7 @@ def line_from(row: Sequence[object], path: str) -> Line:
     columns["event"] = from_json(str(columns["event"]), place)
     try:
         return msgspec.convert(columns, Line)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, ValueError) as error:
         raise damaged(place, str(error)) from error
 
 
