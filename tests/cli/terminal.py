@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.cli.forks import Call, forks
+
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 _PATIENCE = 20.0
 
@@ -37,16 +39,31 @@ def holdfast(
     *arguments: str, said: str | bytes = "", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The command with pipes; `said` is its standard input."""
-    done = subprocess.run(
-        [HOLDFAST, *arguments],
-        input=said if isinstance(said, bytes) else said.encode(),
-        capture_output=True,
-        env=environment(**(env or {})),
-        timeout=_PATIENCE,
-        check=False,
-    )
+    given, sent = environment(**(env or {})), said if isinstance(said, bytes) else said.encode()
+    # What Python itself reads when it starts needs a start.
+    starts = any(name.startswith("PYTHON") for name in env or {})
+    done = (_started if starts else _forked)(arguments, given, sent)
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+def _forked(
+    arguments: Sequence[str], env: Mapping[str, str], said: bytes
+) -> subprocess.CompletedProcess[bytes]:
+    return forks().run(Call(arguments, env), said, _PATIENCE)
+
+
+def _started(
+    arguments: Sequence[str], env: Mapping[str, str], said: bytes
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [HOLDFAST, *arguments],
+        input=said,
+        capture_output=True,
+        env=env,
+        timeout=_PATIENCE,
+        check=False,
     )
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.terminal import holdfast
 
 from holdfast import Agent, SqliteJournal, tool
 from holdfast.core.messages import ToolCall
 from holdfast.testing import FakeClock, ScriptedModel
-
-PROGRAM = "import sys; from holdfast.cli.main import main; sys.exit(main())"
 
 
 @tool(effect="read")
@@ -42,14 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def run(*words: object, said: str = "") -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "sessions", *map(str, words)],
-        input=said,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = holdfast("sessions", *map(str, words), said=said)
     assert "Traceback" not in done.stderr, done.stderr
     assert not {"\x1b", "\x9b"} & set(done.stdout + done.stderr)
     return done.returncode, done.stdout, done.stderr
