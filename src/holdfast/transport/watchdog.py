@@ -9,7 +9,7 @@ It must never cancel a task: only the user may do that.
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop, TimerHandle
+from asyncio import AbstractEventLoop, Handle
 from collections.abc import Callable
 from math import inf
 
@@ -27,12 +27,13 @@ class Patrol:
         loop: whose time it is.
     """
 
-    __slots__ = ("_due", "_handle", "_loop", "time")
+    __slots__ = ("_due", "_loop", "_timer", "_wakes_at", "time")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._due: dict[Watchdog, float] = {}
-        self._handle: TimerHandle | None = None
+        self._timer: Handle | None = None
+        self._wakes_at = inf
         self.time = loop.time
 
     def call(self, watchdog: Watchdog, when: float) -> None:
@@ -49,15 +50,16 @@ class Patrol:
         self._due.pop(watchdog, None)
 
     def _wake_at(self, when: float) -> None:
-        handle = self._handle
-        if handle is not None:
-            if handle.when() <= when:
-                return
-            handle.cancel()
-        self._handle = self._loop.call_at(when, self._round)
+        if self._wakes_at <= when:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        # Not asked of the timer: that of a loop such as uvloop may not know its own time.
+        self._wakes_at = when
+        self._timer = self._loop.call_at(when, self._round)
 
     def _round(self) -> None:
-        self._handle = None
+        self._timer, self._wakes_at = None, inf
         now = self.time()
         try:
             for watchdog in [one for one, when in self._due.items() if when <= now]:

@@ -11,6 +11,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from typing import cast
 
 from msgspec import Struct
 
@@ -60,8 +61,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is there."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  # TCP gives no other
-        self._transport = transport
+        # TCP gives no other, and those of some loops are no subclass of it.
+        self._transport = cast("asyncio.Transport", transport)
         self._loop = asyncio.get_running_loop()
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._writable = asyncio.Event()
