@@ -48,8 +48,7 @@ def agent(emulator: Emulator, journal: SqliteJournal | None = None, **more: obje
 
 async def test_a_turn_with_tools_a_journal_and_faults(tmp_path: Path) -> None:
     faults = [ResetBeforeHeaders(), None, DropAfter(2)]
-    script = [CALLS, CALLS, "done", "done"]
-    async with Emulator(script, faults=faults) as emulator:
+    async with Emulator([CALLS, CALLS, "done", "done"], faults=faults) as emulator:
         with SqliteJournal(tmp_path / "talk.db") as journal:
             async with agent(emulator, journal, clock=FakeClock()).stream(
                 "go", session="s"
