@@ -58,7 +58,7 @@ class ErrorTracking(Middleware[Errors]):
 
     def idle(self, state: Errors) -> bool:
         """While the count is not too high."""
-        return state.count < self.max_consecutive_errors
+        return state.before + state.failed < self.max_consecutive_errors
 
     @property
     def initial(self) -> Errors:
@@ -71,7 +71,10 @@ class ErrorTracking(Middleware[Errors]):
             if state.failed:
                 return state
             failed = is_failure(event, self.detector)
-            return state if state.finished and not failed else Errors(state.before, True, failed)
+            seen = (
+                state.finished or not state.before
+            )  # a success after none that failed tells nothing
+            return state if seen and not failed else Errors(state.before, True, failed)
         if isinstance(event, ModelReplied) and state.finished:
             return Errors(state.count)
         return state

@@ -65,10 +65,11 @@ class Folds:
         table: the folds of the agent.
     """
 
-    __slots__ = ("_table", "failure", "states")
+    __slots__ = ("_by_kind", "_table", "failure", "states")
 
     def __init__(self, table: FoldTable) -> None:
         self._table = table
+        self._by_kind = table.by_kind
         self.states: dict[int, object] = {id(one): one.initial for one in table.middlewares}
         self.failure: MiddlewareError | None = None
 
@@ -83,7 +84,7 @@ class Folds:
         if kind is TurnOpened:
             for middleware in self._table.of_turns:
                 states[id(middleware)] = middleware.initial
-        for key, fold, middleware in self._table.by_kind.get(kind, ()):
+        for key, fold, middleware in self._by_kind.get(kind, ()):
             try:
                 states[key] = fold(states[key], event)
             except Exception as error:  # noqa: BLE001  # REASON: a fold is the user's code

@@ -70,7 +70,7 @@ def signature(call: ToolCall) -> str:
     """
     text = call.arguments
     try:
-        value = _decode(text.encode() or b"{}")
+        value = _decode(text or "{}")
         if "." in text or "e" in text or "E" in text:  # else no number is a float
             value = _plain(value)
         text = _encode(value).decode()
@@ -109,9 +109,9 @@ def asked(state: Calls, calls: tuple[ToolCall, ...], most: int) -> Calls:
         count = before.count + 1 if before is not None and before.mark == mark else 1
         last[name] = Last(written, mark, count)
         current.append((name, mark))
-        known = mark in recent
+        circles = mark in recent[-LONGEST_CYCLE:]  # else none has gone round twice
         recent = (*recent[-window:], mark)
-        if known:
+        if circles:
             count = max(count, _circles(recent))
         if count > worst.count and worst.count < most:
             worst = Worst(name, count, index)

@@ -21,6 +21,7 @@ from holdfast.middleware.decisions import Stop
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import BeforeIteration
 
+_LEAST = -math.inf
 TEXT = "The limit of {what} is reached ({used:g} of {most:g}). Stopping execution."
 
 
@@ -74,8 +75,15 @@ class UsageLimits(Middleware[Spent]):
         self.price = price
         self.scope = per
         self._folds = per == "session" or model_calls is not None
-        self._cost = price or _nothing
-        self._limits = tuple((what, most) for what, most in self.most.items() if most is not None)
+        used_of: dict[str, Callable[[Spent], float]] = {
+            "model calls": lambda spent: spent.calls,
+            "tokens": lambda spent: spent.usage.input + spent.usage.output,
+            "output tokens": lambda spent: spent.usage.output,
+            "cost": lambda spent: price(spent.usage) if price is not None else 0.0,
+        }
+        self._limits = tuple(
+            (what, most, used_of[what]) for what, most in self.most.items() if most is not None
+        )
 
     def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
         """When a limit is reached. The run itself counts the tokens of a turn."""
@@ -97,7 +105,8 @@ class UsageLimits(Middleware[Spent]):
     def fold(self, state: Spent, event: Event) -> Spent:
         """Count."""
         if isinstance(event, ToolFinished):
-            return Spent(state.calls, state.usage + event.usage) if event.usage.total else state
+            usage = event.usage
+            return Spent(state.calls, state.usage + usage) if usage.input or usage.output else state
         if isinstance(event, ModelReplied):
             paid, usage = event.attempts > 0, event.reply.usage
         elif isinstance(event, ModelFailed):
@@ -118,25 +127,13 @@ class UsageLimits(Middleware[Spent]):
 
     def _reached(self, spent: Spent) -> tuple[str, float, float] | None:
         """The first limit that is reached, and what was used of it."""
-        usage = spent.usage
-        for what, most in self._limits:
-            if what == "tokens":
-                used: float = usage.input + usage.output
-            elif what == "output tokens":
-                used = usage.output
-            elif what == "cost":
-                used = self._cost(usage)
-            else:
-                used = spent.calls
+        for what, most, used_of in self._limits:
+            used = used_of(spent)
             # A price that is no number must not read as "nothing spent".
-            if used >= most or not math.isfinite(used):
+            if not _LEAST < used < most:
                 return what, used, most
         return None
 
     def describe(self) -> dict[str, object]:
         """The limits that there are."""
         return {what: most for what, most in self.most.items() if most is not None}
-
-
-def _nothing(_usage: Usage) -> float:
-    return 0.0

@@ -6,7 +6,7 @@ its way there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from holdfast.core.effects import stopped_key
 from holdfast.core.errors import MiddlewareError
@@ -19,8 +19,7 @@ from holdfast.middleware.moments import ModelCall, RunFacts
 from holdfast.resilience.pipeline import Env
 
 
-@dataclass(slots=True)
-class Iteration:
+class Iteration(Struct):
     """The iteration that is under way, for the hooks that look back at it."""
 
     number: int
@@ -28,10 +27,14 @@ class Iteration:
     began: float
     reply: Reply | None = None
     exception: BaseException | None = None
-    calls: tuple[ToolCall, ...] = ()
-    results: dict[int, ToolResult] = field(default_factory=dict)
+    results: dict[int, ToolResult] = {}
     denied: str | None = None
     tools_seen: bool = False
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """What the reply asks for."""
+        return self.reply.calls if self.reply is not None else ()
 
 
 class Hooked:

@@ -32,20 +32,20 @@ def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
 def passed_by(run: Run, hooks: Hooked) -> bool:
     """Pass the place between two effects by when nobody has anything to do or to say there."""
     phase, this = run.machine.phase, hooks.iteration
-    if phase is Phase.OUTPUT or (this is None and not hooks.wants_to_end):
+    if phase is Phase.OUTPUT:
         return True
-    if this is None or hooks.wants_to_end:
+    if hooks.wants_to_end:
         return False
-    tools = phase is Phase.TOOLS
-    if tools and this.tools_seen:
+    if this is None:
         return True
-    waiting = hooks.chain.before_tools if tools else hooks.chain.after_iteration
-    if waiting and anybody(waiting, hooks.folds.states):
-        return False
-    if tools:
-        this.tools_seen = True
-    else:
+    if phase is not Phase.TOOLS:
+        if anybody(hooks.chain.after_iteration, hooks.folds.states):
+            return False
         hooks.iteration = None
+    elif not this.tools_seen:
+        if anybody(hooks.chain.before_tools, hooks.folds.states):
+            return False
+        this.tools_seen = True
     return True
 
 

@@ -36,14 +36,24 @@ async def around_model(
     """Call the hooks, and the model between them unless one decides otherwise."""
     began = hooks.facts.clock()
     this = hooks.iteration = Iteration(effect.iteration, effect.key, began)
-    moment = _moment(run, hooks, effect, request)
+    moment = ModelCall(
+        hooks.facts,
+        effect.key,
+        effect.iteration,
+        request.messages,
+        request.instructions,
+        request.settings,
+        request.tools,
+        run.machine.usage,
+        run.machine.limits,
+    )
     replaced = False
     if hooks.chain.live:
         hooks.asked = moment
         ask = watched(ask, moment)
     try:
-        moment = await _before(hooks, moment)
-        if (end := end_of(run, hooks)) is not None:
+        moment = await call_before(hooks.chain.before_iteration, moment, partial(_taken, hooks))
+        if hooks.wants_to_end and (end := end_of(run, hooks)) is not None:
             return end
         if moment.reply is not None:
             replaced = True
@@ -57,36 +67,20 @@ async def around_model(
                 outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
     except MiddlewareError as error:
         outcome = failed(error)
-    outcome = await _after(hooks, moment, outcome, replaced=replaced)
+    if hooks.chain.after_reply or isinstance(outcome, Failed):
+        outcome = await _after(hooks, moment, outcome, replaced=replaced)
     if isinstance(outcome, Done):
-        this.reply, this.calls = outcome.value, outcome.value.calls
+        this.reply = outcome.value
     else:
         this.exception = outcome.error
     return outcome
 
 
-def _moment(run: Run, hooks: Hooked, effect: CallModel, request: ModelRequest) -> ModelCall:
-    return ModelCall(
-        hooks.facts,
-        effect.key,
-        effect.iteration,
-        request.messages,
-        request.instructions,
-        request.settings,
-        request.tools,
-        run.machine.usage,
-        run.machine.limits,
-    )
-
-
-async def _before(hooks: Hooked, moment: ModelCall) -> ModelCall:
-    def take(seen: ModelCall, hook: Hook, decision: Decision) -> ModelCall | None:
-        if isinstance(decision, Stop):
-            hooks.ask_to_stop(hook, decision)
-            return None
-        return _patched(seen, decision)
-
-    return await call_before(hooks.chain.before_iteration, moment, take)
+def _taken(hooks: Hooked, seen: ModelCall, hook: Hook, decision: Decision) -> ModelCall | None:
+    if isinstance(decision, Stop):
+        hooks.ask_to_stop(hook, decision)
+        return None
+    return _patched(seen, decision)
 
 
 def _patched(moment: ModelCall, decision: Decision) -> ModelCall:

@@ -82,9 +82,8 @@ def _iteration(run: Run) -> Iteration | None:
         number, results = machine.iteration - 1, _results(machine.transcript[-1])
     else:
         return None
-    key, reply = model_key(machine.turn, number), machine.reply
-    calls = reply.calls if reply is not None else ()
-    return Iteration(number, key, now, reply, calls=calls, results=results)
+    key = model_key(machine.turn, number)
+    return Iteration(number, key, now, machine.reply, results=results)
 
 
 def _results(last: Message) -> dict[int, ToolResult]:
