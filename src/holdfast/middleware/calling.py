@@ -31,7 +31,7 @@ def anybody(hooks: Sequence[Hook], states: Mapping[int, object]) -> bool:
     """
     try:
         for hook in hooks:
-            if hook.idle is None or not hook.idle(states[hook.key]):
+            if (idle := hook.idle) is None or not idle(states[hook.key]):
                 return True
     except Exception:  # noqa: BLE001  # REASON: a look is the user's code
         return True  # it is reported when the hook is called
@@ -203,13 +203,14 @@ def _next(left: Iterator[Hook], moment: Moment) -> Hook | None:
 
     Nearly all have nothing to do nearly always, and then cost what their condition costs.
     """
+    states = moment.facts.states
     for hook in left:
         # Apart from what the hook does: a StopIteration of a condition is a failure and no answer.
         try:
-            if hook.idle is not None:
-                if not hook.idle(moment.facts.states[hook.key]):
+            if (idle := hook.idle) is not None:
+                if not idle(states[hook.key]):
                     return hook
-            elif hook.when is None or hook.when(moment):
+            elif (when := hook.when) is None or when(moment):
                 return hook
         except MiddlewareError:
             raise

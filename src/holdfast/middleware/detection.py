@@ -50,6 +50,8 @@ def marked_or_worded(result: ToolResult) -> bool:
 
 def is_failure(event: ToolFinished, detector: Detector) -> bool:
     """Whether the call failed; one that somebody denied did not."""
+    if detector is marked and not event.result.is_error:
+        return False
     if event.error is not None and event.error.code in NOT_FAILURES:
         return False
     return detector(event.result)

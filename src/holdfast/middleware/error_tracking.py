@@ -67,16 +67,13 @@ class ErrorTracking(Middleware[Errors]):
 
     def fold(self, state: Errors, event: Event) -> Errors:
         """Count."""
-        if isinstance(event, ToolFinished):
-            if state.failed:
-                return state
-            failed = is_failure(event, self.detector)
-            seen = (
-                state.finished or not state.before
-            )  # a success after none that failed tells nothing
-            return state if seen and not failed else Errors(state.before, True, failed)
-        if isinstance(event, ModelReplied) and state.finished:
-            return Errors(state.count)
+        if isinstance(event, ModelReplied):
+            return Errors(state.count) if state.finished else state
+        if isinstance(event, ToolFinished) and not state.failed:
+            if is_failure(event, self.detector):
+                return Errors(state.before, True, True)
+            # A success after nothing that failed tells nothing.
+            return Errors(state.before, True) if state.before and not state.finished else state
         return state
 
     async def after_iteration(self, moment: AfterIteration) -> Stop | None:

@@ -84,7 +84,9 @@ class Folds:
         if kind is TurnOpened:
             for middleware in self._table.of_turns:
                 states[id(middleware)] = middleware.initial
-        for key, fold, middleware in self._by_kind.get(kind, ()):
+        if (rows := self._by_kind.get(kind)) is None:
+            return
+        for key, fold, middleware in rows:
             try:
                 states[key] = fold(states[key], event)
             except Exception as error:  # noqa: BLE001  # REASON: a fold is the user's code

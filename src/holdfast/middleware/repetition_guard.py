@@ -145,7 +145,11 @@ class RepetitionGuard(Middleware[Repeated]):
     def fold(self, state: Repeated, event: Event) -> Repeated:
         """Count what the model asks for, look at what came of it, and keep what somebody said."""
         if isinstance(event, ModelReplied):
-            return self._asked(state, event.reply.calls)
+            counted = asked(state.calls, event.reply.calls, self.max_consecutive_calls)
+            withdrawn = state.withdrawn
+            if self.withdraw_at is not None and counted.worst.count >= self.withdraw_at:
+                withdrawn |= {counted.worst.tool}
+            return Repeated(counted, withdrawn, state.open, state.allowed)
         if isinstance(event, ToolFinished):
             return _answered(state, event)
         if isinstance(event, QuestionAsked):
@@ -153,13 +157,6 @@ class RepetitionGuard(Middleware[Repeated]):
         if isinstance(event, QuestionAnswered) and event.key in state.open:
             return _said(state, event)
         return state
-
-    def _asked(self, state: Repeated, calls: tuple[ToolCall, ...]) -> Repeated:
-        counted = asked(state.calls, calls, self.max_consecutive_calls)
-        withdrawn = state.withdrawn
-        if self.withdraw_at is not None and counted.worst.count >= self.withdraw_at:
-            withdrawn |= {counted.worst.tool}
-        return Repeated(counted, withdrawn, state.open, state.allowed)
 
     async def before_tools(self, moment: BeforeTools) -> Stop | None:
         """Run nothing of a reply that repeats a call once too often; ask before that."""

@@ -104,11 +104,11 @@ class UsageLimits(Middleware[Spent]):
 
     def fold(self, state: Spent, event: Event) -> Spent:
         """Count."""
-        if isinstance(event, ToolFinished):
-            usage = event.usage
-            return Spent(state.calls, state.usage + usage) if usage.input or usage.output else state
         if isinstance(event, ModelReplied):
             paid, usage = event.attempts > 0, event.reply.usage
+        elif isinstance(event, ToolFinished):
+            usage = event.usage
+            return Spent(state.calls, state.usage + usage) if usage.input or usage.output else state
         elif isinstance(event, ModelFailed):
             paid, usage = True, event.partial.usage if event.partial is not None else Usage()
         else:

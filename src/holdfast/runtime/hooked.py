@@ -82,12 +82,10 @@ class Hooked:
         if isinstance(decision, Stop) and self.stop is None:
             self.stop = (hook.owner, decision)
 
-    @property
     def wants_to_end(self) -> bool:
         """Whether there is a verdict: cheaper to ask than to make."""
         return self.stop is not None or self.failure is not None or self.folds.failure is not None
 
-    @property
     def holds_tools(self) -> bool:
         """Whether no tool may run any more."""
         this = self.iteration

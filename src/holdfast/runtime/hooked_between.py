@@ -18,10 +18,13 @@ from holdfast.runtime.hooked import Hooked
 from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.run import Run
 
+# Members of an enum are looked up slowly, and these are asked for between all effects.
+_OUTPUT, _TOOLS = Phase.OUTPUT, Phase.TOOLS
+
 
 def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
     """The event that ends the turn, when a hook wants it to end."""
-    if not hooks.wants_to_end:
+    if not hooks.wants_to_end():
         return None
     end = hooks.verdict(run.machine.turn, run.plan.clock.now())
     if end is not None and end.error is not None:
@@ -32,13 +35,13 @@ def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
 def passed_by(run: Run, hooks: Hooked) -> bool:
     """Pass the place between two effects by when nobody has anything to do or to say there."""
     phase, this = run.machine.phase, hooks.iteration
-    if phase is Phase.OUTPUT:
+    if phase is _OUTPUT:
         return True
-    if hooks.wants_to_end:
+    if hooks.wants_to_end():
         return False
     if this is None:
         return True
-    if phase is not Phase.TOOLS:
+    if phase is not _TOOLS:
         if anybody(hooks.chain.after_iteration, hooks.folds.states):
             return False
         hooks.iteration = None

@@ -36,7 +36,7 @@ async def around_model(
     """Call the hooks, and the model between them unless one decides otherwise."""
     began = hooks.facts.clock()
     this = hooks.iteration = Iteration(effect.iteration, effect.key, began)
-    moment = ModelCall(
+    asked = moment = ModelCall(
         hooks.facts,
         effect.key,
         effect.iteration,
@@ -53,7 +53,7 @@ async def around_model(
         ask = watched(ask, moment)
     try:
         moment = await call_before(hooks.chain.before_iteration, moment, partial(_taken, hooks))
-        if hooks.wants_to_end and (end := end_of(run, hooks)) is not None:
+        if hooks.wants_to_end() and (end := end_of(run, hooks)) is not None:
             return end
         if moment.reply is not None:
             replaced = True
@@ -61,7 +61,7 @@ async def around_model(
         elif hooks.chain.wrap_model:
             outcome = await _through_wraps(hooks, moment, request, partial(ask, run, effect))
         else:
-            sent = _request(request, moment)
+            sent = request if moment is asked else _request(request, moment)
             outcome = await ask(run, effect, sent)
             if isinstance(outcome, Failed):
                 outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
@@ -180,22 +180,22 @@ async def _after(
         hooks.facts.clock() - (hooks.iteration.began if hooks.iteration else 0.0),
         replaced,
     )
-
-    def take(seen: AfterReply, hook: Hook, decision: Decision) -> AfterReply:
-        if isinstance(decision, UseReply):
-            return msgspec.structs.replace(
-                seen, reply=decision.as_reply(), exception=None, replaced=True
-            )
-        hooks.ask_to_stop(hook, decision)
-        return seen
-
-    seen, error = await call_after(chain.after_reply, moment, take)
+    seen, error = await call_after(chain.after_reply, moment, partial(_judged, hooks))
     if error is not None:
         error.partial = seen.reply
         return failed(error)
     if seen.reply is None or seen.reply is moment.reply:
         return outcome
     return Done(seen.reply, outcome.attempts, outcome.tried, outcome.lost)
+
+
+def _judged(hooks: Hooked, seen: AfterReply, hook: Hook, decision: Decision) -> AfterReply:
+    if isinstance(decision, UseReply):
+        return msgspec.structs.replace(
+            seen, reply=decision.as_reply(), exception=None, replaced=True
+        )
+    hooks.ask_to_stop(hook, decision)
+    return seen
 
 
 async def _tell_error(hooks: Hooked, asked: ModelCall, outcome: Failed) -> None:

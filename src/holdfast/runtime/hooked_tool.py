@@ -42,7 +42,7 @@ async def around_tool(
     """Call the hooks, and the tool between them unless one decides otherwise."""
     this = hooks.iteration
     mine = hooks.chain.of_tool(effect.call.name or "Unknown")
-    if mine.none and not hooks.holds_tools and not hooks.chain.on_error:
+    if mine.none and not hooks.holds_tools() and not hooks.chain.on_error:
         event = finish(run, effect, await use(run, effect))
         if this is not None:
             this.results[effect.index] = event.result
