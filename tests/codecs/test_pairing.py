@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.linear import is_linear
 
 from holdfast.codecs.pairing import check_new, check_pairs, check_tail, has_plain_id, with_safe_ids
 from holdfast.core.errors import ConfigurationError
@@ -116,9 +117,7 @@ def test_many_calls_of_one_id_take_linear_time() -> None:
         with_safe_ids(messages)
         return time.process_time() - begun
 
-    short = min(seconds(500) for _ in range(3))
-    # A quadratic one would take 64 times as long; the collector may take its share of the time.
-    assert min(seconds(4_000) for _ in range(4)) < max(short, 0.002) * 8 * 5
+    assert is_linear(seconds, 500, 4_000)
 
 
 def test_a_batch_that_was_cut_in_two_before_is_looked_at_again() -> None:

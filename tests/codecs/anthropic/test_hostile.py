@@ -18,6 +18,7 @@ from tests.codecs.anthropic.bodies import (
     stopped,
     text,
 )
+from tests.linear import is_linear
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.anthropic.history import encode_message
@@ -171,5 +172,4 @@ def test_any_shape_takes_linear_time(shape: str) -> None:
         decoder.close()
         return time.process_time() - begun
 
-    short = min(seconds(1_000) for _ in range(3))
-    assert min(seconds(8_000) for _ in range(2)) < max(short, 0.002) * 8 * 3
+    assert is_linear(seconds, 1_000, 8_000, slack=3)

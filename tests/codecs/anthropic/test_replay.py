@@ -7,6 +7,7 @@ from typing import Any
 from tests.codecs.anthropic.bodies import as_stream, read, whole
 from tests.codecs.anthropic.reader import counts, message, sendable
 from tests.corpus import ROOT, Row, Table, at_random, byte_by_byte, rows
+from tests.linear import is_linear
 
 from holdfast.codecs.anthropic.history import encode_message
 from holdfast.codecs.assemble import Assembled
@@ -114,5 +115,4 @@ def test_a_long_stream_takes_linear_time() -> None:
         read(at_random(body, "long", 4000))
         return time.process_time() - begun
 
-    short = min(seconds(2_000) for _ in range(3))
-    assert min(seconds(16_000) for _ in range(4)) < short * 8 * 5
+    assert is_linear(seconds, 2_000, 16_000)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codecs.gemini.bodies import array, call, chunk, deltas, events, read, text, whole
+from tests.linear import is_linear
 
 from holdfast.codecs.gemini.documents import DocumentSplitter
 from holdfast.codecs.gemini.partial import PartialArguments
@@ -216,7 +217,4 @@ def test_hostile_bodies_cost_linear_time(name: str, step: int) -> None:
         return time.process_time() - began
 
     seconds(100)
-    short = min(seconds(1_500) for _ in range(3))
-    long = min(seconds(24_000) for _ in range(2))
-    # Sixteen times the bytes; quadratic would be 256 times the time.
-    assert long < max(short, 0.0004) * 80
+    assert is_linear(seconds, 1_500, 24_000, least=0.0004)

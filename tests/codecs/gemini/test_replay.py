@@ -8,6 +8,7 @@ import pytest
 from tests.codecs.gemini.bodies import array, events, read, whole
 from tests.codecs.gemini.reader import Reading, chunks
 from tests.corpus import Row, Table, at_random, byte_by_byte, rows
+from tests.linear import is_linear
 
 from holdfast.codecs.assemble import Assembled
 from holdfast.core.messages import FinishReason, Media, Opaque, Reasoning, Reply, ReplyKind
@@ -136,6 +137,4 @@ def test_reading_takes_time_in_proportion_to_size() -> None:
         return time.process_time() - began
 
     seconds(100)
-    short = min(seconds(2_000) for _ in range(3))
-    long = min(seconds(20_000) for _ in range(3))
-    assert long < short * 30
+    assert is_linear(seconds, 2_000, 20_000, slack=3)

@@ -21,6 +21,7 @@ from tests.codecs.openai_responses.bodies import (
     response,
     said,
 )
+from tests.linear import is_linear
 
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.openai_responses.history import message_encoder
@@ -208,6 +209,4 @@ def test_any_shape_takes_linear_time(shape: str) -> None:
         decoder.close()
         return time.process_time() - begun
 
-    short = min(seconds(500) for _ in range(3))
-    # A quadratic one would take 64 times as long; the collector may take its share of the time.
-    assert min(seconds(4_000) for _ in range(4)) < max(short, 0.002) * 8 * 5
+    assert is_linear(seconds, 500, 4_000)
