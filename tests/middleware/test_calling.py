@@ -1,0 +1,151 @@
+"""Which hooks are called: a look at the state of a fold decides, and never hides a failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import Agent, Middleware, ToolFinished, tool
+from holdfast.core.errors import MiddlewareError
+from holdfast.core.events import Event
+from holdfast.testing import ScriptedModel
+from holdfast.testing.emulator import call
+
+
+@tool(effect="read")
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def agent(*middlewares: Middleware[Any]) -> Agent[str]:
+    model = ScriptedModel(call("look", id="1"), call("look", id="2"), "done")
+    return Agent(model, tools=[look], middleware=middlewares)
+
+
+class Late(Middleware[int]):
+    """Has nothing to do before a tool has run."""
+
+    events = (ToolFinished,)
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    @property
+    def initial(self) -> int:
+        return 0
+
+    def fold(self, state: int, event: Event) -> int:
+        return state + 1
+
+    def idle(self, state: int) -> bool:
+        return state == 0
+
+    async def before_iteration(self, moment: Any) -> None:
+        self.seen.append(f"model {moment.iteration}")
+
+    async def before_tools(self, moment: Any) -> None:
+        self.seen.append(f"tools {moment.iteration}")
+
+    async def wrap_tool(self, moment: Any, call_next: Any) -> Any:
+        self.seen.append(f"tool {moment.iteration}")
+        return await call_next(moment)
+
+    async def after_iteration(self, moment: Any) -> None:
+        self.seen.append(f"end {moment.iteration} {len(moment.calls)} {len(moment.results)}")
+
+
+SINCE_THE_FIRST_TOOL = [
+    "end 0 1 1",
+    "model 1",
+    "tools 1",
+    "tool 1",
+    "end 1 1 1",
+    "model 2",
+    "end 2 0 0",
+]
+
+
+async def test_no_hook_is_called_while_the_state_says_that_there_is_nothing_to_do() -> None:
+    late = Late()
+    assert (await agent(late).run("go")).output == "done"
+    assert late.seen == SINCE_THE_FIRST_TOOL
+
+
+async def test_one_that_is_idle_keeps_no_other_from_its_hooks() -> None:
+    late, other = Late(), Late()
+    other.idle = lambda state: False  # type: ignore[method-assign]
+    await agent(late, other).run("go")
+    assert late.seen == SINCE_THE_FIRST_TOOL
+    assert other.seen == ["model 0", "tools 0", "tool 0", *SINCE_THE_FIRST_TOOL]
+
+
+@pytest.mark.parametrize("hook", ["before_iteration", "before_tools", "after_iteration"])
+async def test_a_look_that_fails_is_a_failure_of_the_hook(hook: str) -> None:
+    class Broken(Middleware[int]):
+        initial = 0
+
+        def fold(self, state: int, event: Event) -> int:
+            return state
+
+        def idle(self, state: int) -> bool:
+            return next(iter(()))  # a StopIteration is no answer either
+
+    async def called(self: Any, moment: Any) -> None:
+        raise AssertionError
+
+    setattr(Broken, hook, called)
+    with pytest.raises(MiddlewareError, match=rf"Broken\.{hook} raised StopIteration"):
+        await agent(Broken()).run("go")
+
+
+async def test_the_condition_of_the_user_is_asked_first() -> None:
+    asked = []
+
+    def when(moment: Any) -> bool:
+        asked.append(moment.key)
+        return True
+
+    late = Late().only(when=when)
+    await agent(late).run("go")
+    assert late.seen == SINCE_THE_FIRST_TOOL
+    assert asked[:4] == ["t1.i0.model", "t1.i0.begun", "t1.i0.tool.0", "t1.i0.model"]
+
+
+async def test_a_hook_that_a_subclass_writes_is_called_whatever_its_parent_says() -> None:
+    class Early(Late):
+        async def before_iteration(self, moment: Any) -> None:
+            await super().before_iteration(moment)
+
+    early = Early()
+    await agent(early).run("go")
+    assert early.seen == ["model 0", *SINCE_THE_FIRST_TOOL]
+
+
+@pytest.mark.parametrize("written", ["fold", "acts"])
+async def test_the_look_of_a_parent_is_not_about_the_fold_or_the_conditions_of_a_subclass(
+    written: str,
+) -> None:
+    class Other(Late):
+        pass
+
+    setattr(Other, written, lambda self, *given: given[0] if written == "fold" else True)
+    other = Other()
+    await agent(other).run("go")
+    assert other.seen[0] == "model 0"
+
+
+async def test_the_look_of_one_that_folds_nothing_is_not_asked() -> None:
+    class Plain(Middleware):
+        called = 0
+
+        def idle(self, state: None) -> bool:
+            raise AssertionError
+
+        async def before_iteration(self, moment: Any) -> None:
+            self.called += 1
+
+    plain = Plain()
+    await agent(plain).run("go")
+    assert plain.called == 3
