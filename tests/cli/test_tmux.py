@@ -74,9 +74,8 @@ def screen(tmp_path: Path, emulator: Start) -> Iterator[Screen]:
 
 def test_a_person_approves_edits_always_and_denies(screen: Screen) -> None:
     screen.type("pay Ann")
-    shown = screen.shows("? May pay run with")
-    assert '"Ann"' in shown
-    assert "10" in shown
+    for shown in ("? May pay run with", '"Ann"', "10"):
+        screen.shows(shown)
     screen.type("maybe")
     screen.shows("that is no answer")
     screen.type('e {"to": "Ann", "euros": 3}')
