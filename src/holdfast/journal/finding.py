@@ -6,6 +6,7 @@ whole runs or nothing.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 
@@ -15,8 +16,8 @@ from holdfast.journal.rows import SAID
 
 _KEYS = "SELECT key FROM (SELECT key, seq FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY seq"
 _PICK = (
-    "SELECT schema, run, seq, key, digest, type, at, event FROM records WHERE run = ? AND key IN ({})"
-    " ORDER BY seq"
+    "SELECT schema, run, seq, key, digest, type, at, event FROM records"
+    " INDEXED BY records_by_key WHERE run = ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"
 )
 # What was said by somebody. JSON writes what is no plain letter in a way that LIKE cannot know.
 _HOLDING = f"SELECT run, key FROM records WHERE type IN {SAID}{{}} ORDER BY at DESC, run, seq DESC"  # noqa: S608  # REASON: names of our own
@@ -49,8 +50,6 @@ SELECT run,
     FROM records AS r WHERE r.run = turns.run AND r.seq = opened), '')
 FROM turns
 """
-_MOST_KEYS = 500  # SQLite takes at least 999 variables
-
 Row = tuple[object, ...]
 
 
@@ -61,17 +60,12 @@ def heads(connection: sqlite3.Connection) -> list[Row]:
 
 def keys(run: str, connection: sqlite3.Connection) -> list[str]:
     """The keys of a run in order; from an index, so that no record is read."""
-    return [key for (key,) in connection.execute(_KEYS, (run,))]
+    return [str(key) for (key,) in connection.execute(_KEYS, (run,))]
 
 
 def pick(run: str, wanted: Sequence[str], connection: sqlite3.Connection) -> list[Row]:
     """The rows of a run that have one of these keys, in order."""
-    found: list[Row] = []
-    for start in range(0, len(wanted), _MOST_KEYS):
-        some = wanted[start : start + _MOST_KEYS]
-        query = _PICK.format(", ".join("?" * len(some)))
-        found += connection.execute(query, (run, *some))
-    return sorted(found, key=lambda row: row[2])  # type: ignore[arg-type, return-value]  # seq is a number
+    return connection.execute(_PICK, (run, json.dumps(wanted))).fetchall()
 
 
 def holding(words: Sequence[str], connection: sqlite3.Connection) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import Event
 from holdfast.journal import finding
-from holdfast.journal.encoding import Line
+from holdfast.journal.encoding import Line, damaged
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.rows import checked, line_from, records_from, row_of, written
 from holdfast.journal.writer import Act, Writer
@@ -119,7 +119,7 @@ class SqliteJournal:
         """All runs, by name; or those whose last turn has no end."""
         select = partial(_rows, _OPEN if turn_open else _EVERY, ())
         rows = await self._writer.submit(Act(select, writes=False))
-        return [_entry(row) for row in rows]
+        return [_entry(row, self.path) for row in rows]
 
     async def delete(self, run: str) -> int:
         """Forget a run for good, in the file and in its log; returns how many records it had."""
@@ -130,7 +130,7 @@ class SqliteJournal:
     async def heads(self) -> Sequence[RunEntry]:
         """All runs, as `runs` tells them, without looking at all records; in no order."""
         rows = await self._writer.submit(Act(finding.heads, writes=False))
-        return [_entry(row) for row in rows]
+        return [_entry(row, self.path) for row in rows]
 
     async def keys(self, run: str) -> Sequence[str]:
         """The keys of a run, in order of the records."""
@@ -202,9 +202,12 @@ class SqliteJournal:
         return f"SqliteJournal({self.path!r})"
 
 
-def _entry(row: tuple[object, ...]) -> RunEntry:
+def _entry(row: tuple[object, ...], path: str) -> RunEntry:
     named = dict(zip(RunEntry.__struct_fields__, row, strict=False))  # a file has no leases
-    return msgspec.convert(named, RunEntry, strict=False)
+    try:
+        return msgspec.convert(named, RunEntry, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise damaged(f"{path}, run {row[0]!r}", str(error)) from error
 
 
 def _insert(line: Line, body: str, connection: sqlite3.Connection) -> None:

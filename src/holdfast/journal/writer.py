@@ -153,7 +153,7 @@ def _perform(connection: sqlite3.Connection, path: str, group: list[Act[object]]
             act.perform(connection)
         if group[0].writes:
             connection.execute("COMMIT")
-    except (sqlite3.Error, ArithmeticError, MemoryError, ValueError) as error:
+    except (sqlite3.Error, ArithmeticError, MemoryError, TypeError, ValueError) as error:
         _undo(connection)
         for act in group:
             act.error = opening.failure_of(error, path)

@@ -1,0 +1,49 @@
+"""A number of a record that was none ended the thread of the journal, and everybody waited for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast import Agent, SqliteJournal
+from holdfast.cli.main import main
+from holdfast.journal.failures import JournalError
+from holdfast.testing import ScriptedModel
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    ["seq = 'two'", "seq = X'ff'", "at = X'ff'", "at = 'noon'", "key = X'ff'", "schema = 'one'"],
+)
+async def test_it_is_an_error_and_no_silence(
+    tmp_path: Path, spoil: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "talk.db"
+    with SqliteJournal(path) as journal:
+        await Agent(ScriptedModel("Hi"), journal=journal).run("Hi", session="ada")
+    connection = sqlite3.connect(path)
+    connection.execute(f"UPDATE records SET {spoil} WHERE seq = 2")
+    connection.commit()
+    connection.close()
+    failures = 0
+    with SqliteJournal(path) as journal:
+        sessions = Agent(ScriptedModel("Hi"), journal=journal).sessions
+        async with asyncio.timeout(20):
+            for act in (journal.runs, journal.heads, sessions.list):
+                try:
+                    await act()
+                except JournalError:
+                    failures += 1
+            keys = await journal.keys("ada")
+            for one in (journal.read("ada"), journal.pick("ada", keys), sessions.search("hi")):
+                try:
+                    await one
+                except JournalError:
+                    failures += 1
+    assert failures
+    assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 1
+    said = capsys.readouterr()
+    assert "is no whole record" in said.out + said.err
