@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.events import ToolFinished
-from holdfast.core.messages import Media, Text, ToolCall
+from holdfast.core.messages import Media, Part, Text, ToolCall
 
 LONGEST_CYCLE = 3
 """Calls of the longest circle that is looked for, such as A B C A B C."""
@@ -89,41 +89,43 @@ def _plain(value: object) -> object:
     return value
 
 
-def asked(state: Calls, calls: tuple[ToolCall, ...], most: int) -> Calls:
+def asked(state: Calls, parts: tuple[Part, ...], most: int) -> Calls:
     """The state after a reply.
 
     Args:
         state: before it.
-        calls: what the reply asks for.
+        parts: of the reply; what asks for no tool is passed over.
         most: the count that is too high; what is beyond it is not looked for.
     """
-    if not calls:
-        return Calls(state.last, state.results, state.recent)
     last, recent, worst = dict(state.last), state.recent, _NONE
-    current, window = [], LONGEST_CYCLE * most - 1
-    for index, call in enumerate(calls):
+    current: list[tuple[str, str]] = []
+    for call in parts:
+        if not isinstance(call, ToolCall):
+            continue
         name, written = call.name or "_unknown", call.arguments
-        before = last.get(name)
+        before, count = last.get(name), 1
         same = before is not None and before.written == written
         mark = before.mark if before is not None and same else signature(call)
-        count = before.count + 1 if before is not None and before.mark == mark else 1
+        if before is not None and before.mark == mark:
+            count += before.count
         last[name] = Last(written, mark, count)
-        current.append((name, mark))
         circles = mark in recent[-LONGEST_CYCLE:]  # else none has gone round twice
-        recent = (*recent[-window:], mark)
+        recent = (*recent[1 - LONGEST_CYCLE * most :], mark)
         if circles:
             count = max(count, _circles(recent))
         if count > worst.count and worst.count < most:
-            worst = Worst(name, count, index)
+            worst = Worst(name, count, len(current))
+        current.append((name, mark))
     return Calls(last, state.results, recent, tuple(current), worst)
 
 
 def answered(state: Calls, event: ToolFinished) -> Calls:
     """The state after one of the calls of the last reply has its result."""
-    index = int(event.key.rpartition(".")[2])
-    if index >= len(state.current):
+    current = state.current
+    index = int(event.key.rpartition(".")[2]) if len(current) != 1 else 0
+    if index >= len(current):
         return state
-    name, mark = state.current[index]
+    name, mark = current[index]
     got, before = event.result.content, state.results.get(mark)
     if got == before:
         return state

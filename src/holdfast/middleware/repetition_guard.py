@@ -145,7 +145,7 @@ class RepetitionGuard(Middleware[Repeated]):
     def fold(self, state: Repeated, event: Event) -> Repeated:
         """Count what the model asks for, look at what came of it, and keep what somebody said."""
         if isinstance(event, ModelReplied):
-            counted = asked(state.calls, event.reply.calls, self.max_consecutive_calls)
+            counted = asked(state.calls, event.reply.parts, self.max_consecutive_calls)
             withdrawn = state.withdrawn
             if self.withdraw_at is not None and counted.worst.count >= self.withdraw_at:
                 withdrawn |= {counted.worst.tool}
@@ -240,7 +240,7 @@ def _answered(state: Repeated, event: ToolFinished) -> Repeated:
     if counted is state.calls:
         return state
     withdrawn = state.withdrawn
-    if state.calls.worst.count and not counted.worst.count:  # the result changed
+    if withdrawn and state.calls.worst.count and not counted.worst.count:  # the result changed
         withdrawn -= {state.calls.worst.tool}
     return Repeated(counted, withdrawn, state.open, state.allowed, state.edited)
 
