@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Agent, SqliteJournal
 from holdfast.cli.main import main
-from holdfast.journal.failures import JournalError
+from holdfast.journal.failures import JournalCorruptError, JournalError
 from holdfast.testing import ScriptedModel
 
 
@@ -47,3 +47,18 @@ async def test_it_is_an_error_and_no_silence(
     assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 1
     said = capsys.readouterr()
     assert "is no whole record" in said.out + said.err
+
+
+async def test_a_schema_that_is_no_text_is_told_too(tmp_path: Path) -> None:
+    """SQLite quotes it, and Python could not read what SQLite said: opening the file never ended."""
+    path = tmp_path / "talk.db"
+    with SqliteJournal(path) as journal:
+        await Agent(ScriptedModel("Hi"), journal=journal).run("Hi", session="ada")
+    whole = path.read_bytes()
+    for damaged in (b"records_by_\xa0ey", b"records_by_ke\xff"):
+        spoiled = whole.replace(b"records_by_key", damaged, 1)
+        path.write_bytes(spoiled)
+        async with asyncio.timeout(20):
+            with pytest.raises(JournalCorruptError, match="is damaged"):
+                await asyncio.to_thread(SqliteJournal, path)
+        assert path.read_bytes() == spoiled

@@ -112,7 +112,7 @@ def connect(path: str, wait: float) -> sqlite3.Connection:
     )
     try:
         _prepare(connection, path)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, TypeError, ValueError) as error:
         connection.close()
         raise failure_of(error, path) from error
     except JournalError:
@@ -165,7 +165,7 @@ def migrate(
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, ValueError) as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise failure_of(error, path) from error
@@ -180,8 +180,9 @@ def failure_of(error: Exception, path: str) -> JournalError:
             "is open in another process",
             fix="Stop that one, or use one journal file for each process",
         )
-    # Python has no code of its own for text that is no UTF-8.
-    if code in _BROKEN or "Could not decode" in str(error):
+    # Python has no code of its own for text that is no UTF-8, not even in what SQLite says.
+    unreadable = isinstance(error, UnicodeError) or "Could not decode" in str(error)
+    if code in _BROKEN or unreadable:
         return JournalCorruptError(path, f"is damaged: {error}", fix=RESTORE)
     if code in _STORAGE:
         problem, fix = _STORAGE[code]
