@@ -208,6 +208,17 @@ def test_an_answer_that_nobody_waited_for_is_taken_up_once(
     assert machine.status is ev.Status.RUNNING
 
 
+def test_an_effect_that_ends_has_no_answer_left_to_take_up() -> None:
+    machine = suspended()
+    machine.apply(ev.QuestionAnswered(KEY, 400.0, {}, later=True))
+    finish(machine, at=410.0)
+    assert machine.questions.due == {}
+    assert not machine.questions.waits
+    assert machine.questions.waited == 400.0
+    with pytest.raises(IllegalEventError):
+        machine.check(RESUMED)
+
+
 def test_an_answer_to_who_waits_leaves_nobody_at_the_question() -> None:
     machine = suspended()
     machine.apply(ev.QuestionAnswered(KEY, 11.0, {}))

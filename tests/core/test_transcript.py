@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.core.messages import Message, ToolCall, assistant, user
@@ -44,6 +44,8 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS)
+@example([("append", 1), ("encode", 0), ("truncate", 0), ("append", 2)])
+@example([("append", 1), ("append", 2), ("encode", 0), ("fork", 0), ("truncate", 1), ("append", 3)])
 def test_the_encoded_form_is_always_that_of_the_messages(actions: list[tuple[str, int]]) -> None:
     history, plain = Transcript(), list[str]()
     for action, number in actions:
