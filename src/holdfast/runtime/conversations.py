@@ -73,7 +73,19 @@ class Conversations:
 
     @asynccontextmanager
     async def turn(self, session: str, *, patience: float = math.inf) -> AsyncIterator[Open]:
-        """The session, caught up with its journal; a second turn waits for the first.
+        """The session, caught up with its journal; see `alone`."""
+        async with self.alone(session, patience=patience) as entry:
+            await self._catch_up(session, entry)
+            snapshot = self._snapshots.of(entry.machine, entry.kept)
+            yield entry
+            # It is from before this turn, whose end a machine must see for itself.
+            if snapshot is not None and entry.machine.turn > snapshot.turn:
+                await self._snapshots.keep(session, snapshot)
+                entry.kept = snapshot.applied
+
+    @asynccontextmanager
+    async def alone(self, session: str, *, patience: float = math.inf) -> AsyncIterator[Open]:
+        """The session, with nobody else in it; whoever comes second waits for the first.
 
         Args:
             session: its name, or that of a run.
@@ -94,13 +106,7 @@ class Conversations:
                 lease = await self.lease(session, patience)
                 entry.log = lease
                 try:
-                    await self._catch_up(session, entry)
-                    snapshot = self._snapshots.of(entry.machine, entry.kept)
                     yield entry
-                    # It is from before this turn, whose end a machine must see for itself.
-                    if snapshot is not None and entry.machine.turn > snapshot.turn:
-                        await self._snapshots.keep(session, snapshot)
-                        entry.kept = snapshot.applied
                 finally:
                     if entry.machine.phase is not Phase.IDLE:
                         self._forget(session)

@@ -26,7 +26,8 @@ def sessions_of(plan: Plan, conversations: Conversations) -> Sessions:
 
     @asynccontextmanager
     async def hold(session: str) -> AsyncIterator[RunLog]:
-        async with conversations.turn(session) as entry:
+        # Not caught up: a change looks for itself, and what cannot be read can still be forgotten.
+        async with conversations.alone(session) as entry:
             yield entry.log
 
     return Sessions(
