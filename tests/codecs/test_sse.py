@@ -95,6 +95,11 @@ def test_a_cut_between_cr_and_lf_makes_no_blank_line() -> None:
     assert read([b"data: 1\r", b"\ndata: 2\r\n\r", b"\n"]) == [(b"", b"1\n2")]
 
 
+def test_a_cr_alone_among_crlf_ends_its_line_too() -> None:
+    pieces = [b"data: 0\r\n\r\n", b"data: 1\rdata: 2\r\n\r\n"]
+    assert read(pieces) == [(b"", b"0"), (b"", b"1\n2")]
+
+
 def test_a_cut_inside_a_character_changes_nothing() -> None:
     body = "data: 😀\n\n".encode()
     assert read([body[:8], body[8:]]) == [(b"", "😀".encode())]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from holdfast.core.machine import RunMachine
 from holdfast.core.messages import ToolCall
 from holdfast.journal.writer import Act
 from holdfast.testing import ScriptedModel
+from holdfast.testing.journal_conformance import opened
 
 
 @tool(effect="read")
@@ -64,3 +67,24 @@ async def test_a_turn_that_is_cancelled_while_a_record_is_written_stays_in_step(
         await asyncio.wait([turn])
         script._script[:] = ["fine"]
         assert (await agent.run("again", session="s")).output == "fine"
+
+
+async def test_a_record_that_is_withdrawn_before_its_turn_is_never_written(tmp_path: Path) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def busy(connection: sqlite3.Connection) -> None:
+        begun.set()
+        free.wait(60)
+
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        first = journal._writer.submit(Act(busy, writes=False))
+        await asyncio.to_thread(begun.wait, 60)
+        append = asyncio.ensure_future(journal.append("s", opened(1)))
+        await asyncio.sleep(0)
+        append.cancel()
+        await asyncio.wait([append])
+        assert append.cancelled()
+        free.set()
+        await first
+        assert await journal.read("s") == []
+        await journal.append("s", opened(1))

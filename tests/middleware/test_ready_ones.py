@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -10,11 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Agent, ErrorHandling, Limits, MemoryJournal, Status, tool
-from holdfast.core.errors import ConfigurationError, ProviderError, StoppedError
+from holdfast.core.errors import (
+    ConfigurationError,
+    ErrorCategory,
+    ErrorInfo,
+    ProviderError,
+    StoppedError,
+)
+from holdfast.core.events import ModelFailed
 from holdfast.core.messages import (
     Message,
+    Reply,
     ToolCall,
     ToolResult,
+    Usage,
     assistant,
     system,
     tool_results,
@@ -272,6 +282,21 @@ async def test_usage_ends_the_turn_before_the_next_call() -> None:
     priced = UsageLimits(cost=1.5, price=lambda usage: usage.total / 10)
     result = await Agent(model, tools=[look], middleware=[priced]).run("go")
     assert result.stop_reason == "Usage limit: cost"
+
+
+async def test_a_price_that_is_no_number_is_a_limit_that_is_reached() -> None:
+    for price in (math.nan, -math.inf):
+        unknown = UsageLimits(cost=1.5, price=lambda usage, price=price: price)
+        result = await Agent(ScriptedModel("never"), middleware=[unknown]).run("go")
+        assert result.stop_reason == "Usage limit: cost"
+
+
+def test_what_a_call_that_failed_had_cost_is_spent() -> None:
+    limits = UsageLimits(tokens=20, per="session")
+    info = ErrorInfo(category=ErrorCategory.TRANSIENT, safe="It broke off.")
+    failed = ModelFailed("t1.i0.model", 1.0, info, Reply((), usage=Usage(5, 7)), lost=Usage(1, 2))
+    spent = limits.fold(limits.initial, failed)
+    assert (spent.calls, spent.usage) == (1, Usage(6, 9))
 
 
 async def test_usage_of_a_session_is_counted_over_its_turns_and_found_in_its_journal() -> None:

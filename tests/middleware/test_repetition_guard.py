@@ -249,6 +249,15 @@ def test_the_order_in_which_tools_finish_changes_nothing(order: list[int]) -> No
     assert {name: last.count for name, last in state.last.items()} == {"a": 2, "b": 2, "c": 2}
 
 
+def test_a_call_whose_result_changes_repeats_nothing_from_then_on() -> None:
+    state = Calls()
+    for number in range(6):
+        state = asked(state, (call(),), 5)
+        state = answered(state, finished(0, str(number)))
+        assert state.worst.count <= 1
+        assert len(state.recent) == 1
+
+
 def test_what_is_kept_does_not_grow_with_the_turn() -> None:
     state = Calls()
     for number in range(500):

@@ -269,6 +269,14 @@ def test_an_exception_from_a_wider_rule_is_no_contradiction(rules: Any) -> None:
     ToolPermission(**rules)
 
 
+def test_names_that_a_model_invents_are_not_kept_for_ever() -> None:
+    permission = ToolPermission(allow=["read_*"])
+    for number in range(1000):
+        assert permission.verdict(f"read_{number}", {}) == "allow"
+        assert permission.verdict(f"drop_{number}", {}) == "deny"
+    assert len(permission._by_tool) <= 256
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -77,6 +77,13 @@ class TestPace:
         state, taken = limiter.reserved(options, state, 0.0)
         assert limiter.refunded(options, state, taken).requests == 0
 
+    def test_a_reservation_that_is_given_back_fills_no_more_than_the_burst(self) -> None:
+        options = LimiterOptions(requests_per_minute=60, burst_seconds=2)
+        state, taken = limiter.reserved(options, limiter.initial(options), 0.0)
+        for _ in range(2):
+            state = limiter.refunded(options, state, taken)
+            assert state.requests == 2
+
     def test_tokens_are_charged_when_they_are_known(self) -> None:
         options = LimiterOptions(tokens_per_minute=600, burst_seconds=10)
         state, taken = limiter.reserved(options, limiter.initial(options), 0.0)

@@ -488,6 +488,30 @@ async def test_a_timeout_that_was_set_is_counted_by_the_clock_while_the_run_rest
     assert said(await world.agent(tools=[quick]).resume("s")) == ["timeout"]
 
 
+async def test_a_run_that_goes_on_holds_a_question_for_what_is_left_of_its_time() -> None:
+    @tool(effect="read")
+    async def quick(ctx: ToolContext) -> str:
+        """Ask for an hour."""
+        answer = await ctx.ask(PermissionRequest(tool="quick"), timeout=3600)
+        return answer.because if hasattr(answer, "because") else "yes"
+
+    asked = asyncio.Event()
+
+    async def silent(request: AnyRequest) -> object:
+        asked.set()
+        return await asyncio.Event().wait()
+
+    world = World(call("quick"), "done")
+    await world.agent(tools=[quick]).run("go", session="s")
+    world.clock.advance(3599)
+    going_on = world.agent(tools=[quick], on_question=silent).resume("s")
+    async with asyncio.timeout(60):
+        resumed = asyncio.create_task(going_on)
+        await asked.wait()
+        world.clock.advance(1)
+        assert said(await resumed) == ["timeout"]
+
+
 async def test_days_of_waiting_are_no_time_of_the_turn() -> None:
     world = World(book("Porto"), "done")
     limits = Limits(seconds=60)

@@ -18,6 +18,7 @@ from holdfast.core.messages import Reply, Text, ToolCall, user
 from holdfast.journal.encoding import decode, record_of
 from holdfast.journal.failures import JournalCorruptError, JournalError, JournalVersionError
 from holdfast.journal.port import Journal, Record
+from holdfast.sessions import lines
 from holdfast.sessions.lines import exported, imported
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import FakeClock, ScriptedModel
@@ -210,3 +211,11 @@ async def test_two_sessions_in_one_file_are_refused(journal: Journal) -> None:
     for name in ("/:title", "", "x/t1.i0.tool.0"):
         with pytest.raises(ConfigurationError):
             await Sessions(journal).import_(list(exported({name: records})))
+
+
+async def test_a_line_with_another_number_is_found_although_all_sums_fit() -> None:
+    given = [line.rpartition(',"sum":')[0] + "}" for line in await made(MemoryJournal())]
+    given[1] = given[1].replace('"seq":2,', '"seq":3,')
+    chain = lines._Chain()
+    with pytest.raises(JournalCorruptError, match=r"line 2: is record 3 of 'ada' and not 2"):
+        imported([lines._summed(chain, text) for text in given], "it")

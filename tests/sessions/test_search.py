@@ -8,12 +8,14 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sessions.talks import talk
 
 from holdfast import MemoryJournal, SqliteJournal
 from holdfast.core.events import TurnOpened
 from holdfast.core.messages import user
 from holdfast.journal.port import Journal
 from holdfast.sessions.sessions import Sessions
+from holdfast.testing import FakeClock
 
 LETTERS = st.sampled_from(
     [
@@ -66,3 +68,12 @@ def test_what_is_forgotten_is_not_in_the_file_either() -> None:
         asyncio.run(talk())
         for name in ("talk.db", "talk.db-wal"):
             assert b"secret" not in (Path(folder) / name).read_bytes()
+
+
+async def test_what_agents_did_as_tools_of_a_session_is_not_found() -> None:
+    journal, clock = MemoryJournal(), FakeClock()
+    await talk(journal, clock, "ada", "a word")
+    await talk(journal, clock, "ada/t1.i0.tool.0", "a word within")
+    found = await Sessions(journal).search("word")
+    assert {one.session for one in found} == {"ada"}
+    assert [one.role for one in found] == ["assistant", "user"]

@@ -162,6 +162,17 @@ async def test_a_fork_of_a_session_with_an_open_turn_has_those_that_are_over(
         await kept.fork("ada", 2)
 
 
+async def test_a_session_says_whether_its_last_turn_is_over(journal: Journal) -> None:
+    clock = FakeClock()
+    await talk(journal, clock, "ada", "one")
+    kept = Sessions(journal, clock=clock.now)
+    assert not (await kept.read("ada")).open
+    await journal.append("ada", TurnOpened("t2", clock.now(), user("two")))
+    history = await kept.read("ada")
+    assert history.open
+    assert [point.status for point in history.points] == [Status.COMPLETED, Status.RUNNING]
+
+
 async def test_after_a_rewind_the_model_is_sent_the_first_turns_only(
     journal: Journal, clock: FakeClock
 ) -> None:
