@@ -111,10 +111,13 @@ async def test_a_group_that_could_not_be_committed_is_not_there(journal: SqliteJ
     begun.wait()  # what is queued from now on becomes one group
     spoiled = submit(Act(spoil, writes=True))
     appends = [asyncio.ensure_future(journal.append("r", opened(n))) for n in range(3)]
+    read = asyncio.ensure_future(keys(journal, "r"))
     await asyncio.sleep(0)
     blocker.set()
     outcomes = await asyncio.gather(spoiled, *appends, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [JournalStorageError] * 4
+    # It was behind them in the queue, and neither saw what they wrote nor failed with them.
+    assert await read == []
     assert await keys(journal, "r") == []
     await journal.append("r", opened(1))
     assert await keys(journal, "r") == ["t1"]

@@ -395,8 +395,23 @@ def test_hostile_answers_are_problems_and_never_crashes(text: str) -> None:
 
 
 def test_a_long_answer_is_read_in_a_thread() -> None:
-    text = '{"name": "' + "x" * 200_000 + '"}'
-    assert len(ask(Node, text).output.name) == 200_000
+    readers: list[threading.Thread] = []
+
+    class Noted(BaseModel):
+        name: str
+
+        @field_validator("name")
+        @classmethod
+        def note(cls, name: str) -> str:
+            readers.append(threading.current_thread())
+            return name
+
+    for length, beside in ((10, False), (200_000, True)):
+        readers.clear()
+        text = '{"name": "' + "x" * length + '"}'
+        assert len(ask(Noted, text).output.name) == length
+        assert (threading.current_thread() not in readers) is beside
+        assert readers
 
 
 def test_a_plain_agent_loads_nothing_of_typed_answers() -> None:
