@@ -143,7 +143,7 @@ def _resume(running: Coroutine[Any, Any, object], waits: object) -> Generator[An
             return cast("object", done.value)
 
 
-async def call_before(
+async def call_each(
     hooks: Sequence[Hook],
     moment: M,
     take: Callable[[M, Hook, Decision], M | None],
@@ -155,7 +155,7 @@ async def call_before(
         hooks: in the order in which they are called.
         moment: what the first one sees.
         take: what the next one sees after a decision; None calls no further one.
-        failures: gathers those that fail; without it the first one that fails ends it.
+        failures: gathers what fails, for `collected`; without it the first failure ends it.
 
     Raises:
         MiddlewareError: one of them failed.
@@ -194,7 +194,7 @@ async def call_after(
         ExceptionGroup.
     """
     failures: list[MiddlewareError] = []
-    moment = await call_before(hooks, moment, take, failures)
+    moment = await call_each(hooks, moment, take, failures)
     return moment, collected(hooks[0].name, failures) if failures else None
 
 
@@ -224,9 +224,9 @@ _SHOWN = {"after_turn": "AfterMessageTurn", "after_tool": "AfterFunction"}
 
 def collected(name: str, failures: list[MiddlewareError]) -> MiddlewareError:
     """One error for what several after hooks raised (the wording of seed 000)."""
-    shown = _SHOWN.get(name) or "".join(word.capitalize() for word in name.split("_"))
-    said = f"One or more {shown} middleware hooks failed"
     first = failures[0]
+    shown = _SHOWN.get(name) or "".join(map(str.capitalize, name.split("_")))
+    said = f"One or more {shown} middleware hooks failed"
     private = "; ".join(f"{one}: {one.info.private}" for one in failures)
     error = MiddlewareError(
         first.middleware, first.hook, f"{first.problem}. {said} ({len(failures)})", private=private

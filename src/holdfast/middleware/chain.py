@@ -59,6 +59,7 @@ class ToolHooks(Struct, frozen=True):
     wrap: tuple[Hook, ...]
     after: tuple[Hook, ...]
     none: bool
+    """Whether nothing of what becomes of a call is told to any hook."""
 
 
 _MOST_TOOLS = 256
@@ -90,7 +91,7 @@ class Chain(Struct, frozen=True, kw_only=True):
         if found is None:
             kinds = (self.before_tool, self.wrap_tool, self.after_tool)
             mine = [tuple(hook for hook in kind if hook.is_for(name)) for kind in kinds]
-            found = ToolHooks(mine[0], mine[1], mine[2], not any(mine))
+            found = ToolHooks(mine[0], mine[1], mine[2], not any(mine) and not self.on_error)
             if len(self._of_tools) < _MOST_TOOLS:  # a model may invent any number of names
                 self._of_tools[name] = found
         return found

@@ -22,6 +22,7 @@ from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.moments import BeforeIteration
 
 _LEAST = -math.inf
+"""Used is more than this and less than the limit: a price that is no number is not "nothing"."""
 TEXT = "The limit of {what} is reached ({used:g} of {most:g}). Stopping execution."
 
 
@@ -91,11 +92,14 @@ class UsageLimits(Middleware[Spent]):
             return self._folds
         if not self._limits or self._folds:
             return bool(self._limits)
-        return lambda moment: self._reached(Spent(0, moment.usage)) is not None
+        return lambda moment: not self.idle(Spent(0, moment.usage))
 
     def idle(self, state: Spent) -> bool:
         """While no limit is reached."""
-        return self._reached(state) is None
+        for _, most, used_of in self._limits:  # noqa: SIM110 - a generator costs more than a look
+            if not _LEAST < used_of(state) < most:
+                return False
+        return True
 
     @property
     def initial(self) -> Spent:
@@ -119,19 +123,12 @@ class UsageLimits(Middleware[Spent]):
 
     async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
         """Stop when a limit is reached."""
-        reached = self._reached(moment.state_of(self) if self._folds else Spent(0, moment.usage))
-        if reached is None:
-            return None
-        what, used, most = reached
-        return Stop(f"Usage limit: {what}", TEXT.format(what=what, used=used, most=most))
-
-    def _reached(self, spent: Spent) -> tuple[str, float, float] | None:
-        """The first limit that is reached, and what was used of it."""
+        spent = moment.state_of(self) if self._folds else Spent(0, moment.usage)
         for what, most, used_of in self._limits:
             used = used_of(spent)
-            # A price that is no number must not read as "nothing spent".
             if not _LEAST < used < most:
-                return what, used, most
+                text = TEXT.format(what=what, used=used, most=most)
+                return Stop(f"Usage limit: {what}", text)
         return None
 
     def describe(self) -> dict[str, object]:

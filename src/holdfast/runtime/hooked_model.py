@@ -17,7 +17,7 @@ from holdfast.core.errors import ErrorCategory, HoldfastError, MiddlewareError
 from holdfast.core.events import TurnStopped
 from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
-from holdfast.middleware.calling import call, call_after, call_before, onion
+from holdfast.middleware.calling import call, call_after, call_each, collected, onion
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
 from holdfast.middleware.moments import AfterReply, BeforeIteration, ModelCall, OnError
@@ -34,7 +34,8 @@ async def around_model(
     run: Run, hooks: Hooked, effect: CallModel, request: ModelRequest, ask: Ask
 ) -> Outcome[Reply] | TurnStopped:
     """Call the hooks, and the model between them unless one decides otherwise."""
-    began = hooks.facts.clock()
+    chain, clock = hooks.chain, hooks.facts.clock
+    began = clock()
     this = hooks.iteration = Iteration(effect.iteration, effect.key, began)
     asked = moment = ModelCall(
         hooks.facts,
@@ -48,17 +49,17 @@ async def around_model(
         run.machine.limits,
     )
     replaced = False
-    if hooks.chain.live:
+    if chain.live:
         hooks.asked = moment
         ask = watched(ask, moment)
     try:
-        moment = await call_before(hooks.chain.before_iteration, moment, partial(_taken, hooks))
+        moment = await call_each(chain.before_iteration, moment, partial(_taken, hooks))
         if hooks.wants_to_end() and (end := end_of(run, hooks)) is not None:
             return end
         if moment.reply is not None:
             replaced = True
             outcome: Outcome[Reply] = Done(moment.reply, 0)
-        elif hooks.chain.wrap_model:
+        elif chain.wrap_model:
             outcome = await _through_wraps(hooks, moment, request, partial(ask, run, effect))
         else:
             sent = request if moment is asked else _request(request, moment)
@@ -67,8 +68,8 @@ async def around_model(
                 outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
     except MiddlewareError as error:
         outcome = failed(error)
-    if hooks.chain.after_reply or isinstance(outcome, Failed):
-        outcome = await _after(hooks, moment, outcome, replaced=replaced)
+    if chain.after_reply or isinstance(outcome, Failed):
+        outcome = await _after(hooks, moment, outcome, began, replaced=replaced)
     if isinstance(outcome, Done):
         this.reply = outcome.value
     else:
@@ -161,13 +162,17 @@ def _request(request: ModelRequest, moment: BeforeIteration) -> ModelRequest:
 
 
 async def _after(
-    hooks: Hooked, asked: ModelCall, outcome: Outcome[Reply], *, replaced: bool
+    hooks: Hooked, asked: ModelCall, outcome: Outcome[Reply], began: float, *, replaced: bool
 ) -> Outcome[Reply]:
-    chain = hooks.chain
-    if isinstance(outcome, Failed) and chain.on_error:
-        await _tell_error(hooks, asked, outcome)
-    if not chain.after_reply:
+    if isinstance(outcome, Done):
+        reply, exception = outcome.value, None
+    else:
+        reply, exception = None, outcome.error
+        if hooks.chain.on_error:
+            await _tell_error(hooks, asked, outcome)
+    if not hooks.chain.after_reply:
         return outcome
+    clock = hooks.facts.clock
     moment = AfterReply(
         hooks.facts,
         asked.key,
@@ -175,16 +180,18 @@ async def _after(
         asked.messages,
         asked.instructions,
         asked.settings,
-        outcome.value if isinstance(outcome, Done) else None,
-        outcome.error if isinstance(outcome, Failed) else None,
-        hooks.facts.clock() - (hooks.iteration.began if hooks.iteration else 0.0),
+        reply,
+        exception,
+        clock() - began,
         replaced,
     )
-    seen, error = await call_after(chain.after_reply, moment, partial(_judged, hooks))
-    if error is not None:
+    failures: list[MiddlewareError] = []
+    seen = await call_each(hooks.chain.after_reply, moment, partial(_judged, hooks), failures)
+    if failures:
+        error = collected("after_reply", failures)
         error.partial = seen.reply
         return failed(error)
-    if seen.reply is None or seen.reply is moment.reply:
+    if seen.reply is None or seen.reply is reply:
         return outcome
     return Done(seen.reply, outcome.attempts, outcome.tried, outcome.lost)
 

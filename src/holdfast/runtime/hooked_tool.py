@@ -16,7 +16,7 @@ from holdfast.core.effects import RunTool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, MiddlewareError
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Text, ToolResult
-from holdfast.middleware.calling import call_after, call_before, onion
+from holdfast.middleware.calling import call_after, call_each, onion
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Deny, Replace, Stop
 from holdfast.middleware.moments import AfterTool, OnError, ToolUse
@@ -42,7 +42,7 @@ async def around_tool(
     """Call the hooks, and the tool between them unless one decides otherwise."""
     this = hooks.iteration
     mine = hooks.chain.of_tool(effect.call.name or "Unknown")
-    if mine.none and not hooks.holds_tools() and not hooks.chain.on_error:
+    if mine.none and not hooks.holds_tools():
         event = finish(run, effect, await use(run, effect))
         if this is not None:
             this.results[effect.index] = event.result
@@ -107,7 +107,7 @@ async def _before(hooks: Hooked, mine: tuple[Hook, ...], moment: ToolUse) -> Too
             return msgspec.structs.replace(seen, result=decision.for_call(seen.call))
         return seen
 
-    return await call_before(mine, moment, take)
+    return await call_each(mine, moment, take)
 
 
 async def _through_wraps(
