@@ -7,7 +7,7 @@ hook: that is what `calling` is for.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -132,10 +132,9 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
     check_order(found)
     if not found:
         return None
-    folding = tuple(one for one in found if _written(one, "fold") and _acts(one, "fold"))
-    states = {id(one) for one in folding}
+    folding = FoldTable([one for one in found if _written(one, "fold") and _acts(one, "fold")])
     hooks: dict[str, Any] = {
-        name: tuple(hook for one in found if (hook := _hook(one, name, states)) is not None)
+        name: tuple(hook for one in found if (hook := _hook(one, name, folding)) is not None)
         for name in (*BEFORE, *WRAP, *AFTER)
     }
     for name in AFTER:
@@ -144,7 +143,7 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
         middlewares=found,
         live=tuple(one for one in found if _written(one, "live") and _acts(one, "live")),
         _of_tools={},
-        folding=FoldTable(folding),
+        folding=folding,
         **hooks,
     )
 
@@ -201,13 +200,14 @@ def _acts(one: AnyMiddleware, name: str) -> bool | When:
     return is_older(type(one), "acts", name) or one.acts(name)
 
 
-def _hook(one: AnyMiddleware, name: str, states: Collection[int]) -> Hook | None:
+def _hook(one: AnyMiddleware, name: str, folding: FoldTable) -> Hook | None:
     acts = _acts(one, name) if _written(one, name) else False
     if acts is False:
         return None
     tools = tuple(one.tools) if name in TOOL_HOOKS else ()
     when = one.when if acts is True else _both(one.when, acts)
-    idle = _idle(one, name) if id(one) in states else None
+    key = folding.keys.get(id(one))
+    idle = _idle(one, name) if key is not None else None
     if idle is not None and when is not None:
         # Conditions are asked in one order, whatever they look at: the user's is the first.
         when, idle = _both(when, partial(_has_work, one, idle)), None
@@ -220,7 +220,7 @@ def _hook(one: AnyMiddleware, name: str, states: Collection[int]) -> Hook | None
         tools,
         one.hook_timeout,
         idle,
-        id(one),
+        key or 0,
     )
 
 

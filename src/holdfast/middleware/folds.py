@@ -34,15 +34,17 @@ class FoldTable:
         ConfigurationError: one names something that is no kind of event.
     """
 
-    __slots__ = ("by_kind", "middlewares", "of_turns")
+    __slots__ = ("by_kind", "keys", "middlewares", "of_turns")
 
     def __init__(self, middlewares: Sequence[Middleware[Any]]) -> None:
         self.middlewares = tuple(middlewares)
         self.of_turns = tuple(one for one in middlewares if one.scope == "turn")
+        # A state is found fastest by the very object that is its key.
+        self.keys = {key: key for key in map(id, middlewares)}
         by_kind: dict[type[Event], list[tuple[int, Fold, Middleware[Any]]]] = {}
         for one in middlewares:
             for kind in _kinds_of(one):
-                by_kind.setdefault(kind, []).append((id(one), _checking(one.fold), one))
+                by_kind.setdefault(kind, []).append((self.keys[id(one)], _checking(one.fold), one))
         self.by_kind = {kind: tuple(rows) for kind, rows in by_kind.items()}
 
 
@@ -70,7 +72,9 @@ class Folds:
     def __init__(self, table: FoldTable) -> None:
         self._table = table
         self._by_kind = table.by_kind
-        self.states: dict[int, object] = {id(one): one.initial for one in table.middlewares}
+        self.states: dict[int, object] = {
+            table.keys[id(one)]: one.initial for one in table.middlewares
+        }
         self.failure: MiddlewareError | None = None
 
     @property
