@@ -41,10 +41,10 @@ class FoldTable:
         self.of_turns = tuple(one for one in middlewares if one.scope == "turn")
         # A state is found fastest by the very object that is its key.
         self.keys = {key: key for key in map(id, middlewares)}
-        by_kind: dict[type[Event], list[tuple[int, Fold, Middleware[Any]]]] = {}
+        by_kind: dict[type[Event], list[tuple[int, Fold]]] = {}
         for one in middlewares:
             for kind in _kinds_of(one):
-                by_kind.setdefault(kind, []).append((self.keys[id(one)], _checking(one.fold), one))
+                by_kind.setdefault(kind, []).append((self.keys[id(one)], _checking(one.fold)))
         self.by_kind = {kind: tuple(rows) for kind, rows in by_kind.items()}
 
 
@@ -84,17 +84,18 @@ class Folds:
 
     def apply(self, event: Event) -> None:
         """Take one fact."""
-        kind, states = type(event), self.states
+        kind = type(event)
         if kind is TurnOpened:
             for middleware in self._table.of_turns:
-                states[id(middleware)] = middleware.initial
+                self.states[id(middleware)] = middleware.initial
         if (rows := self._by_kind.get(kind)) is None:
             return
-        for key, fold, middleware in rows:
+        states = self.states
+        for key, fold in rows:
             try:
                 states[key] = fold(states[key], event)
             except Exception as error:  # noqa: BLE001  # REASON: a fold is the user's code
-                self._fail(middleware, error)
+                self._fail(key, error)
 
     def go_back(self, states: Mapping[int, object]) -> None:
         """Take states of an earlier moment again, for those middlewares that go back.
@@ -105,12 +106,11 @@ class Folds:
         back = (id(one) for one in self._table.middlewares if one.rewinds)
         self.states.update((key, states[key]) for key in back)
 
-    def _fail(self, middleware: Middleware[Any], error: Exception) -> None:
+    def _fail(self, key: int, error: Exception) -> None:
+        (owner,) = (one.name for one in self._table.middlewares if id(one) == key)
         name = type(error).__name__
         problem = str(error) if isinstance(error, ImpureFoldError) else f"raised {name}"
-        self.failure = MiddlewareError(
-            middleware.name, "fold", problem, private=redact(f"{name}: {error}")
-        )
+        self.failure = MiddlewareError(owner, "fold", problem, private=redact(f"{name}: {error}"))
         self.failure.__cause__ = error
 
 

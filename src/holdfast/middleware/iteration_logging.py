@@ -38,8 +38,7 @@ class IterationLogging(Middleware):
         return self._tells_the_end
 
     def _tells_the_end(self, moment: AfterReply) -> bool:
-        failed = moment.reply is None
-        return self.logger.isEnabledFor(logging.WARNING if failed else logging.INFO)
+        return self.logger.isEnabledFor(logging.WARNING if moment.reply is None else logging.INFO)
 
     async def before_iteration(self, moment: BeforeIteration) -> None:
         """Log the start."""

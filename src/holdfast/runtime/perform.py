@@ -84,7 +84,8 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         if isinstance(hooked, TurnStopped):
             return hooked
         # What a hook gives in place of a reply counts for the limit as well.
-        over = isinstance(hooked, Done) and run.machine.over_limit
+        unasked = isinstance(hooked, Done) and not hooked.attempts
+        over = unasked and run.machine.over_limit
         outcome = _over_limit(run) if over else hooked
     at = plan.clock.now()
     if isinstance(outcome, Done):
