@@ -7,7 +7,16 @@ never swallow cancellation, and must never let anything that is not a decision p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from types import coroutine
 from typing import Any, TypeVar, cast
 
@@ -40,9 +49,12 @@ def anybody(hooks: Sequence[Hook], states: Mapping[int, object]) -> bool:
 
 async def call(hook: Hook, moment: Moment) -> Decision | None:
     """The decision of one hook. Raises MiddlewareError when it gives none; cancellation passes."""
-    conditional = hook.idle is not None or hook.when is not None
-    if conditional and _next(iter((hook,)), moment) is None:
-        return None
+    if hook.idle is not None or hook.when is not None:
+        first = acting((hook,), moment)
+        if first is None:
+            return None
+        if first.failed is not None:
+            raise first.failed
     decision = _begin(hook, moment)
     return await decision.end() if isinstance(decision, _Waiting) else decision
 
@@ -143,8 +155,42 @@ def _resume(running: Coroutine[Any, Any, object], waits: object) -> Generator[An
             return cast("object", done.value)
 
 
+class Acting(Struct, frozen=True):
+    """A hook that may have something to do, and those that come after it.
+
+    `failed` is the failure of its condition.
+    """
+
+    hook: Hook
+    left: Iterator[Hook]
+    failed: MiddlewareError | None = None
+
+
+def acting(hooks: Iterable[Hook], moment: Moment) -> Acting | None:
+    """The first of the hooks that may have something to do.
+
+    Nearly always there is none, and then they cost what their conditions cost.
+    """
+    states, left = moment.facts.states, iter(hooks)
+    for hook in left:
+        # Apart from what the hook does: a StopIteration of a condition is a failure and no answer.
+        try:
+            if (idle := hook.idle) is not None:
+                if not idle(states[hook.key]):
+                    return Acting(hook, left)
+            elif (when := hook.when) is None or when(moment):
+                return Acting(hook, left)
+        except MiddlewareError as error:
+            return Acting(hook, left, error)
+        except Exception as error:  # noqa: BLE001  # REASON: conditions are the user's code
+            failed = failure(hook, error)
+            failed.__cause__ = error
+            return Acting(hook, left, failed)
+    return None
+
+
 async def call_each(
-    hooks: Sequence[Hook],
+    first: Acting | None,
     moment: M,
     take: Callable[[M, Hook, Decision], M | None],
     failures: list[MiddlewareError] | None = None,
@@ -152,7 +198,7 @@ async def call_each(
     """Call one after the other, until one ends it.
 
     Args:
-        hooks: in the order in which they are called.
+        first: where to begin: `acting(hooks, moment)`.
         moment: what the first one sees.
         take: what the next one sees after a decision; None calls no further one.
         failures: gathers what fails, for `collected`; without it the first failure ends it.
@@ -160,23 +206,24 @@ async def call_each(
     Raises:
         MiddlewareError: one of them failed.
     """
-    left = iter(hooks)
-    while True:
+    while first is not None:
         try:
-            if (hook := _next(left, moment)) is None:
-                return moment
-            decision = _begin(hook, moment)
+            if first.failed is not None:
+                raise first.failed
+            decision = _begin(first.hook, moment)
             if isinstance(decision, _Waiting):
                 decision = await decision.end()
         except MiddlewareError as error:
             if failures is None:
                 raise
             failures.append(error)
-            continue
+            decision = None
         if decision is not None:
-            if (after := take(moment, hook, decision)) is None:
+            if (after := take(moment, first.hook, decision)) is None:
                 return moment
             moment = after
+        first = acting(first.left, moment)
+    return moment
 
 
 async def call_after(
@@ -194,29 +241,8 @@ async def call_after(
         ExceptionGroup.
     """
     failures: list[MiddlewareError] = []
-    moment = await call_each(hooks, moment, take, failures)
+    moment = await call_each(acting(hooks, moment), moment, take, failures)
     return moment, collected(hooks[0].name, failures) if failures else None
-
-
-def _next(left: Iterator[Hook], moment: Moment) -> Hook | None:
-    """The next hook that may have something to do. Raises MiddlewareError.
-
-    Nearly all have nothing to do nearly always, and then cost what their condition costs.
-    """
-    states = moment.facts.states
-    for hook in left:
-        # Apart from what the hook does: a StopIteration of a condition is a failure and no answer.
-        try:
-            if (idle := hook.idle) is not None:
-                if not idle(states[hook.key]):
-                    return hook
-            elif (when := hook.when) is None or when(moment):
-                return hook
-        except MiddlewareError:
-            raise
-        except Exception as error:  # REASON: conditions are the user's code
-            raise failure(hook, error) from error
-    return None
 
 
 _SHOWN = {"after_turn": "AfterMessageTurn", "after_tool": "AfterFunction"}

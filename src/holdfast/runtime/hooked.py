@@ -16,7 +16,7 @@ from holdfast.middleware.chain import Chain, Hook
 from holdfast.middleware.decisions import Decision, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.moments import ModelCall, RunFacts
-from holdfast.resilience.pipeline import Env
+from holdfast.resilience.pipeline import Done, Env, Failed, Outcome
 
 
 class Iteration(Struct):
@@ -25,11 +25,20 @@ class Iteration(Struct):
     number: int
     key: str
     began: float
-    reply: Reply | None = None
-    exception: BaseException | None = None
+    outcome: Outcome[Reply] | None = None
     results: dict[int, ToolResult] = {}
     denied: str | None = None
     tools_seen: bool = False
+
+    @property
+    def reply(self) -> Reply | None:
+        """What the model said; None when the call failed."""
+        return self.outcome.value if isinstance(self.outcome, Done) else None
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What the call failed with."""
+        return self.outcome.error if isinstance(self.outcome, Failed) else None
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -10,7 +10,7 @@ from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import Event, TurnStopped
 from holdfast.core.machine import RunMachine
 from holdfast.core.run_state import Phase
-from holdfast.middleware.calling import anybody, call_after, call_each
+from holdfast.middleware.calling import acting, anybody, call_after, call_each
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Deny
 from holdfast.middleware.moments import AfterIteration, BeforeTools
@@ -82,7 +82,7 @@ async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
         hooks.ask_to_stop(hook, decision)
 
     try:
-        await call_each(hooks.chain.before_tools, moment, take)
+        await call_each(acting(hooks.chain.before_tools, moment), moment, take)
     except Suspended:
         this.tools_seen = False
         raise

@@ -17,7 +17,15 @@ from holdfast.core.errors import ErrorCategory, HoldfastError, MiddlewareError
 from holdfast.core.events import TurnStopped
 from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
-from holdfast.middleware.calling import call, call_after, call_each, collected, onion
+from holdfast.middleware.calling import (
+    Acting,
+    acting,
+    call,
+    call_after,
+    call_each,
+    collected,
+    onion,
+)
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
 from holdfast.middleware.moments import AfterReply, BeforeIteration, ModelCall, OnError
@@ -34,9 +42,8 @@ async def around_model(
     run: Run, hooks: Hooked, effect: CallModel, request: ModelRequest, ask: Ask
 ) -> Outcome[Reply] | TurnStopped:
     """Call the hooks, and the model between them unless one decides otherwise."""
-    chain, clock = hooks.chain, hooks.facts.clock
-    began = clock()
-    this = hooks.iteration = Iteration(effect.iteration, effect.key, began)
+    chain, clock = hooks.chain, hooks.facts.clock  # a callable field is called fastest by a name
+    this = hooks.iteration = Iteration(effect.iteration, effect.key, clock())
     asked = moment = ModelCall(
         hooks.facts,
         effect.key,
@@ -53,7 +60,8 @@ async def around_model(
         hooks.asked = moment
         ask = watched(ask, moment)
     try:
-        moment = await call_each(chain.before_iteration, moment, partial(_taken, hooks))
+        if (first := acting(chain.before_iteration, moment)) is not None:
+            moment = await call_each(first, moment, partial(_taken, hooks))
         if hooks.wants_to_end() and (end := end_of(run, hooks)) is not None:
             return end
         if moment.reply is not None:
@@ -68,12 +76,11 @@ async def around_model(
                 outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
     except MiddlewareError as error:
         outcome = failed(error)
-    if chain.after_reply or isinstance(outcome, Failed):
-        outcome = await _after(hooks, moment, outcome, began, replaced=replaced)
-    if isinstance(outcome, Done):
-        this.reply = outcome.value
-    else:
-        this.exception = outcome.error
+    if isinstance(outcome, Failed):
+        await _tell_error(hooks, moment, outcome)
+    if (after := _after_reply(hooks, moment, outcome, this.began, replaced=replaced)) is not None:
+        outcome = await _after(hooks, *after, outcome)
+    this.outcome = outcome
     return outcome
 
 
@@ -161,18 +168,13 @@ def _request(request: ModelRequest, moment: BeforeIteration) -> ModelRequest:
     )
 
 
-async def _after(
+def _after_reply(
     hooks: Hooked, asked: ModelCall, outcome: Outcome[Reply], began: float, *, replaced: bool
-) -> Outcome[Reply]:
-    if isinstance(outcome, Done):
-        reply, exception = outcome.value, None
-    else:
-        reply, exception = None, outcome.error
-        if hooks.chain.on_error:
-            await _tell_error(hooks, asked, outcome)
-    if not hooks.chain.after_reply:
-        return outcome
-    clock = hooks.facts.clock
+) -> tuple[Acting, AfterReply] | None:
+    """The first hook after the reply that may have something to do, and what it sees."""
+    mine, clock = hooks.chain.after_reply, hooks.facts.clock
+    if not mine:
+        return None
     moment = AfterReply(
         hooks.facts,
         asked.key,
@@ -180,18 +182,25 @@ async def _after(
         asked.messages,
         asked.instructions,
         asked.settings,
-        reply,
-        exception,
+        outcome.value if isinstance(outcome, Done) else None,
+        outcome.error if isinstance(outcome, Failed) else None,
         clock() - began,
         replaced,
     )
+    first = acting(mine, moment)
+    return (first, moment) if first is not None else None
+
+
+async def _after(
+    hooks: Hooked, first: Acting, moment: AfterReply, outcome: Outcome[Reply]
+) -> Outcome[Reply]:
     failures: list[MiddlewareError] = []
-    seen = await call_each(hooks.chain.after_reply, moment, partial(_judged, hooks), failures)
+    seen = await call_each(first, moment, partial(_judged, hooks), failures)
     if failures:
         error = collected("after_reply", failures)
         error.partial = seen.reply
         return failed(error)
-    if seen.reply is None or seen.reply is reply:
+    if seen.reply is None or seen.reply is moment.reply:
         return outcome
     return Done(seen.reply, outcome.attempts, outcome.tried, outcome.lost)
 
@@ -206,6 +215,8 @@ def _judged(hooks: Hooked, seen: AfterReply, hook: Hook, decision: Decision) -> 
 
 
 async def _tell_error(hooks: Hooked, asked: ModelCall, outcome: Failed) -> None:
+    if not hooks.chain.on_error:
+        return
     moment = OnError(hooks.facts, asked.key, asked.iteration, outcome.error, outcome.info)
 
     def take(same: OnError, hook: Hook, decision: Decision) -> OnError:

@@ -16,7 +16,7 @@ from holdfast.core.effects import RunTool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, MiddlewareError
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Text, ToolResult
-from holdfast.middleware.calling import call_after, call_each, onion
+from holdfast.middleware.calling import acting, call_after, call_each, onion
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Deny, Replace, Stop
 from holdfast.middleware.moments import AfterTool, OnError, ToolUse
@@ -107,7 +107,7 @@ async def _before(hooks: Hooked, mine: tuple[Hook, ...], moment: ToolUse) -> Too
             return msgspec.structs.replace(seen, result=decision.for_call(seen.call))
         return seen
 
-    return await call_each(mine, moment, take)
+    return await call_each(acting(mine, moment), moment, take)
 
 
 async def _through_wraps(

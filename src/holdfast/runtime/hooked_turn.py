@@ -22,6 +22,7 @@ from holdfast.middleware.decisions import Decision, Deny, Patch, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.moments import AfterTurn, BeforeTurn, RunFacts
 from holdfast.resilience.patience import pausable
+from holdfast.resilience.pipeline import Done
 from holdfast.runtime.driver import drive
 from holdfast.runtime.hooked import Hooked, Iteration
 from holdfast.runtime.hooked_between import end_of
@@ -83,7 +84,8 @@ def _iteration(run: Run) -> Iteration | None:
     else:
         return None
     key = model_key(machine.turn, number)
-    return Iteration(number, key, now, machine.reply, results=results)
+    outcome = Done(machine.reply, 0) if machine.reply is not None else None
+    return Iteration(number, key, now, outcome, results)
 
 
 def _results(last: Message) -> dict[int, ToolResult]:
