@@ -76,6 +76,7 @@ def test_what_is_shown_is_what_the_whole_text_is_cleaned_to(text: str, cuts: lis
 @given(TEXTS, CUTS)
 @example("4111 1111 1111 1111 123-45-6789 ", [])
 @example("4111 1111 1111 1111 1 22", [])
+@example("(555) 123-4567 4111 1111 1111 1111 123-45-6789 ", [])
 def test_nothing_after_a_blocked_kind_is_shown(text: str, cuts: list[int]) -> None:
     shown = "".join(through(text, cuts, dict(DEFAULTS)))
     if (kind := clean(text).blocked) is None:

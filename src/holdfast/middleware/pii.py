@@ -42,6 +42,11 @@ _PATTERNS: dict[Kind, re.Pattern[str]] = {
 
 
 _SHORTEST_CARD = 13
+_GROUPED = re.compile(
+    r"(?<![\d-])(?=((?:\d{4}[ -]\d{4}[ -]\d{4}[ -]\d{4}|\d{4}[ -]\d{6}[ -]\d{5}|\d{13,19})(?!\d)))",
+    re.ASCII,
+)
+"""What is written as cards mostly are, wherever in a row of numbers it begins."""
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _NUMBERS = re.compile(r"\d[\d .()+-]{5,}\d", re.ASCII)
 """What every kind but an address has in it: seven signs of a number at least, as 1.2.3.4."""
@@ -95,12 +100,15 @@ def _hits(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _cards(text: str) -> Iterator[tuple[int, int]]:
-    """The cards, whatever other number stands right behind one."""
+    """The cards, whatever other numbers stand right before or behind one."""
     for start, end in _hits("CreditCard", text):
         groups = reversed([hit.end() for hit in _DIGITS.finditer(text, start, end)])
         card = next((stop for stop in groups if _is_card(text[start:stop])), None)
         if card is not None:
             yield start, card
+    for hit in _GROUPED.finditer(text):
+        if _is_card(hit[1]):
+            yield hit.span(1)
 
 
 def shown(kind: Kind, value: str, action: Action) -> str:
