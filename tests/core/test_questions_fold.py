@@ -209,9 +209,16 @@ def test_an_answer_that_nobody_waited_for_is_taken_up_once(
 
 
 def test_an_effect_that_ends_has_no_answer_left_to_take_up() -> None:
-    machine = suspended()
+    machine = RunMachine()
+    machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
+    machine.apply(
+        ev.ModelReplied("t1.i0.model", 1.0, Reply((ToolCall("1", "x"), ToolCall("2", "x"))))
+    )
+    machine.apply(ev.QuestionAsked(f"{KEY}.asked", 10.0, "X", {}, "suspend"))
     machine.apply(ev.QuestionAnswered(KEY, 400.0, {}, later=True))
+    assert machine.questions.due
     finish(machine, at=410.0)
+    assert machine.phase is Phase.TOOLS
     assert machine.questions.due == {}
     assert not machine.questions.waits
     assert machine.questions.waited == 400.0
