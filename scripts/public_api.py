@@ -33,8 +33,8 @@ def public_modules() -> Iterator[ModuleType]:
 
 
 def steady(text: str) -> str:
-    """The text without what changes from one process to the next."""
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
+    """The text without what changes from one process, or one version of Python, to the next."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text).replace("pathlib._local.", "pathlib.")
 
 
 def signature(value: object) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from holdfast import Agent, SqliteJournal
 from holdfast.cli.main import main
-from holdfast.journal.failures import JournalCorruptError, JournalError
+from holdfast.journal.failures import JournalCorruptError, JournalError, JournalStorageError
+from holdfast.journal.writer import Act
 from holdfast.testing import ScriptedModel
 
 
@@ -62,3 +63,19 @@ async def test_a_schema_that_is_no_text_is_told_too(tmp_path: Path) -> None:
             with pytest.raises(JournalCorruptError, match="is damaged"):
                 await asyncio.to_thread(SqliteJournal, path)
         assert path.read_bytes() == spoiled
+
+
+async def test_whatever_an_act_raises_ends_that_act_and_not_the_journal(tmp_path: Path) -> None:
+    """A warning that was made an error, as in tests, ended the thread with everybody's acts in it."""
+
+    def odd(_: sqlite3.Connection) -> None:
+        raise DeprecationWarning("odd")
+
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        async with asyncio.timeout(20):
+            for writes in (True, False):
+                with pytest.raises(JournalStorageError, match="odd") as caught:
+                    await journal._writer.submit(Act(odd, writes=writes))
+                assert isinstance(caught.value.__cause__, DeprecationWarning)
+            done = await Agent(ScriptedModel("Hi"), journal=journal).run("Hi", session="ada")
+        assert done.output == "Hi"

@@ -62,12 +62,13 @@ def test_the_end_does_not_wait_for_a_stream_that_is_held_open() -> None:
 def test_a_forked_child_has_a_loop_of_its_own() -> None:
     done = script(
         """
-        import os, sys
+        import os, sys, warnings
         from holdfast import Agent
         from holdfast.testing import ScriptedModel
 
         agent = Agent(ScriptedModel("one", "two"))
         print(agent.run_sync("Hello").text, flush=True)
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12: there are threads
         child = os.fork()
         print(agent.run_sync("Again").text, flush=True)
         if child:

@@ -121,7 +121,7 @@ def test_a_dict_that_looks_like_a_tag_is_still_a_dict() -> None:
         (None, "no type"),
         ([], "empty list"),
         (lambda: 1, "no type"),
-        (threading.Lock, "no type"),
+        (threading.Lock().acquire, "no type"),
         (Callable[[], int], "no JSON Schema"),
         (type("Odd", (), {}), "no JSON Schema"),
         (5, "no JSON Schema"),

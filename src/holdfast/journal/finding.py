@@ -85,8 +85,8 @@ def keep_snapshot(run: str, records: int, state: bytes, connection: sqlite3.Conn
     """Keep a snapshot in place of the one before, unless the run was deleted meanwhile."""
     connection.execute(
         "INSERT OR REPLACE INTO snapshots (run, state)"
-        " SELECT ?1, ?3 WHERE EXISTS (SELECT 1 FROM records WHERE run = ?1 AND seq = ?2)",
-        (run, records, state),
+        " SELECT ?, ? WHERE EXISTS (SELECT 1 FROM records WHERE run = ? AND seq = ?)",
+        (run, state, run, records),
     )
 
 

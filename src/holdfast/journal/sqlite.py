@@ -29,7 +29,7 @@ from holdfast.journal.writer import Act, Writer
 
 _INSERT = (
     "INSERT INTO records (run, seq, key, digest, type, at, schema, event) VALUES"
-    " (?1, (SELECT COALESCE(MAX(seq), 0) + 1 FROM records WHERE run = ?1), ?2, ?3, ?4, ?5, ?6, ?7)"
+    " (?, (SELECT COALESCE(MAX(seq), 0) + 1 FROM records WHERE run = ?), ?, ?, ?, ?, ?, ?)"
 )
 _SELECT = (
     "SELECT schema, run, seq, key, digest, type, at, event FROM records"
@@ -211,7 +211,8 @@ def _entry(row: tuple[object, ...], path: str) -> RunEntry:
 
 
 def _insert(line: Line, body: str, connection: sqlite3.Connection) -> None:
-    values = (line.run, line.key, line.digest, line.type, line.at, line.schema, body)
+    run = line.run
+    values = (run, run, line.key, line.digest, line.type, line.at, line.schema, body)
     try:
         connection.execute(_INSERT, values)
     except sqlite3.IntegrityError as error:

@@ -115,7 +115,7 @@ def _serve(
 ) -> None:
     try:
         connection = opening.connect(path, wait)
-    except HoldfastError as error:
+    except Exception as error:  # noqa: BLE001  # REASON: whoever opens it waits for this outcome
         opening.release(identity)
         opened.set_exception(error)
         return
@@ -153,7 +153,7 @@ def _perform(connection: sqlite3.Connection, path: str, group: list[Act[object]]
             act.perform(connection)
         if group[0].writes:
             connection.execute("COMMIT")
-    except (sqlite3.Error, ArithmeticError, MemoryError, TypeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001  # REASON: without this thread all would wait for ever
         _undo(connection)
         for act in group:
             act.error = opening.failure_of(error, path)
