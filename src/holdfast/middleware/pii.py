@@ -7,8 +7,10 @@ counts. This module must never show what it found.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from operator import itemgetter
 from typing import Literal
 
 from msgspec import Struct
@@ -29,7 +31,8 @@ DEFAULTS: Mapping[Kind, Action] = {
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _PATTERNS: dict[Kind, re.Pattern[str]] = {
-    "CreditCard": re.compile(r"(?<![\d-])\d(?:[ -]?\d){12,18}(?!\d)", re.ASCII),
+    # A run of numbers, in which cards are looked for.
+    "CreditCard": re.compile(r"(?<![\d-])\d(?:[ -]?\d){12,}", re.ASCII),
     "SSN": re.compile(r"(?<![\d-])\d{3}-\d{2}-\d{4}(?![\d-])", re.ASCII),
     "Email": re.compile(
         r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,8}\.[A-Za-z]{2,24}"
@@ -41,12 +44,10 @@ _PATTERNS: dict[Kind, re.Pattern[str]] = {
 }
 
 
-_SHORTEST_CARD = 13
-_GROUPED = re.compile(
-    r"(?<![\d-])(?=((?:\d{4}[ -]\d{4}[ -]\d{4}[ -]\d{4}|\d{4}[ -]\d{6}[ -]\d{5}|\d{13,19})(?!\d)))",
-    re.ASCII,
-)
-"""What is written as cards mostly are, wherever in a row of numbers it begins."""
+_SHORTEST_CARD, _LONGEST_CARD = 13, 19
+_SHAPES = {(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), *((n,) for n in range(13, 20))}
+"""How cards are written, in groups of digits."""
+_MOST_GROUPS = 5
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _NUMBERS = re.compile(r"\d[\d .()+-]{5,}\d", re.ASCII)
 """What every kind but an address has in it: seven signs of a number at least, as 1.2.3.4."""
@@ -71,13 +72,16 @@ def clean(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> Cleaned:
     for _, _, kind in found:
         if actions[kind] == "block":
             return Cleaned("", kind)
-    for start, end, kind in sorted(found, reverse=True):
-        text = text[:start] + shown(kind, text[start:end], actions[kind]) + text[end:]
-    return Cleaned(text)
+    pieces: list[str] = []
+    at = 0
+    for start, end, kind in found:
+        pieces += (text[at:start], shown(kind, text[start:end], actions[kind]))
+        at = end
+    return Cleaned("".join((*pieces, text[at:])))
 
 
 def find(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> list[tuple[int, int, Kind]]:
-    """Where personal data begins and ends, of the kinds that are not kept.
+    """Where personal data begins and ends, of the kinds that are not kept, in order.
 
     >>> find("mail bob@example.org")
     [(5, 20, 'Email')]
@@ -89,10 +93,21 @@ def find(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> list[tuple[int
             continue
         if ("@" not in text) if kind == "Email" else not numbers:
             continue  # the patterns need not look
-        for start, end in _cards(text) if kind == "CreditCard" else _hits(kind, text):
-            if all(end <= begin or start >= stop for begin, stop, _ in found):
-                found.append((start, end, kind))
+        hits = _cards(text) if kind == "CreditCard" else _hits(kind, text)
+        # Those of one kind never overlap, so it is looked up among the others alone.
+        found += [(*hit, kind) for hit in hits if _is_free(found, *hit)]
+        found.sort()
     return found
+
+
+def _is_free(found: list[tuple[int, int, Kind]], start: int, end: int) -> bool:
+    """Whether nothing that was found, in order, overlaps with this."""
+    after = bisect_left(found, start, key=_begin)
+    before = found[after - 1][1] if after else 0
+    return before <= start and (after == len(found) or end <= found[after][0])
+
+
+_begin = itemgetter(0)
 
 
 def _hits(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
@@ -102,13 +117,41 @@ def _hits(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
 def _cards(text: str) -> Iterator[tuple[int, int]]:
     """The cards, whatever other numbers stand right before or behind one."""
     for start, end in _hits("CreditCard", text):
-        groups = reversed([hit.end() for hit in _DIGITS.finditer(text, start, end)])
-        card = next((stop for stop in groups if _is_card(text[start:stop])), None)
+        groups = [hit.span() for hit in _DIGITS.finditer(text, start, end)]
+        at = first = 0
+        while at < len(groups):
+            last = _as_written(text, groups, at)
+            if last is not None:
+                yield from _anyhow(text, groups[first:at])
+                yield groups[at][0], groups[last][1]
+                at = first = last + 1
+            else:
+                at += 1
+        yield from _anyhow(text, groups[first:])
+
+
+def _as_written(text: str, groups: list[tuple[int, int]], at: int) -> int | None:
+    """The last group of a card that begins with group `at`, in groups as cards are written in."""
+    begin = groups[at][0]
+    if text[begin - 1 : begin] == "-":
+        return None
+    found = None
+    shape: tuple[int, ...] = ()
+    for number, (start, stop) in enumerate(groups[at : at + _MOST_GROUPS], at):
+        shape = (*shape, stop - start)
+        if shape in _SHAPES and _is_card(text[begin:stop]):
+            found = number
+    return found
+
+
+def _anyhow(text: str, groups: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """A card in any groups, where no other number stands before it: too much would be one by chance."""
+    if groups:
+        begin = groups[0][0]
+        ends = [stop for _, stop in groups[:_LONGEST_CARD]]
+        card = next((stop for stop in reversed(ends) if _is_card(text[begin:stop])), None)
         if card is not None:
-            yield start, card
-    for hit in _GROUPED.finditer(text):
-        if _is_card(hit[1]):
-            yield hit.span(1)
+            yield begin, card
 
 
 def shown(kind: Kind, value: str, action: Action) -> str:
@@ -126,7 +169,7 @@ def shown(kind: Kind, value: str, action: Action) -> str:
 def _is_card(text: str) -> bool:
     """Whether there are digits enough for a card, and their checksum is right."""
     digits = [int(sign) for sign in reversed(text) if sign.isdigit()]
-    if len(digits) < _SHORTEST_CARD:
+    if not _SHORTEST_CARD <= len(digits) <= _LONGEST_CARD:
         return False
     total = sum(digits[0::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
     return total % 10 == 0 and len(set(digits)) > 1
