@@ -7,7 +7,8 @@ import time
 import pytest
 from tests.linear import is_linear
 
-from holdfast.middleware.pii import KINDS, Action, Kind, clean, find
+from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Kind, clean, find
+from holdfast.middleware.pii_stream import MaskedText
 
 CARD = "4111 1111 1111 1111"
 ONE: dict[Kind, Action] = {"CreditCard": "redact"}
@@ -26,6 +27,18 @@ def test_whatever_stands_around_it(before: str, card: str, behind: str) -> None:
     assert card not in clean(text, ONE).text
 
 
+@pytest.mark.parametrize("card", [CARD, "4111-1111-1111-1111", "4111111111111111"])
+@pytest.mark.parametrize("before", ["12 ", "Call 555-123-4567 ", "2026 11 21 ", "1 2 3 4 "])
+@pytest.mark.parametrize("behind", ["", " 123", " 12/27."])
+def test_it_ends_what_is_shown_sign_by_sign(before: str, card: str, behind: str) -> None:
+    text = f"{before}{card}{behind}"
+    assert clean(text).blocked == "CreditCard"
+    masked = MaskedText(DEFAULTS, lambda kind: f"<{kind}>")
+    said = "".join(masked.take(sign) for sign in text) + masked.rest()
+    assert said.endswith("<CreditCard>")
+    assert card[-4:] not in said
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -35,6 +48,8 @@ def test_whatever_stands_around_it(before: str, card: str, behind: str) -> None:
         "4111 1111 1111 1112",
         "12345678901234567890123",
         "0000 0000 0000 0000",
+        "12 34 56 78 90 12 34 56 78",
+        "7 1111 1111 1111 1111",
     ],
 )
 def test_other_numbers_are_left(text: str) -> None:
