@@ -62,8 +62,8 @@ async def around_model(
     try:
         if (first := acting(chain.before_iteration, moment)) is not None:
             moment = await call_each(first, moment, partial(_taken, hooks))
-        if hooks.wants_to_end() and (end := end_of(run, hooks)) is not None:
-            return end
+            if (end := end_of(run, hooks)) is not None:
+                return end
         if moment.reply is not None:
             replaced = True
             outcome: Outcome[Reply] = Done(moment.reply, 0)
