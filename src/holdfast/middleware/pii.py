@@ -120,27 +120,23 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
         groups = [hit.span() for hit in _DIGITS.finditer(text, start, end)]
         at = first = 0
         while at < len(groups):
-            last = _as_written(text, groups, at)
-            if last is not None:
+            count = _as_written(text, groups[at : at + _MOST_GROUPS])
+            if count:
                 yield from _anyhow(text, groups[first:at])
-                yield groups[at][0], groups[last][1]
-                at = first = last + 1
-            else:
-                at += 1
+                yield groups[at][0], groups[at + count - 1][1]
+                first = at + count
+            at += count or 1
         yield from _anyhow(text, groups[first:])
 
 
-def _as_written(text: str, groups: list[tuple[int, int]], at: int) -> int | None:
-    """The last group of a card that begins with group `at`, in groups as cards are written in."""
-    begin = groups[at][0]
-    if text[begin - 1 : begin] == "-":
-        return None
-    found = None
+def _as_written(text: str, groups: list[tuple[int, int]]) -> int:
+    """How many of these digits are the longest card, in groups as cards are written in; or 0."""
     shape: tuple[int, ...] = ()
-    for number, (start, stop) in enumerate(groups[at : at + _MOST_GROUPS], at):
+    found = 0
+    for start, stop in groups:
         shape = (*shape, stop - start)
-        if shape in _SHAPES and _is_card(text[begin:stop]):
-            found = number
+        if shape in _SHAPES and _is_card(text, groups[0][0], stop):
+            found = len(shape)
     return found
 
 
@@ -149,7 +145,7 @@ def _anyhow(text: str, groups: list[tuple[int, int]]) -> Iterator[tuple[int, int
     if groups:
         begin = groups[0][0]
         ends = [stop for _, stop in groups[:_LONGEST_CARD]]
-        card = next((stop for stop in reversed(ends) if _is_card(text[begin:stop])), None)
+        card = next((stop for stop in reversed(ends) if _is_card(text, begin, stop)), None)
         if card is not None:
             yield begin, card
 
@@ -166,9 +162,11 @@ def shown(kind: Kind, value: str, action: Action) -> str:
     return f"[{kind.upper()}_REDACTED]"
 
 
-def _is_card(text: str) -> bool:
-    """Whether there are digits enough for a card, and their checksum is right."""
-    digits = [int(sign) for sign in reversed(text) if sign.isdigit()]
+def _is_card(text: str, start: int, end: int) -> bool:
+    """Whether there are digits enough for a card, and their checksum is right; none is tied to a word."""
+    if text[max(start - 1, 0) : start] == "-":
+        return False
+    digits = [int(sign) for sign in reversed(text[start:end]) if sign.isdigit()]
     if not _SHORTEST_CARD <= len(digits) <= _LONGEST_CARD:
         return False
     total = sum(digits[0::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
