@@ -142,8 +142,8 @@ def _as_written(text: str, groups: list[tuple[int, int]]) -> int:
 
 def _anyhow(text: str, groups: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """A card in any groups, where no other number stands before it: too much would be one by chance."""
-    if groups:
-        begin = groups[0][0]
+    begin = groups[0][0] if groups else 0
+    if groups and text[begin - 1 : begin] != "-":
         ends = [stop for _, stop in groups[:_LONGEST_CARD]]
         card = next((stop for stop in reversed(ends) if _is_card(text, begin, stop)), None)
         if card is not None:

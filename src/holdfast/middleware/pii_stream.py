@@ -56,12 +56,14 @@ class MaskedText:
         """Give out the first `end` signs, or fewer where something found goes beyond them."""
         if not end:
             return ""
-        # The sign before tells whether a number begins here.
+        # What was shown of a row of numbers tells where in it something begins.
         text, offset = self._before + self._held, len(self._before)
         cut = end + offset
         said, at = [], offset
         for begin, stop, kind in sorted(find(text, self._actions)):
             start = max(begin, offset)
+            if stop <= offset:
+                continue
             if start >= cut:
                 break
             if stop > cut:
@@ -74,8 +76,14 @@ class MaskedText:
                 return "".join(said) + self._blocked(kind)
             said.append(shown(kind, text[start:stop], self._actions[kind]))
         said.append(text[at:cut])
-        self._before, self._held = text[cut - 1 : cut], text[cut:]
+        self._before, self._held = _row_before(text[max(cut - MOST_HELD, 0) : cut]), text[cut:]
         return "".join(said)
+
+
+def _row_before(text: str) -> str:
+    """The row of numbers at the end with the sign before it, or the last sign."""
+    row = _NUMBER.search(text)
+    return text[-1:] if row is None else text[max(row.start() - 1, 0) :]
 
 
 def _safe_end(text: str) -> int:
