@@ -18,6 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FUNCTION_LINES = 60
 FILE_LINES = 500
+LOOP_LINES = 80  # of the loop itself, which is to be read first
 PARAMETERS = 6
 ROOMS_WITHOUT_PURPOSE = {"utils", "util", "helpers", "common", "base", "manager", "misc"}
 GENERATED_OR_BUILT = {
@@ -116,6 +117,11 @@ def test_no_file_is_too_long(record_property: Any) -> None:
     record_property("file_lines_p95", percentile_95(list(sizes.values())))
     print(f"files: {len(sizes)}, lines at p95: {percentile_95(list(sizes.values()))}")
     assert {name: size for name, size in sizes.items() if size > FILE_LINES} == {}
+
+
+def test_the_loop_is_read_at_a_glance() -> None:
+    loop = PACKAGE / "runtime" / "driver.py"
+    assert len(loop.read_text().splitlines()) <= LOOP_LINES
 
 
 def test_no_function_takes_too_many_parameters() -> None:

@@ -12,8 +12,7 @@ from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.events import ToolsBegun
 from holdfast.resilience.patience import pausable
 from holdfast.runtime import perform
-from holdfast.runtime.hooked import Hooked
-from holdfast.runtime.hooked_between import between, passed_by
+from holdfast.runtime.hooked_between import ended_between, passed_by
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle
 from holdfast.runtime.waiting import awake, left_to_wait, stands_still
@@ -39,25 +38,12 @@ async def _until_idle(run: Run) -> None:
     while effects := run.machine.pending():
         if stands_still(run) and not (effects := await awake(run, effects)):
             return
-        hooks = run.hooks
-        if hooks is not None and not passed_by(run, hooks) and await _ended(run, hooks, effects):
+        if not passed_by(run) and await ended_between(run, effects):
             continue
         if isinstance(effects[0], RunTool):
             await _batch(run, effects)
         else:
             await _one(run, effects[0])
-
-
-async def _ended(run: Run, hooks: Hooked, effects: tuple[Effect, ...]) -> bool:
-    """Whether a hook between two effects ended the turn, or waits for an answer."""
-    try:
-        if (end := await between(run, hooks)) is None:
-            return False
-        await run.commit(end)
-    except BaseException as error:
-        if not left_to_wait(run, effects, error):
-            raise
-    return True
 
 
 async def _one(run: Run, effect: Effect) -> None:

@@ -5,9 +5,9 @@ What they decide ends the turn or does not; this module must never perform an ef
 
 from __future__ import annotations
 
-from holdfast.core.effects import begun_key
+from holdfast.core.effects import Effect, begun_key
 from holdfast.core.errors import MiddlewareError
-from holdfast.core.events import Event, TurnStopped
+from holdfast.core.events import TurnStopped
 from holdfast.core.machine import RunMachine
 from holdfast.core.run_state import Phase
 from holdfast.middleware.calling import acting, anybody, call_after, call_each
@@ -17,6 +17,7 @@ from holdfast.middleware.moments import AfterIteration, BeforeTools
 from holdfast.runtime.hooked import Hooked
 from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.run import Run
+from holdfast.runtime.waiting import left_to_wait
 
 # Members of an enum are looked up slowly, and these are asked for between all effects.
 _OUTPUT, _TOOLS = Phase.OUTPUT, Phase.TOOLS
@@ -32,11 +33,12 @@ def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
     return end
 
 
-def passed_by(run: Run, hooks: Hooked) -> bool:
+def passed_by(run: Run) -> bool:
     """Pass the place between two effects by when nobody has anything to do or to say there."""
-    phase, this = run.machine.phase, hooks.iteration
-    if phase is _OUTPUT:
+    hooks, phase = run.hooks, run.machine.phase
+    if hooks is None or phase is _OUTPUT:
         return True
+    this = hooks.iteration
     if hooks.wants_to_end():
         return False
     if this is None:
@@ -52,12 +54,26 @@ def passed_by(run: Run, hooks: Hooked) -> bool:
     return True
 
 
-async def between(run: Run, hooks: Hooked) -> Event | None:
-    """What the hooks between two effects decide: the end of the turn, or nothing."""
+async def ended_between(run: Run, effects: tuple[Effect, ...]) -> bool:
+    """Whether a hook between two effects ended the turn, or left those that come to wait.
+
+    Args:
+        run: the turn, whose place between two effects was not passed by.
+        effects: those that come.
+    """
+    try:
+        if run.hooks is None or (end := await _between(run, run.hooks)) is None:
+            return False
+        await run.commit(end)
+    except BaseException as error:
+        if not left_to_wait(run, effects, error):
+            raise
+    return True
+
+
+async def _between(run: Run, hooks: Hooked) -> TurnStopped | None:
     machine = run.machine
-    if machine.phase is Phase.OUTPUT:
-        return None  # the iteration is over when its answer is checked
-    if machine.phase is Phase.TOOLS:
+    if machine.phase is _TOOLS:
         await _before_tools(hooks, machine)
     elif hooks.iteration is not None:
         await _after_iteration(hooks, machine)

@@ -9,7 +9,6 @@ from holdfast.core.effects import Effect, begun_key, resumed_key
 from holdfast.core.events import TurnResumed
 from holdfast.core.machine import RunMachine
 from holdfast.core.question_log import ASKED, scope_of
-from holdfast.runtime.hooked_between import end_of
 from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.run import Run
 
@@ -74,7 +73,7 @@ async def awake(run: Run, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
     machine = run.machine
     found = _free(run, pending)
     if not found:
-        if run.hooks is not None and end_of(run, run.hooks) is not None:
+        if run.hooks is not None and run.hooks.wants_to_end():
             return pending  # a hook ends the turn, whatever waits
         await run.questions.rest()
         found = _free(run, pending)
