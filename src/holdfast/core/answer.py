@@ -12,7 +12,7 @@ from typing import Final
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
 from holdfast.core.events import Event, TurnOpened
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Usage
+from holdfast.core.messages import Message, Reply, Usage, assistant
 from holdfast.core.problems import Problem
 
 ANSWERS_TOLD: Final = 1
@@ -71,3 +71,11 @@ def given_up(tries: int, problems: tuple[Problem, ...]) -> ErrorInfo:
     shown = "; ".join(map(str, problems[:3]))
     safe = f"The answer does not fit the wanted type after {tries} tries: {shown}"
     return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code="output")
+
+
+def without_answer(partial: Reply | None, error: ErrorInfo | None) -> Message:
+    """The word about its end with which a turn without an answer leaves a history that goes on."""
+    begun = partial.text if partial is not None else ""
+    reason = error.safe if error is not None else "The turn was stopped."
+    note = f"[No final answer was given. {reason}]"
+    return assistant(f"{begun}\n{note}" if begun else note)

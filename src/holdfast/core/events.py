@@ -69,7 +69,8 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     """One accepted reply. Key: `t{turn}.i{iteration}.model`.
 
     `tried` are the models that were asked before the one that answered, and why each was left.
-    `lost` are the tokens of attempts before it, which were paid for and are in no reply.
+    `lost` are the tokens of attempts before it, which were paid for and are in no reply. `away` is
+    for how many seconds before it no process drove the turn; of a turn that goes on, one event says it.
     """
 
     key: str
@@ -78,6 +79,7 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     attempts: int = 1
     tried: tuple[Attempted, ...] = ()
     lost: Usage | None = None
+    away: float = 0.0
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
@@ -111,7 +113,7 @@ class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
 class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
     """One call has its result, good or bad. Key: `t{turn}.i{iteration}.tool.{index}`.
 
-    `usage` is what agents and models that worked in the call have spent.
+    `usage` is what agents and models that worked in the call have spent; `away` as in `ModelReplied`.
     """
 
     key: str
@@ -120,6 +122,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
     error: ErrorInfo | None = None
     attempts: int = 1
     usage: Usage = Usage()
+    away: float = 0.0
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -134,7 +137,7 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
 
     `rung` says how it was read; "" means that it was not, and `problems` why. With `error` a check
     of the user's own failed, and nothing is known about the answer. The value is not kept: it is
-    read again from the reply.
+    read again from the reply. `away` as in `ModelReplied`.
     """
 
     key: str
@@ -142,6 +145,7 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
     rung: OutputRung = ""
     problems: tuple[Problem, ...] = ()
     error: ErrorInfo | None = None
+    away: float = 0.0
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.answer import ANSWERS_CHECKED, Tries, check_flags, given_up
+from holdfast.core.answer import ANSWERS_CHECKED, Tries, check_flags, given_up, without_answer
 from holdfast.core.answer_by_type import parse_by_type
 from holdfast.core.batch import NO_BATCH, NOT_RUN_TEXT, OVER_LIMIT_TEXT, Batch
 from holdfast.core.effects import (
@@ -95,7 +95,7 @@ class RunMachine:
     """
 
     __slots__ = (
-        "_batch", "_extended", "_flags", "_opened_at", "_planned", "_points", "_start", "_wanted",
+        "_away", "_batch", "_extended", "_flags", "_opened_at", "_planned", "_points", "_start", "_wanted",
         "applied", "error", "iteration", "last", "limits", "model_calls", "output", "partial",
         "phase", "problems", "questions", "reply", "rung", "status", "stopped", "tools_run",
         "transcript", "tried", "tries", "turn", "usage",
@@ -127,7 +127,7 @@ class RunMachine:
         self.problems: tuple[Problem, ...] = ()
         self.output: object = None
         self.rung: OutputRung = ""
-        self._opened_at = at
+        self._opened_at, self._away = at, 0.0
         self._start = len(self.transcript)
         self._batch = NO_BATCH
         self.tries = Tries()
@@ -275,6 +275,7 @@ class RunMachine:
         self.reply = reply
         self.model_calls += 1
         self.tried += event.tried
+        self._away += event.away
         self.usage = self.usage + reply.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
@@ -317,6 +318,7 @@ class RunMachine:
 
     def _output_checked(self, event: ev.OutputChecked) -> None:
         self.problems, self.rung = event.problems, event.rung
+        self._away += event.away
         if event.error is not None:
             self.partial = self.reply
             self._end(ev.Status.FAILED, event.error)
@@ -369,6 +371,7 @@ class RunMachine:
         effect = self._planned.pop(event.key)
         self._batch.results[effect.index] = event.result  # type: ignore[union-attr]  # a RunTool
         self.tools_run += 1
+        self._away += event.away
         if event.usage != _NO_USAGE:  # few tools ask models
             self.usage = self.usage + event.usage
         if self._batch.is_whole:
@@ -385,16 +388,16 @@ class RunMachine:
         limits = self.limits
         if limits.iterations is not None and self.over_limit and not limits.extendable:
             self._reach("iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations))
-        elif limits.seconds is not None and self._worked(at) >= limits.seconds:
+        elif limits.seconds is not None and self.worked(at) >= limits.seconds:
             self._reach("seconds", f"The time limit of {limits.seconds:g} seconds is reached.")
         elif limits.tokens is not None and self.usage.total >= limits.tokens:
             self._reach("tokens", f"The limit of {limits.tokens} tokens is reached.")
         else:
             self._ask_model()
 
-    def _worked(self, at: float) -> float:
-        """Seconds of the turn, without those in which somebody was being asked."""
-        return at - self._opened_at - self.questions.waited
+    def worked(self, at: float) -> float:
+        """Seconds of the turn, without those in which somebody was asked, or no process drove it."""
+        return at - self._opened_at - self._away - self.questions.stood_still(at)
 
     def _reach(self, limit: str, safe: str) -> None:
         info = ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=limit, landed=Landed.NO)
@@ -472,10 +475,7 @@ class RunMachine:
         last = self.transcript[-1]
         if last.role == "assistant" and not last.calls:
             return
-        begun = self.partial.text if self.partial is not None else ""
-        reason = self.error.safe if self.error is not None else "The turn was stopped."
-        note = f"[No final answer was given. {reason}]"
-        self.transcript.append(assistant(f"{begun}\n{note}" if begun else note))
+        self.transcript.append(without_answer(self.partial, self.error))
 
 
 _HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {

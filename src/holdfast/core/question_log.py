@@ -108,6 +108,10 @@ class QuestionLog:
             self.ended[event.key] = Kept(why=event.why)
         self._go_on(event.at, {event.key}, set())
 
+    def stood_still(self, at: float) -> float:
+        """Seconds until now that are none of the turn's, as somebody was asked."""
+        return self.waited + (max(0.0, at - self._since) if self._stands_still else 0.0)
+
     def resume(self, at: float) -> None:
         """Those who are due are run again; from now on they may have done anything."""
         self.resumed += 1

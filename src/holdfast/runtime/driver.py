@@ -20,7 +20,7 @@ from holdfast.runtime.waiting import awake, left_to_wait, stands_still
 
 async def drive(run: Run) -> None:
     """Perform what can be performed; a run that is stopped from outside is closed first."""
-    limit = asyncio.timeout(run.limits.seconds)
+    limit = asyncio.timeout(run.time_left())
     try:
         async with limit:
             with pausable(limit) as run.questions.patience:

@@ -229,7 +229,7 @@ class Engine(Generic[T]):
         if machine.begun:
             begun = {effect.key for effect in machine.pending()}
             run.in_doubt = frozenset(begun - machine.questions.rested)
-        run.limits = machine.limits
+        run.take_over()
         if self.plan.chain is None or run.folds is None:
             return await self._to_its_end(run, drive(run))
         return await self._to_its_end(run, go_on(run, self.plan.chain, run.folds))

@@ -42,7 +42,7 @@ from holdfast.runtime.hooked_model import around_model
 from holdfast.runtime.hooked_tool import around_tool
 from holdfast.runtime.run import Run
 from holdfast.runtime.spending import CallNotes
-from holdfast.runtime.tool_call import ToolAttempt, outlet_of, time_left
+from holdfast.runtime.tool_call import ToolAttempt, outlet_of
 from holdfast.tools.context import Meter, ToolContext
 from holdfast.tools.failures import text_of
 
@@ -186,7 +186,7 @@ async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
         tool=call.name,
         session=run.session,
         deps=run.deps,
-        remaining=time_left(run.env, run.deadline),
+        remaining=run.time_left(),
         asker=run.questions.of_attempts(run),
         outlet=outlet_of(run.env),
         meter=notes,

@@ -8,10 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from holdfast.core.answer import flags_of
 from holdfast.core.effects import Effect, turn_key
 from holdfast.core.errors import HoldfastError
-from holdfast.core.events import Event, Status, TurnOpened
+from holdfast.core.events import (
+    Event,
+    ModelReplied,
+    OutputChecked,
+    Status,
+    ToolFinished,
+    TurnOpened,
+)
 from holdfast.core.kept_request import kept_request
 from holdfast.core.limits import Limits
 from holdfast.core.machine import RunMachine
@@ -59,6 +68,7 @@ class Run:
     """
 
     __slots__ = (
+        "_away",
         "acted",
         "beside",
         "channel",
@@ -107,6 +117,7 @@ class Run:
         self.session: str | None = None
         self.deps: object = None
         self.deadline: float | None = None
+        self._away = 0.0  # seconds in which no process drove the turn, until an event tells them
         self.started: set[str] = set()
         self.acted: set[str] = set()
         """Effects whose tool or model was called, not only the hooks before it."""
@@ -139,6 +150,8 @@ class Run:
             # A tool or a hook caught it, and what it made of it must not be taken for an outcome.
             raise self.unkept
         machine = self.machine
+        if self._away and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
+            event, self._away = msgspec.structs.replace(event, away=self._away), 0.0
         machine.check(event)
         applied = machine.applied
         # A hook can end the turn in place of the effect; that event ends nothing that was planned.
@@ -175,6 +188,20 @@ class Run:
             key, at, message, self.limits, flags, agent, instructions, tuple(self.history)
         )
         await self.commit(opened)
+
+    def take_over(self) -> None:
+        """Go on with a turn that no process drove: the time since its last event is not its own."""
+        machine, log, at = self.machine, self.machine.questions, self.plan.clock.now()
+        self.limits = machine.limits
+        if machine.last is not None and not (log.open or log.due):  # else time stands still anyway
+            self._away = max(0.0, at - machine.last.at)
+        if self.limits.seconds is not None:
+            worked = machine.worked(at) - self._away
+            self.deadline = self.plan.clock.monotonic() + self.limits.seconds - worked
+
+    def time_left(self) -> float | None:
+        """Seconds until the deadline of the turn; None without one."""
+        return None if self.deadline is None else self.deadline - self.plan.clock.monotonic()
 
     def _output(self, reply: Reply | None) -> object:
         """The answer of a completed turn. A checked one is read again if this process did not."""

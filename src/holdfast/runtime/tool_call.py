@@ -40,7 +40,7 @@ def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, Tool
     async def attempt(call: Call[ToolAttempt]) -> Outcome[ToolResult]:
         effect, context = call.payload.effect, call.payload.context
         if call.attempt > 1:
-            left = time_left(call.env, call.deadline)
+            left = call.remaining()
             context = msgspec.structs.replace(context, attempt=call.attempt, remaining=left)
         done = await invoke(
             registry, effect.call, context, unfinished=effect.unfinished, timeout=timeout
@@ -61,11 +61,6 @@ def _may_repeat(registry: Registry, effect: RunTool, done: Invocation) -> bool:
     tool = registry.get(effect.call.name)
     writes = tool is not None and tool.effect == "write"
     return not writes or (done.info is not None and done.info.landed is Landed.NO)
-
-
-def time_left(env: Env, deadline: float | None) -> float | None:
-    """Seconds until the run's deadline, as a tool is told them; None without one."""
-    return None if deadline is None else deadline - env.clock.monotonic()
 
 
 def outlet_of(env: Env) -> Outlet | None:
