@@ -93,7 +93,7 @@ class SseDecoder:
                 and data.find(_LF, line + 1) == end
             ):
                 return [(data[7:line], data[line + 7 : -2])]
-            return self._events(data[:-2].split(b"\n\n"))
+            return _of_data_alone(data) or self._events(data[:-2].split(b"\n\n"))
         if data[-4:] == b"\r\n\r\n":
             end = len(data) - 4
             if data.find(_CR) == end and data.find(_LF) == end + 1 and data[:6] == b"data: ":
@@ -124,7 +124,11 @@ class SseDecoder:
             if len(held) > self._limit:
                 raise EventTooLargeError(self._limit, [])
             return []
-        *whole, rest = bytes(held).split(b"\n\n")
+        text, end = bytes(held), held.rfind(b"\n\n") + 2
+        if end <= self._limit and (events := _of_data_alone(text[:end])) is not None:
+            held[:] = text[end:]
+            return events
+        *whole, rest = text.split(b"\n\n")
         held[:] = rest
         return self._events(whole)
 
@@ -196,3 +200,12 @@ class SseDecoder:
                 self.retry = int(value)
         else:
             self.unknown += 1
+
+
+def _of_data_alone(text: bytes) -> list[SseEvent] | None:
+    """The events of a text in which each is one `data:` line and a blank one; None for any other."""
+    if text[:6] != b"data: " or text[-2:] != b"\n\n":
+        return None
+    payloads = text[6:-2].split(b"\n\ndata: ")
+    events = [(b"", payload) for payload in payloads if _LF not in payload]
+    return events if len(events) == len(payloads) else None

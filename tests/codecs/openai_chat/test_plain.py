@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from tests.corpus import rows
 from holdfast.codecs.json_text import read_json
 from holdfast.codecs.openai_chat.errors import classify
 from holdfast.codecs.openai_chat.pieces import Pieces
-from holdfast.codecs.openai_chat.plain import read_chunk, read_whole
+from holdfast.codecs.openai_chat.plain import decode_chunk, read_whole
 from holdfast.codecs.openai_chat.vocabulary import usage_of
 from holdfast.core.deltas import Delta
 from holdfast.core.messages import Usage
@@ -174,9 +175,8 @@ def test_usage_of_any_form_counts_no_strange_number(
 
 class TestChunk:
     def test_mere_text_fits(self) -> None:
-        found = read_chunk(json.dumps(chunk({"content": "Hi"})).encode())
-        assert found is not None
-        assert found.content == "Hi"
+        found = decode_chunk(json.dumps(chunk({"content": "Hi"})).encode())
+        assert found.choices[0].delta.content == "Hi"
 
     @pytest.mark.parametrize(
         "value",
@@ -191,4 +191,5 @@ class TestChunk:
         ],
     )
     def test_anything_else_does_not(self, value: object) -> None:
-        assert read_chunk(json.dumps(value).encode()) is None
+        with pytest.raises(msgspec.ValidationError):
+            decode_chunk(json.dumps(value).encode())

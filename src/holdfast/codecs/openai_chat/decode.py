@@ -12,7 +12,7 @@ from holdfast.codecs.body import Body
 from holdfast.codecs.events import error_of
 from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
 from holdfast.codecs.openai_chat.pieces import Pieces
-from holdfast.codecs.openai_chat.plain import read_chunk, read_whole
+from holdfast.codecs.openai_chat.plain import decode_chunk, read_whole
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import Delta, NotAReply, ReasoningDelta, TextDelta
@@ -115,8 +115,9 @@ class ChatDecoder:
 
     def _read_plain(self, payload: bytes, out: list[Delta]) -> bool:
         """Read a chunk of text, reasoning or arguments; False when it is not just that."""
-        plain = read_chunk(payload)
-        if plain is None:
+        try:
+            plain = decode_chunk(payload).choices[0].delta
+        except (ValueError, RecursionError):
             return False
         text, told = plain.content, plain.reasoning_content or plain.reasoning
         if plain.tool_calls is None:

@@ -116,21 +116,13 @@ class _Whole(_About, gc=False):
     object: Literal["chat.completion"] | None = None
 
 
-_read_chunk = msgspec.json.Decoder(_PlainChunk).decode
+decode_chunk = msgspec.json.Decoder(_PlainChunk).decode
+"""Reads a chunk of mere text, reasoning or arguments; raises ValueError or RecursionError for any other.
+
+>>> decode_chunk(b'{"choices": [{"delta": {"content": "Hi"}}]}').choices[0].delta.content
+'Hi'
+"""
 _read_whole = msgspec.json.Decoder(_Whole).decode
-
-
-def read_chunk(payload: bytes) -> Plain | None:
-    """What a chunk of mere text, reasoning or arguments says; None for any other.
-
-    >>> read_chunk(b'{"choices": [{"delta": {"content": "Hi"}}]}').content
-    'Hi'
-    >>> read_chunk(b'{"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}')
-    """
-    try:
-        return _read_chunk(payload).choices[0].delta
-    except (ValueError, RecursionError):
-        return None
 
 
 def read_whole(body: bytes) -> list[Delta] | None:
