@@ -115,10 +115,10 @@ def judge(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> ReplyK
 
 def _by_content(parts: tuple[Part, ...]) -> ReplyKind:
     calls = [part for part in parts if isinstance(part, ToolCall)]
-    if calls:
-        runnable = all(call.name and _is_object(call.arguments) for call in calls)
-        return ReplyKind.COMPLETE if runnable else ReplyKind.MALFORMED_CALL
-    if any(map(_shows, parts)):
+    for call in calls:
+        if not (call.name and _is_object(call.arguments)):
+            return ReplyKind.MALFORMED_CALL
+    if calls or any(map(_shows, parts)):
         return ReplyKind.COMPLETE
     return ReplyKind.ONLY_REASONING if Reasoning in map(type, parts) else ReplyKind.EMPTY
 

@@ -110,7 +110,9 @@ class QuestionLog:
 
     def stood_still(self, at: float) -> float:
         """Seconds until now that are none of the turn's, as somebody was asked."""
-        return self.waited + (max(0.0, at - self._since) if self._stands_still else 0.0)
+        if self._open or self.due:
+            return self.waited + max(0.0, at - self._since)
+        return self.waited
 
     def resume(self, at: float) -> None:
         """Those who are due are run again; from now on they may have done anything."""

@@ -156,9 +156,11 @@ class Transcript(Sequence[Message]):
         kept = self._encoded.get(key)
         if kept is None:
             kept = self._encoded[key] = _Encoded(b"", 0, [])
-        new = kept.count - len(self._older.messages)
-        for message in self._newest[new:] if new >= 0 else self[kept.count :]:
-            kept.add(b"" if kept.count < form.skip else encode(message))
+        known = kept.count
+        new = known - len(self._older.messages)
+        messages = self._newest[new:] if new >= 0 else self[known:]
+        for at, message in enumerate(messages, known):
+            kept.add(b"" if at < form.skip else encode(message))
         if form.last is None:
             return b"".join((head, kept.packed, *kept.pieces, tail))
         return b"".join((head, *self._with_last(kept, encode, form.last), tail))

@@ -218,23 +218,25 @@ class Exchange:
         if self._ended:
             return b""
         watch, content = self._watch, self._response.content
-        watch.enter()
+        if self._began:
+            watch.enter()
         try:
             data = await content.readany()
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             data = self._arrived()
             if not data:
                 raise self._failed(error) from error
-        watch.leave()
         if not data:
             return self._end()
+        if content.at_eof() and not watch.expired:
+            self._ended = True  # the body is over, and nothing is to be waited for any more
+            return data
+        watch.leave()
         if not self._began:
             self._began = True
             watch.body_began()
         elif self._all_is_content and not data.isspace():
             watch.content_seen()
-        if content.at_eof():
-            self._ended = not watch.expired
         return data
 
     def content_seen(self) -> None:

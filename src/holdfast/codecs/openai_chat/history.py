@@ -151,7 +151,7 @@ class HistoryEncoder:
             "id": own_id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.arguments},
-            **(self._state(call.extra) if call.wire in (None, WIRE) else {}),
+            **(self._state(call.extra) if call.extra and call.wire in (None, WIRE) else {}),
         }
 
     def _reasoning(self, thoughts: Sequence[Reasoning]) -> _Object:
