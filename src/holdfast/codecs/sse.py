@@ -180,7 +180,7 @@ class SseDecoder:
                 data.append(value)
             elif field == b"event":
                 name = value
-            elif field == b"error":
+            elif field == b"error" and colon:
                 # No field of an event stream, but some servers end a reply that fails with one.
                 name = b"error"
                 data.append(value)
