@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Agent, Limits, MemoryJournal, ToolContext, tool
+from holdfast import Agent, LimitError, Limits, MemoryJournal, ToolContext, tool
 from holdfast.core.events import Status, ToolFinished
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import ToolCall
@@ -85,6 +85,20 @@ async def test_what_was_worked_counts_on_both_sides_of_it(moment: int) -> None:
     (recovered,) = await bench.agent().recover()
     assert recovered.error is not None
     assert "time limit of 300 seconds" in str(recovered.error)
+
+
+async def test_a_turn_whose_time_was_over_before_it_only_has_to_be_closed() -> None:
+    bench = Bench(takes=LIMIT + 1)
+    with pytest.raises(SimulatedCrash):
+        # Opened, replied, begun, looked, and then it would be closed.
+        await bench.agent(CrashAt(bench.journal, 5, before=True)).run("go", session="s")
+    bench.clock.advance(OUTAGE)
+    for _ in range(2):
+        with pytest.raises(LimitError, match="time limit of 300 seconds"):
+            await bench.agent().resume("s")
+    kept = [record.event for record in await bench.journal.read("s")]
+    assert [type(event).__name__ for event in kept].count("TurnClosed") == 1
+    assert len(bench.told) == 1
 
 
 async def test_a_run_that_nobody_left_says_nothing_of_it() -> None:

@@ -193,6 +193,8 @@ class Run:
         """Go on with a turn that no process drove: the time since its last event is not its own."""
         machine, log, at = self.machine, self.machine.questions, self.plan.clock.now()
         self.limits = machine.limits
+        if machine.phase in (Phase.IDLE, Phase.CLOSING):
+            return  # there is nothing left to do that takes time
         if machine.last is not None and not (log.open or log.due):  # else time stands still anyway
             self._away = max(0.0, at - machine.last.at)
         if self.limits.seconds is not None:
