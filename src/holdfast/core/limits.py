@@ -26,7 +26,8 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Args:
         iterations: model calls; 10 is the default of seed 000.
         tool_calls: tools run, all iterations together.
-        seconds: wall time of the turn; 300 is the default of seed 000.
+        seconds: time of the turn, without that in which somebody is asked or no process drives it;
+            300 is the default of seed 000.
         tokens: input and output tokens of all replies.
         output_repairs: how often the model may be asked to mend an answer of the wrong shape.
         output_repair_tokens: after an answer of the wrong shape, the tokens at which it is not
