@@ -43,6 +43,10 @@ async def test_the_limit_that_takes_longest_counts() -> None:
     assert await waits_after({**SPENT, **tokens}) == [31.0]
 
 
+async def test_a_gateway_in_front_of_anthropic_says_it_in_the_usual_words() -> None:
+    assert await waits_after(SPENT, model="anthropic:m") == [20.0]
+
+
 @pytest.mark.parametrize("what", ["requests", "tokens", "input-tokens", "output-tokens"])
 async def test_anthropic_says_it_with_a_moment(what: str) -> None:
     headers = {

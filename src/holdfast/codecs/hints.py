@@ -90,6 +90,7 @@ _LIMITS = (
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
 )
 _LIMITS_OF_ANTHROPIC = (
+    *_LIMITS,  # a gateway in between has the usual names
     ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
     ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
     ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
