@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 LONGEST_WAIT = 366 * 86_400.0
 """Seconds; a longer wait is noise, not advice."""
@@ -85,17 +85,15 @@ _TIMESTAMP = re.compile(
     rf"(?P<y>\d{{4}})-(?P<m>\d\d)-(?P<d>\d\d)[t ]{_CLOCK}(?P<f>\.\d{{1,12}})?"
     r"(?P<z>z|[+-]\d\d:?\d\d)?",
 )
-_LIMITS = (
+LimitHeaders: TypeAlias = tuple[tuple[str, str], ...]
+"""What remains of each rate limit, and when it is reset."""
+
+LIMITS: LimitHeaders = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
 )
-_LIMITS_OF_ANTHROPIC = (
-    *_LIMITS,  # a gateway in between has the usual names
-    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
-    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
-    ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
-    ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
-)
+"""The names that most providers and gateways use."""
+
 _BUCKET = re.compile(r"(?:x-|anthropic-)?ratelimit-(?:reset(?:-.{1,64})?|.{1,64}-reset)")
 
 
@@ -163,24 +161,23 @@ def bucket_wait(headers: Mapping[str, str], *, now: float | None = None) -> floa
 
 
 def spent_wait(
-    headers: Mapping[str, str], *, wire: str = "", now: float | None = None
+    headers: Mapping[str, str], limits: LimitHeaders = LIMITS, *, now: float | None = None
 ) -> float | None:
     """Seconds until a limit is reset of which this answer used up the last; None when it did not.
 
     Args:
         headers: of the response, names in lower case.
-        wire: whose names the limits have; every answer is asked, so that only these are looked up.
+        limits: those to look for; every answer is asked, so that no others are looked up.
         now: seconds since the epoch, used when the response has no `date`.
 
     >>> spent_wait({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
     1.5
     """
     waits = []
-    for remaining, reset in _LIMITS_OF_ANTHROPIC if wire == "anthropic" else _LIMITS:
+    for remaining, reset in limits:
         left = headers.get(remaining, "").lstrip()
-        if (
-            left and left[0] in "0." and _number(left) == 0
-        ):  # mostly another digit, which is quicker to see
+        # Mostly it begins with another digit, which is quicker to see.
+        if left and left[0] in "0." and _number(left) == 0:
             waits.append(_reset(headers.get(reset, ""), _clock(headers, now)) or 0.0)
     return (max(waits) or None) if waits else None
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
+from holdfast.codecs.hints import LIMITS, LimitHeaders
 from holdfast.core.deltas import Delta
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.request import ModelRequest
@@ -115,6 +116,11 @@ class Codec(Protocol):
         """`openai_chat`, `anthropic`, ..."""
         ...
 
+    @property
+    def limits(self) -> LimitHeaders:
+        """The headers in which a reply on this wire tells about rate limits."""
+        ...
+
     def encode(self, request: ModelRequest) -> Encoded:
         """The request body; raises ConfigurationError for what this wire cannot express."""
         ...
@@ -140,6 +146,7 @@ class QuirkyCodec:
     """
 
     wire: ClassVar[str]
+    limits: LimitHeaders = LIMITS
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         self.quirks = quirks or Quirks()

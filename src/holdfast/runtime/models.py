@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.codecs.answer_mode import Asking, asking
 from holdfast.codecs.assemble import Assembled, Assembler
 from holdfast.codecs.continued import Seam, can_go_on, continuing
-from holdfast.codecs.hints import spent_wait
+from holdfast.codecs.hints import LimitHeaders, spent_wait
 from holdfast.codecs.presets import Preset
 from holdfast.codecs.wire import Codec, Decoder, Encoded, Failure
 from holdfast.core.deltas import Delta, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
@@ -159,7 +159,7 @@ class HttpModel:
                 if not 200 <= response.status < 300:
                     outcome: Outcome[Reply] = await self._refused(response, call)
                 else:
-                    resumes_at = _resumes_at(response, self._codec.name, call)
+                    resumes_at = _resumes_at(response, self._codec.limits, call)
                     await self._read(response, assembler, call)
                     outcome = _judged(assembler.finish())
         except HoldfastError as error:
@@ -230,10 +230,10 @@ class HttpModel:
         return Failed(exception_for(info), info)
 
 
-def _resumes_at(response: Response, wire: str, call: Call[ModelRequest]) -> float | None:
+def _resumes_at(response: Response, limits: LimitHeaders, call: Call[ModelRequest]) -> float | None:
     """When the endpoint takes another call, if its headers say that this one was the last."""
     clock = call.env.clock
-    wait = spent_wait(response.headers, wire=wire, now=clock.now())
+    wait = spent_wait(response.headers, limits, now=clock.now())
     return None if wait is None else clock.monotonic() + wait
 
 

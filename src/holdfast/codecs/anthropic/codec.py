@@ -7,6 +7,7 @@ from holdfast.codecs.anthropic.encode import encode_request, takes_prefill
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
 from holdfast.codecs.continued import may_be_continued, refuse_prefill
+from holdfast.codecs.hints import LIMITS
 from holdfast.codecs.request_body import Heads
 from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
@@ -26,6 +27,14 @@ class AnthropicCodec(QuirkyCodec):
     """
 
     wire = WIRE
+    # After the usual names, which a gateway in front of it may have.
+    limits = (
+        *LIMITS,
+        ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+        ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+        ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
+        ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+    )
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         super().__init__(quirks)
