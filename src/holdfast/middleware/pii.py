@@ -45,7 +45,12 @@ _PATTERNS: dict[Kind, re.Pattern[str]] = {
 
 
 _SHORTEST_CARD, _LONGEST_CARD = 13, 19
-_SHAPES = {(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), *((n,) for n in range(13, 20))}
+_SHAPES = {
+    (4, 4, 4, 4),
+    (4, 4, 4, 4, 3),
+    (4, 6, 5),
+    *((n,) for n in range(_SHORTEST_CARD, _LONGEST_CARD + 1)),
+}
 """How cards are written, in groups of digits."""
 _MOST_GROUPS = 5
 _DIGITS = re.compile(r"\d+", re.ASCII)
@@ -142,8 +147,8 @@ def _as_written(text: str, groups: list[tuple[int, int]]) -> int:
 
 def _anyhow(text: str, groups: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """A card in any groups, where no other number stands before it: too much would be one by chance."""
-    begin = groups[0][0] if groups else 0
-    if groups and text[begin - 1 : begin] != "-":
+    if groups:
+        begin = groups[0][0]
         ends = [stop for _, stop in groups[:_LONGEST_CARD]]
         card = next((stop for stop in reversed(ends) if _is_card(text, begin, stop)), None)
         if card is not None:
