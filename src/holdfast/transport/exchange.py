@@ -6,7 +6,7 @@ TransportError. Per piece of a body it does two reads of the clock and nothing e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from ssl import SSLContext
@@ -128,8 +128,7 @@ class _Headers(Mapping[str, str]):
         self._found = found
 
     def __getitem__(self, name: str) -> str:
-        values = self._found.getall(name)
-        return values[0] if len(values) == 1 else ", ".join(values)
+        return _joined(self._found.getall(name))
 
     @overload
     def get(self, name: str, /) -> str | None: ...
@@ -138,9 +137,7 @@ class _Headers(Mapping[str, str]):
     def get(self, name: str, /, default: T | None = None) -> str | T | None:
         """The same for a name that may not be there, and mostly is not: without an exception."""
         values = self._found.getall(name, None)
-        if values is None:
-            return default
-        return values[0] if len(values) == 1 else ", ".join(values)
+        return default if values is None else _joined(values)
 
     def __contains__(self, name: object) -> bool:
         return name in self._found
@@ -150,6 +147,10 @@ class _Headers(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(set(self))
+
+
+def _joined(values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else ", ".join(values)
 
 
 class Exchange:
