@@ -106,6 +106,15 @@ def tool_key(turn: int, iteration: int, index: int) -> str:
     return f"t{turn}.i{iteration}.tool.{index}"
 
 
+def index_of(key: str) -> int:
+    """The index of the call in its reply, out of the key of its effect.
+
+    >>> index_of(tool_key(1, 0, 2))
+    2
+    """
+    return int(key.rpartition(".")[2])
+
+
 def begun_key(turn: int, iteration: int) -> str:
     """`t1.i0.begun`"""
     return f"t{turn}.i{iteration}.begun"

@@ -25,6 +25,7 @@ from holdfast.core.effects import (
     begun_key,
     closed_key,
     extended_key,
+    index_of,
     interrupted_key,
     model_key,
     output_key,
@@ -95,8 +96,8 @@ class RunMachine:
     """
 
     __slots__ = (
-        "_away", "_batch", "_extended", "_flags", "_opened_at", "_planned", "_points", "_start", "_wanted",
-        "applied", "error", "iteration", "last", "limits", "model_calls", "output", "partial",
+        "_away", "_batch", "_extended", "_flags", "_opened_at", "_planned", "_points", "_start",
+        "_wanted", "applied", "error", "iteration", "last", "limits", "model_calls", "output", "partial",
         "phase", "problems", "questions", "reply", "rung", "status", "stopped", "tools_run",
         "transcript", "tried", "tries", "turn", "usage",
     )  # fmt: skip
@@ -368,8 +369,8 @@ class RunMachine:
         self._batch.begun = True
 
     def _tool_finished(self, event: ev.ToolFinished) -> None:
-        effect = self._planned.pop(event.key)
-        self._batch.results[effect.index] = event.result  # type: ignore[union-attr]  # a RunTool
+        del self._planned[event.key]
+        self._batch.results[index_of(event.key)] = event.result
         self.tools_run += 1
         self._away += event.away
         if event.usage != _NO_USAGE:  # few tools ask models
@@ -478,22 +479,22 @@ class RunMachine:
         self.transcript.append(without_answer(self.partial, self.error))
 
 
-_HANDLERS: dict[type[ev.Event], Callable[[RunMachine, ev.Event], None]] = {
-    ev.TurnOpened: RunMachine._opened,  # type: ignore[dict-item]
-    ev.ModelReplied: RunMachine._replied,  # type: ignore[dict-item]
-    ev.ModelFailed: RunMachine._failed,  # type: ignore[dict-item]
-    ev.ToolsBegun: RunMachine._tools_begun,  # type: ignore[dict-item]
-    ev.ToolFinished: RunMachine._tool_finished,  # type: ignore[dict-item]
-    ev.OutputChecked: RunMachine._output_checked,  # type: ignore[dict-item]
-    ev.QuestionAsked: RunMachine._question_asked,  # type: ignore[dict-item]
-    ev.QuestionAnswered: RunMachine._question_ended,  # type: ignore[dict-item]
-    ev.QuestionUnanswered: RunMachine._question_ended,  # type: ignore[dict-item]
+_HANDLERS: dict[type[ev.Event], Callable[..., None]] = {
+    ev.TurnOpened: RunMachine._opened,
+    ev.ModelReplied: RunMachine._replied,
+    ev.ModelFailed: RunMachine._failed,
+    ev.ToolsBegun: RunMachine._tools_begun,
+    ev.ToolFinished: RunMachine._tool_finished,
+    ev.OutputChecked: RunMachine._output_checked,
+    ev.QuestionAsked: RunMachine._question_asked,
+    ev.QuestionAnswered: RunMachine._question_ended,
+    ev.QuestionUnanswered: RunMachine._question_ended,
     ev.TurnResumed: lambda machine, event: machine.questions.resume(event.at),
-    ev.LimitExtended: RunMachine._limit_extended,  # type: ignore[dict-item]
-    ev.TurnInterrupted: RunMachine._interrupted,  # type: ignore[dict-item]
-    ev.TurnStopped: RunMachine._stopped,  # type: ignore[dict-item]
-    ev.TurnClosed: RunMachine._closed,  # type: ignore[dict-item]
-    ev.SessionRewound: RunMachine._rewound,  # type: ignore[dict-item]
-    ev.HistoryCompacted: RunMachine._compacted,  # type: ignore[dict-item]
-    ev.SessionTitled: RunMachine._titled,  # type: ignore[dict-item]
+    ev.LimitExtended: RunMachine._limit_extended,
+    ev.TurnInterrupted: RunMachine._interrupted,
+    ev.TurnStopped: RunMachine._stopped,
+    ev.TurnClosed: RunMachine._closed,
+    ev.SessionRewound: RunMachine._rewound,
+    ev.HistoryCompacted: RunMachine._compacted,
+    ev.SessionTitled: RunMachine._titled,
 }

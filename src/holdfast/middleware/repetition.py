@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.effects import index_of
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Media, Part, Text, ToolCall
 
@@ -122,7 +123,7 @@ def asked(state: Calls, parts: tuple[Part, ...], most: int) -> Calls:
 def answered(state: Calls, event: ToolFinished) -> Calls:
     """The state after one of the calls of the last reply has its result."""
     current = state.current
-    index = int(event.key.rpartition(".")[2]) if len(current) != 1 else 0
+    index = index_of(event.key) if len(current) != 1 else 0
     if index >= len(current):
         return state
     name, mark = current[index]
