@@ -15,7 +15,7 @@ from holdfast.runtime import perform
 from holdfast.runtime.hooked_between import ended_between, passed_by
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle
-from holdfast.runtime.waiting import awake, left_to_wait, stands_still
+from holdfast.runtime.waiting import awake, left_to_wait, somebody_waits
 
 
 async def drive(run: Run) -> None:
@@ -36,7 +36,7 @@ async def drive(run: Run) -> None:
 
 async def _until_idle(run: Run) -> None:
     while effects := run.machine.pending():
-        if stands_still(run) and not (effects := await awake(run, effects)):
+        if somebody_waits(run) and not (effects := await awake(run, effects)):
             return
         if not passed_by(run) and await ended_between(run, effects):
             continue

@@ -58,7 +58,7 @@ def questions_of(error: BaseException | None) -> frozenset[str] | None:
     return frozenset().union(*keys) if keys and not fatal else None
 
 
-def stands_still(run: Run) -> bool:
+def somebody_waits(run: Run) -> bool:
     """Whether an effect was left to wait, or an answer came that was not taken up."""
     return bool(run.waiting or run.machine.questions.due)
 
@@ -67,7 +67,7 @@ async def awake(run: Run, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
     """What can be performed now; nothing when all the rest of the turn waits.
 
     Args:
-        run: which stands still.
+        run: in which somebody waits.
         pending: its effects without an outcome.
     """
     machine = run.machine
