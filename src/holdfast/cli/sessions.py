@@ -237,7 +237,7 @@ def _write_new(file: Path, text: str) -> None:
         with out:
             out.write(text)
     except OSError:
-        file.unlink()  # half of it would only stand in the way of the next try
+        file.unlink(missing_ok=True)  # half of it would only stand in the way of the next try
         raise
 
 
