@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from holdfast.journal.hand_over import HandOver
+from holdfast.journal.hand_over import HandOver, end_all
 
 
 async def begun(way: HandOver[str]) -> asyncio.Task[str]:
@@ -82,6 +82,44 @@ async def test_who_is_cancelled_as_the_outcome_arrives_leaves_at_once() -> None:
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
+
+
+async def test_who_awaits_goes_on_after_the_callback() -> None:
+    told: list[object] = []
+    way: HandOver[str] = HandOver(told.append)
+    task = await begun(way)
+    end(way, "kept", OSError("no"))
+    assert told == []
+    await asyncio.wait([task])
+    assert told == [way.error]
+    assert task.exception() is way.error
+
+
+async def test_an_act_that_nobody_awaits_is_done_and_told() -> None:
+    told: list[object] = []
+    way: HandOver[str] = HandOver(told.append)
+    assert way.claim()
+    end(way, "kept")
+    await asyncio.sleep(0)
+    assert told == [None]
+
+
+async def test_a_loop_is_woken_once_for_many_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    loop = asyncio.get_running_loop()
+    wake = loop.call_soon_threadsafe
+
+    def counting(*given: object) -> object:
+        calls.append(given)
+        return wake(*given)  # type: ignore[arg-type]  # handed on as it is
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counting)
+    ways: list[HandOver[str]] = [HandOver() for _ in range(5)]
+    for number, way in enumerate(ways):
+        way.value = f"kept {number}"
+    await asyncio.to_thread(end_all, ways)
+    assert [await way for way in ways] == [f"kept {number}" for number in range(5)]
+    assert len([given for given in calls if given[1:] == (ways,)]) == 1  # type: ignore[index]
 
 
 def test_an_act_that_outlives_the_loop_ends_in_silence() -> None:

@@ -29,7 +29,12 @@ from holdfast.journal.failures import (
 from holdfast.journal.migrations import MIGRATIONS
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.writer import Act
-from holdfast.testing.journal_conformance import JournalConformance, keys, opened
+from holdfast.testing.journal_conformance import (
+    JournalConformance,
+    QueueingConformance,
+    keys,
+    opened,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journals"
 
@@ -45,7 +50,16 @@ def journal(path: Path) -> Iterator[SqliteJournal]:
         yield opened_journal
 
 
+@pytest.fixture
+def queueing(journal: SqliteJournal) -> SqliteJournal:
+    return journal
+
+
 class TestSqliteJournal(JournalConformance):
+    pass
+
+
+class TestQueueing(QueueingConformance):
     pass
 
 
@@ -270,6 +284,22 @@ async def test_a_full_disk_fails_the_append_and_the_journal_goes_on_when_there_i
     await journal._writer.submit(Act(lambda c: most(c, 100_000), writes=False))
     await journal.append("r", opened(2, "x" * 100_000))
     assert await keys(journal, "r") == ["t1", "t2"]
+
+
+async def test_what_was_handed_over_after_a_record_without_room_is_not_kept_either(
+    journal: SqliteJournal,
+) -> None:
+    def most(connection: sqlite3.Connection, pages: int) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    await journal.append("r", opened(1))
+    journal._writer.submit(Act(lambda c: most(c, 6), writes=False))
+    failing = journal.enqueue("r", opened(2, "x" * 100_000))
+    # Between the two there is room again, and another group.
+    journal._writer.submit(Act(lambda c: most(c, 100_000), writes=False))
+    with pytest.raises(JournalStorageError, match="the disk is full"):
+        await journal.enqueue("r", opened(3), after=failing)
+    assert await keys(journal, "r") == ["t1"]
 
 
 async def filled(path: Path, records: int = 200) -> None:

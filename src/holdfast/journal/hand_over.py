@@ -8,9 +8,11 @@ waits for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from threading import Lock
 from typing import Generic, TypeVar
+
+from holdfast.journal.port import Then
 
 T = TypeVar("T")
 
@@ -18,20 +20,26 @@ T = TypeVar("T")
 class HandOver(Generic[T]):
     """An act's way there and back; await it once, for what came of the act or what it raised.
 
-    Made on the loop that asks; claimed and ended by the thread that acts.
+    Made on the loop that asks; claimed and ended by the thread that acts. An act that nobody awaits
+    is done as well.
+
+    Args:
+        then: called before whoever awaits it goes on.
 
     Attributes:
+        loop: where it was made.
         value: what came of the act; set before `end`.
         error: what it raised; set before `end`.
     """
 
-    __slots__ = ("_first", "_loop", "_over", "_waiter", "error", "value")
+    __slots__ = ("_first", "_over", "_then", "_waiter", "error", "loop", "value")
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waiter: asyncio.Future[None] = self._loop.create_future()
+    def __init__(self, then: Then | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] = self.loop.create_future()
         self._first = Lock()
         self._over = False
+        self._then = then
         self.value: T | None = None
         self.error: BaseException | None = None
 
@@ -41,10 +49,7 @@ class HandOver(Generic[T]):
 
     def end(self) -> None:
         """Hand the outcome back, in the thread that acted."""
-        try:
-            self._loop.call_soon_threadsafe(self._wake)
-        except RuntimeError:
-            return  # the loop was closed, so that nobody waits
+        end_all((self,))
 
     def __await__(self) -> Generator[object, None, T]:
         try:
@@ -57,16 +62,36 @@ class HandOver(Generic[T]):
             raise self.error
         return self.value  # type: ignore[return-value]  # it ended without an error
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """The act is over; called on the loop."""
         self._over = True
+        if self._then is not None:
+            self._then(self.error)
         if not self._waiter.done():
             self._waiter.set_result(None)
 
     async def _until_over(self) -> None:
         """Wait for an act that has begun, whoever else cancels meanwhile: it ends by itself."""
         while not self._over:
-            self._waiter = self._loop.create_future()
+            self._waiter = self.loop.create_future()
             try:
                 await self._waiter
             except asyncio.CancelledError:
                 continue
+
+
+def end_all(acts: Iterable[HandOver[T]]) -> None:
+    """Hand the outcomes of several acts back, in order, waking each loop once."""
+    loops: dict[asyncio.AbstractEventLoop, list[HandOver[T]]] = {}
+    for act in acts:
+        loops.setdefault(act.loop, []).append(act)
+    for loop, own in loops.items():
+        try:
+            loop.call_soon_threadsafe(_wake_all, own)
+        except RuntimeError:
+            continue  # the loop was closed, so that nobody waits
+
+
+def _wake_all(acts: Iterable[HandOver[T]]) -> None:
+    for act in acts:
+        act.wake()

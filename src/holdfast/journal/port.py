@@ -9,8 +9,8 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Generator, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -83,6 +83,51 @@ class Journal(RunLog, Protocol):
 
     async def delete(self, run: str) -> int:
         """Forget a run for good; returns how many records it had."""
+        ...
+
+
+Then: TypeAlias = Callable[[BaseException | None], None]
+"""Called on the loop that handed a record over when it is safe, or with what kept it from that."""
+
+
+class HandedOver(Protocol):
+    """A record on its way: await it, at most once, for what `append` would have told."""
+
+    def __await__(self) -> Generator[object, None, None]: ...
+
+
+class QueueingLog(RunLog, Protocol):
+    """A log that takes a record at once and says later that it is safe.
+
+    Records are kept in the order in which they were handed over, and those that come together are
+    kept together. Whoever has this can prepare what comes next while the disk is at work; it must
+    not be shared with other drivers of the run, who could not be told from this one any more.
+    """
+
+    def enqueue(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        after: HandedOver | None = None,
+        then: Then | None = None,
+    ) -> HandedOver:
+        """Hand over one event; never waits.
+
+        What nobody awaits is kept all the same. What is awaited, and cancelled, ends as `append`.
+
+        Args:
+            run: the run.
+            event: what happened.
+            effect: what the event ends; None for a marker.
+            after: what was handed over earlier; when that cannot be kept, neither is this, and the
+                error is the same.
+            then: told when it is safe, before whoever awaits it.
+
+        Raises:
+            JournalError: it cannot even be handed over.
+        """
         ...
 
 

@@ -23,7 +23,7 @@ from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import Event
 from holdfast.journal import finding
 from holdfast.journal.encoding import Line, damaged
-from holdfast.journal.port import Record, RunEntry
+from holdfast.journal.port import HandedOver, Record, RunEntry, Then
 from holdfast.journal.rows import checked, line_from, records_from, row_of, written
 from holdfast.journal.writer import Act, Writer
 
@@ -100,8 +100,22 @@ class SqliteJournal:
             ConflictError: the run has an outcome for this key already.
             JournalError: it could not be kept, for instance because the disk is full.
         """
+        await self.enqueue(run, event, effect)
+
+    def enqueue(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        after: HandedOver | None = None,
+        then: Then | None = None,
+    ) -> HandedOver:
+        """Hand over one event; see `QueueingLog`. `append` is this, awaited."""
         line, body = written(checked(run), event, effect)
-        await self._writer.submit(Act(partial(_insert, line, body), writes=True))
+        insert = partial(_insert, line, body)
+        earlier = after if isinstance(after, Act) else None
+        return self._writer.submit(Act(insert, writes=True, after=earlier, then=then))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""

@@ -19,7 +19,8 @@ from typing import TypeVar
 from holdfast.core.errors import HoldfastError
 from holdfast.journal import opening
 from holdfast.journal.failures import JournalClosedError
-from holdfast.journal.hand_over import HandOver
+from holdfast.journal.hand_over import HandOver, end_all
+from holdfast.journal.port import Then
 
 MOST_IN_GROUP = 256
 
@@ -32,17 +33,31 @@ class Act(HandOver[T]):
     Args:
         work: does it; whatever it raises that is no HoldfastError fails the whole group.
         writes: whether it needs a transaction, and may share it.
+        after: an earlier act; when that one failed, this one fails with the same error.
+        then: called when it is over.
     """
 
-    __slots__ = ("work", "writes")
+    __slots__ = ("_after", "work", "writes")
 
-    def __init__(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        writes: bool,
+        after: Act[object] | None = None,
+        then: Then | None = None,
+    ) -> None:
+        super().__init__(then)
         self.work = work
         self.writes = writes
+        self._after = after
 
     def perform(self, connection: sqlite3.Connection) -> None:
         """Do it, and hold the outcome back."""
+        before, self._after = self._after, None  # or a run would hold all its acts
+        if before is not None and before.error is not None:
+            self.error = before.error
+            return
         try:
             self.value = self.work(connection)
         except HoldfastError as error:
@@ -158,8 +173,7 @@ def _perform(connection: sqlite3.Connection, path: str, group: list[Act[object]]
         for act in group:
             act.error = opening.failure_of(error, path)
             act.error.__cause__ = error
-    for act in group:
-        act.end()
+    end_all(group)
 
 
 def _undo(connection: sqlite3.Connection) -> None:

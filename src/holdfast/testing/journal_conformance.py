@@ -7,7 +7,8 @@
             yield journal
             journal.close()
 
-A journal that several processes share inherits `LeaseConformance` as well. Nothing here may know how
+A journal that several processes share inherits `LeaseConformance` as well, and one that takes
+records at once `QueueingConformance`. Nothing here may know how
 a journal keeps its records. The tests are coroutines, run by anyio's plugin for pytest.
 """
 
@@ -25,7 +26,7 @@ from holdfast.core.errors import ConfigurationError, ConflictError, HoldfastErro
 from holdfast.core.events import ModelReplied, Status, ToolsBegun, TurnClosed, TurnOpened
 from holdfast.core.messages import Media, Reply, Text, ToolCall, user
 from holdfast.journal.failures import LeaseLostError
-from holdfast.journal.port import Journal, SharedJournal
+from holdfast.journal.port import Journal, QueueingLog, RunLog, SharedJournal
 
 Lapse: TypeAlias = Callable[[str], Awaitable[None]]
 
@@ -37,7 +38,7 @@ def opened(number: int, text: str = "hi", at: float = 1.0) -> TurnOpened:
     return TurnOpened(f"t{number}", at, user(text))
 
 
-async def keys(journal: Journal, run: str) -> Sequence[str]:
+async def keys(journal: RunLog, run: str) -> Sequence[str]:
     """The keys of a run, in order."""
     return [record.event.key for record in await journal.read(run)]
 
@@ -214,6 +215,43 @@ class JournalConformance:
             await asyncio.to_thread(thread.join)
         assert failures == []
         assert [entry.records for entry in await journal.runs()] == [10] * 4
+
+
+class QueueingConformance:
+    """What a journal with `holdfast.journal.port.QueueingLog.enqueue` must do beside.
+
+    Give a fixture `queueing`, new for each test.
+    """
+
+    async def test_what_nobody_awaits_is_kept_in_order(self, queueing: QueueingLog) -> None:
+        """And whoever handed it over is told."""
+        told: list[BaseException | None] = []
+        handed = [queueing.enqueue("r", opened(n), then=told.append) for n in range(20)]
+        assert told == []
+        await queueing.append("r", opened(20))
+        assert told == [None] * len(handed)
+        assert await keys(queueing, "r") == [f"t{n}" for n in range(21)]
+
+    async def test_whoever_awaits_it_is_told_after_the_others(self, queueing: QueueingLog) -> None:
+        """So that what depends on it is in order when he goes on."""
+        told: list[str] = []
+        first = queueing.enqueue("r", opened(1), then=lambda _: told.append("first"))
+        await queueing.enqueue("r", opened(2), after=first, then=lambda _: told.append("second"))
+        assert told == ["first", "second"]
+
+    async def test_what_comes_after_a_failure_fails_too(self, queueing: QueueingLog) -> None:
+        """With the same error, and other runs do not notice."""
+        await queueing.append("r", opened(1))
+        told: list[BaseException | None] = []
+        failing = queueing.enqueue("r", opened(1, "again"), then=told.append)
+        after = queueing.enqueue("r", opened(2), after=failing, then=told.append)
+        last = queueing.enqueue("r", opened(3), after=after)
+        await queueing.append("s", opened(1))
+        await _raises(ConflictError, last)
+        assert [type(error) for error in told] == [ConflictError] * 2
+        assert await keys(queueing, "r") == ["t1"]
+        await queueing.append("r", opened(2))
+        assert await keys(queueing, "r") == ["t1", "t2"]
 
 
 class LeaseConformance:
