@@ -141,12 +141,12 @@ class Explorer:
             return self._told(state, number, label, state.store)
         if word == "claim":
             return self._claimed(state, number, label)
-        if word == "keep":
+        if word in ("keep", "hand"):
             event, effect = process.waiting[label]
             change, outcome = self.rules.append(state, process, event, effect)
             return self._told(replace(state, **change), number, label, outcome)
         if word == "act":
-            before_act(self.story, state, process, label, leases=self.rules.leases)
+            before_act(self.story, state, process, label, self.rules.kind)
             acts = {**state.acts, key: state.acts.get(key, 0) + 1}
             state = replace(state, acts=acts)
         return self._told(state, number, label, None)
@@ -199,14 +199,14 @@ class Explorer:
         process = replace(process, log=log, waiting=seen.waiting, ended=seen.ended)
         before, after = state.processes[:number], state.processes[number + 1 :]
         state = replace(state, processes=(*before, process, *after))
-        after_move(self.story, state, process, seen, leases=self.rules.leases)
+        after_move(self.story, state, process, seen, self.rules.kind)
         return state
 
     def _view(self, begins: str, log: Log) -> View:
         name = (begins, tuple((label, _name(outcome)) for label, outcome in log))
         found = self.views.get(name)
         if found is None:
-            found = self.views[name] = view(self.story, begins, log, leases=self.rules.leases)
+            found = self.views[name] = view(self.story, begins, log, self.rules.kind)
         return found
 
 

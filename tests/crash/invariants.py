@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import msgspec
-from tests.crash.process import View
+from tests.crash.process import Kind, View
 from tests.crash.protocol import Process, State
 from tests.crash.stories import Story, results
 
@@ -40,15 +40,18 @@ def folded(state: State) -> RunMachine:
     return machine
 
 
-def before_act(story: Story, state: State, process: Process, label: str, *, leases: bool) -> None:
+def before_act(story: Story, state: State, process: Process, label: str, kind: Kind) -> None:
     """A driver that holds the run never repeats what has an outcome, and asks before it acts."""
     key = label.partition(" ")[2].rstrip("'")
-    if leases and process.token == state.lease:
+    if kind == "leases" and process.token == state.lease:
         require(not state.keys[key], else_say=f"{key} has an outcome, and is done again")
     payload = process.waiting[label]
     if isinstance(payload, tuple):
         pairing.check_pairs(payload)
-    elif story.tools[payload].asks:
+        return
+    marked = key.rpartition(".tool.")[0] + ".begun"
+    require(state.keys[marked], else_say=f"{key} acts, and that it may is not kept")
+    if story.tools[payload].asks:
         answered = any(
             isinstance(record.event, QuestionAnswered) and record.event.key.startswith(key)
             for record in state.store
@@ -56,7 +59,7 @@ def before_act(story: Story, state: State, process: Process, label: str, *, leas
         require(answered, else_say=f"{key} acts on an answer that is not kept")
 
 
-def after_move(story: Story, state: State, process: Process, view: View, *, leases: bool) -> None:
+def after_move(story: Story, state: State, process: Process, view: View, kind: Kind) -> None:
     """What holds always."""
     for key, count in state.keys.items():
         require(count == 1, else_say=f"{key} has {count} outcomes")
@@ -69,7 +72,7 @@ def after_move(story: Story, state: State, process: Process, view: View, *, leas
             require(count <= 1, else_say=f"the write {key} ran {count} times")
     if view.ended.startswith(("ConflictError", "LeaseLostError")):
         # Where nobody holds a run, the slower of two is refused.
-        refused = process.token != state.lease or not leases
+        refused = process.token != state.lease or kind != "leases"
         require(refused, else_say="the driver that holds the run was refused")
     else:
         _ended_well(state, process, view.ended)

@@ -18,7 +18,7 @@ from tests.crash.talks import TALKS, agent_for, mark, prompt
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal.failures import LeaseLostError
-from holdfast.journal.port import Journal
+from holdfast.journal.port import HandedOver, Journal, Then
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.sqlite import SqliteJournal
 
@@ -67,21 +67,20 @@ class Deadly:
         self._death = death
         self._appends = 0
 
-    def before(self) -> None:
-        """An append sets out."""
+    def before(self) -> int:
+        """An append sets out; its number, from 1."""
         self._appends += 1
-        if self._dies and self._death is not None and self._death.before:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._die(Death(self._appends, before=True))
+        return self._appends
 
-    def after(self, event: Event) -> None:
+    def after(self, event: Event, number: int) -> None:
         """It was acknowledged."""
         mark(self._acks, f"{event.key} {os.getpid()}")
-        if self._dies:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._die(Death(number, before=False))
 
-    @property
-    def _dies(self) -> bool:
-        return self._death is not None and self._death.append == self._appends
+    def _die(self, now: Death) -> None:
+        if now == self._death:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class DeadlyFile(SqliteJournal):
@@ -89,10 +88,24 @@ class DeadlyFile(SqliteJournal):
         super().__init__(job.journal, wait=10.0)
         self._deadly = deadly
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        self._deadly.before()
-        await super().append(run, event, effect)
-        self._deadly.after(event)
+    def enqueue(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        after: HandedOver | None = None,
+        then: Then | None = None,
+    ) -> HandedOver:
+        number = self._deadly.before()
+
+        def over(error: BaseException | None) -> None:
+            if error is None:
+                self._deadly.after(event, number)
+            if then is not None:
+                then(error)
+
+        return super().enqueue(run, event, effect, after=after, then=over)
 
 
 class DeadlyDatabase(PostgresJournal):
@@ -103,9 +116,9 @@ class DeadlyDatabase(PostgresJournal):
     async def _append(
         self, run: str, event: Event, effect: Effect | None, token: int | None
     ) -> None:
-        self._deadly.before()
+        number = self._deadly.before()
         await super()._append(run, event, effect, token)
-        self._deadly.after(event)
+        self._deadly.after(event, number)
 
 
 def live(job: Job, death: Death | None) -> int:

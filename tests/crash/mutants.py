@@ -13,19 +13,23 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import msgspec
-from tests.crash.protocol import KeysOnly, Process, Rules, State
+from tests.crash.protocol import KeysOnly, Process, Queueing, Rules, State
 from tests.crash.stories import RUN
 
 from holdfast.core.batch import NOT_RUN_TEXT, Batch
 from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, QuestionAnswered, ToolFinished, ToolsBegun
+from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message, tool_results
+from holdfast.core.notices import Notice
 from holdfast.journal.failures import LeaseLostError
 from holdfast.journal.port import Lease, SharedJournal
 from holdfast.runtime import driver, perform
+from holdfast.runtime import run as runs
 from holdfast.runtime.conversations import Conversations
 from holdfast.runtime.run import Run
+from holdfast.runtime.write_behind import WriteBehind
 
 Swap = tuple[object, str, Callable[..., Any]]
 
@@ -194,6 +198,15 @@ def say_not_run(self: Batch, text: str, started: tuple[str, ...]) -> None:
     real_fill(self, NOT_RUN_TEXT, ())
 
 
+def goes_ahead_always(_machine: RunMachine, _event: Event, *, checked: bool) -> bool:
+    return True
+
+
+def tell_at_once(self: WriteBehind, item: Event | Notice) -> None:
+    if self._show is not None:
+        self._show(item)
+
+
 real_fill = Batch.fill
 
 MUTANTS = (
@@ -240,4 +253,16 @@ MUTANTS = (
         "cancelled append forgotten", "cancelled", swaps=((Run, "commit", forget_cancelled_append),)
     ),
     Mutant("started tool said not run", "another message", swaps=((Batch, "fill", say_not_run),)),
+    Mutant(
+        "went ahead of the marker",
+        "one write",
+        Queueing,
+        swaps=((runs, "goes_ahead", goes_ahead_always),),
+    ),
+    Mutant(
+        "shown before it was safe",
+        "one write",
+        Queueing,
+        swaps=((WriteBehind, "tell", tell_at_once),),
+    ),
 )

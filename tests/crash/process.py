@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import events as running
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tests.crash.stories import RUN, Story
 
 from holdfast import Agent, Limits, tool
 from holdfast.core.effects import Effect
-from holdfast.core.errors import ConflictError
+from holdfast.core.errors import ConflictError, HoldfastError
 from holdfast.core.events import Event
 from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
 from holdfast.core.requests import Approved, PermissionRequest
 from holdfast.journal.failures import LeaseLostError
-from holdfast.journal.port import Record, RunEntry
+from holdfast.journal.port import Record, RunEntry, Then
 from holdfast.resilience.pipeline import Call, Done, Outcome
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import ToolEffect
@@ -33,6 +33,9 @@ from holdfast.tools.tool import ToolEffect
 CANCEL = "cancel"
 CONFLICT = "conflict"
 FENCED = "fenced"
+
+Kind: TypeAlias = Literal["leases", "keys", "queue"]
+"""A journal with leases, one without, and one without that takes records at once."""
 
 Log = tuple[tuple[str, Any], ...]
 """What a process was told, in order: the label of a gate and the outcome there."""
@@ -130,6 +133,72 @@ class GatedJournal(GatedLog):
         raise NotImplementedError
 
 
+Going: TypeAlias = asyncio.Task[None]
+
+
+class HandedOver:
+    """A record that was handed over: it is kept when all before it are, and when its gate opens.
+
+    The gate is called `keep` when somebody waits for it, who withdraws it when he is cancelled.
+    """
+
+    def __init__(
+        self, gates: Gates, what: tuple[Event, Effect | None], before: list[Going], then: Then
+    ) -> None:
+        self.error: HoldfastError | None = None
+        self._awaited = False
+        self._gates = gates
+        self._what = what
+        self._then = then
+        self.over = gates.loop.create_task(self._keep(before))
+
+    async def _keep(self, before: list[Going]) -> None:
+        if before:
+            await asyncio.wait(before)
+        word = "keep" if self._awaited else "hand"
+        try:
+            await self._gates.pass_through(f"{word} {self._what[0].key}", self._what)
+        except HoldfastError as error:
+            self.error = error
+        self._then(self.error)
+
+    def __await__(self) -> Generator[object, None, None]:
+        self._awaited = True
+        yield from self.over.__await__()
+        if self.error is not None:
+            raise self.error
+
+
+class QueueingGatedJournal(GatedJournal):
+    """A journal that takes a record at once, as one that belongs to one process may."""
+
+    def __init__(self, gates: Gates) -> None:
+        super().__init__(gates)
+        self._going: list[Going] = []
+
+    def enqueue(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        after: HandedOver | None = None,
+        then: Then | None = None,
+    ) -> HandedOver:
+        before = [one for one in self._going if not one.done()]
+        handed = HandedOver(self.gates, (event, effect), before, then or (lambda _: None))
+        self._going = [*before, handed.over]
+        return handed
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        await self.enqueue(run, event, effect)
+
+    async def read(self, run: str, after: int = 0) -> Sequence[Record]:
+        if self._going:
+            await asyncio.wait(self._going)
+        return await super().read(run, after)
+
+
 class GatedLease(GatedLog):
     run = RUN
 
@@ -183,7 +252,14 @@ def _tool(name: str, effect: ToolEffect, *, asks: bool) -> Any:
     return act
 
 
-def _agent(gates: Gates, story: Story, *, leases: bool) -> Agent[str]:
+_JOURNALS: Mapping[Kind, Callable[[Gates], GatedJournal]] = {
+    "leases": SharedGatedJournal,
+    "keys": GatedJournal,
+    "queue": QueueingGatedJournal,
+}
+
+
+def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
     async def person(request: PermissionRequest) -> object:
         await gates.pass_through(f"ask {request.key}")
         return request.approve()
@@ -191,7 +267,7 @@ def _agent(gates: Gates, story: Story, *, leases: bool) -> Agent[str]:
     return Agent(
         GatedModel(gates, story),
         tools=[_tool(name, plan.effect, asks=plan.asks) for name, plan in story.tools.items()],
-        journal=SharedGatedJournal(gates) if leases else GatedJournal(gates),
+        journal=_JOURNALS[kind](gates),
         on_question=person,
         limits=Limits(),
         clock=StillClock(),
@@ -199,20 +275,20 @@ def _agent(gates: Gates, story: Story, *, leases: bool) -> Agent[str]:
     )
 
 
-def view(story: Story, begins: str, log: Log, *, leases: bool) -> View:
+def view(story: Story, begins: str, log: Log, kind: Kind) -> View:
     """Begin a process, tell it all that happened to it, and look where it stands.
 
     Args:
         story: the conversation.
         begins: "run" with the first message, "message" with another one, or "resume".
         log: what happened to it.
-        leases: whether its journal gives out leases.
+        kind: of journal.
     """
     loop = StillLoop()
     loop.set_exception_handler(lambda *_: None)
     gates = Gates(loop)
     shown: list[Event] = []
-    agent = _agent(gates, story, leases=leases)
+    agent = _agent(gates, story, kind)
 
     async def main() -> None:
         if begins == "resume":

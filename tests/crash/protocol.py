@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from tests.crash.process import CANCEL, CONFLICT, FENCED, Log
+from tests.crash.process import CANCEL, CONFLICT, FENCED, Kind, Log
 
 from holdfast.core.effects import Effect, digest
 from holdfast.core.events import Event
@@ -111,7 +111,7 @@ def _encoded(record: Record) -> bytes:
 class Rules:
     """A journal with one outcome per key, in which the driver that claimed the run last may write."""
 
-    leases = True
+    kind: Kind = "leases"
 
     def claim(self, state: State) -> int:
         """The token of a driver that claims the run now."""
@@ -148,7 +148,13 @@ class Rules:
 class KeysOnly(Rules):
     """A journal without leases, as within one process: one outcome per key, and the slower one stops."""
 
-    leases = False
+    kind: Kind = "keys"
 
     def may_write(self, state: State, process: Process) -> bool:
         return True
+
+
+class Queueing(KeysOnly):
+    """The same in one process that is alone: a record is handed over before it is kept."""
+
+    kind: Kind = "queue"

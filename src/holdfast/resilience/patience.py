@@ -27,6 +27,12 @@ class Patience:
         self._left = 0.0
         self.ended = False
 
+    def end_now(self) -> None:
+        """Let the limit run out at once: what it limits is in vain."""
+        if not self.ended and not self._scope.expired():
+            self.ended = True
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Let no time count until the end of the block."""

@@ -10,6 +10,7 @@ import threading
 
 from holdfast.core.errors import SessionBusyError
 from holdfast.journal.port import Journal
+from holdfast.runtime.write_behind import enqueue_of
 
 _lock = threading.Lock()
 _held: set[tuple[int, str]] = set()
@@ -26,7 +27,7 @@ class Hold:
         SessionBusyError: somebody in this process holds it.
     """
 
-    __slots__ = ("_held", "_journal", "append", "read", "run")
+    __slots__ = ("_held", "_journal", "append", "enqueue", "read", "run")
 
     token = 0
 
@@ -34,6 +35,7 @@ class Hold:
         self._held = False
         self._journal = journal
         self.append, self.read = journal.append, journal.read
+        self.enqueue = enqueue_of(journal)
         self.run = run
         with _lock:
             # The journal cannot be another one with the same id while somebody holds a run of it.

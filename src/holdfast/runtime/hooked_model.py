@@ -59,8 +59,10 @@ async def around_model(
     if chain.live:
         hooks.asked = moment
         ask = watched(ask, moment)
+        await run.safe()
     try:
         if (first := acting(chain.before_iteration, moment)) is not None:
+            await run.safe()
             moment = await call_each(first, moment, partial(_taken, hooks))
             if (end := end_of(run, hooks)) is not None:
                 return end
@@ -68,6 +70,7 @@ async def around_model(
             replaced = True
             outcome: Outcome[Reply] = Done(moment.reply, 0)
         elif chain.wrap_model:
+            await run.safe()
             outcome = await _through_wraps(hooks, moment, request, partial(ask, run, effect))
         else:
             sent = request if moment is asked else _request(request, moment)
@@ -76,6 +79,7 @@ async def around_model(
                 outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
     except MiddlewareError as error:
         outcome = failed(error)
+    await run.safe()
     if isinstance(outcome, Failed):
         await _tell_error(hooks, moment, outcome)
     if (after := _after_reply(hooks, moment, outcome, this.began, replaced=replaced)) is not None:

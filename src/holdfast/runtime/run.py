@@ -37,6 +37,7 @@ from holdfast.runtime.plan import Plan
 from holdfast.runtime.questions import Questions
 from holdfast.runtime.result import Result
 from holdfast.runtime.spending import CallNotes, tokens_left
+from holdfast.runtime.write_behind import WriteBehind, enqueue_of, goes_ahead
 from holdfast.tools.context import Meter
 
 
@@ -70,6 +71,7 @@ class Run:
     __slots__ = (
         "_away",
         "acted",
+        "behind",
         "beside",
         "channel",
         "cut",
@@ -134,6 +136,11 @@ class Run:
         publish = channel.publish if channel is not None else None
         self.tell = observed_by(plan.observers, (plan.name, run_id), publish)
         """How events and notices are shown; None when nobody looks."""
+        enqueue = enqueue_of(journal)
+        self.behind = WriteBehind(enqueue, self.tell) if enqueue is not None else None
+        """What is on its way into the journal; None where every record is waited for."""
+        if self.behind is not None and self.tell is not None:
+            self.tell = self.behind.tell
         ready = channel.ready if channel is not None else at_once if plan.observers else None
         self.folds: Folds | None = None
         self.hooks: Hooked | None = None
@@ -146,6 +153,8 @@ class Run:
 
     async def commit(self, event: Event, effect: Effect | None = None) -> None:
         """Dry-run against the machine, keep, then believe."""
+        if self.behind is not None and self.unkept is None:
+            self.unkept = self.behind.error
         if self.unkept is not None:
             # A tool or a hook caught it, and what it made of it must not be taken for an outcome.
             raise self.unkept
@@ -157,7 +166,12 @@ class Run:
         # A hook can end the turn in place of the effect; that event ends nothing that was planned.
         ended = effect if effect is not None and effect.key == event.key else None
         try:
-            await self.journal.append(self.run_id, event, ended)
+            if self.behind is None:
+                await self.journal.append(self.run_id, event, ended)
+            elif goes_ahead(machine, event, checked=self.plan.output is not None):
+                self.behind.hand_over(self.run_id, event, ended, self.questions.patience)
+            else:
+                await self.behind.append(self.run_id, event, ended)
         except asyncio.CancelledError:
             # Kept or not: what the journal says is what happened, or the next event would not fit.
             # Another driver's outcome for the key is not this one.
@@ -169,6 +183,15 @@ class Run:
             self.unkept = error
             raise
         self._believe(event, checked=machine.applied == applied)
+
+    async def safe(self) -> None:
+        """Wait until nothing of the turn is on its way into the journal; hooks see only what is safe.
+
+        Raises:
+            HoldfastError: something could not be kept.
+        """
+        if self.behind is not None:
+            await self.behind.safe()
 
     def _believe(self, event: Event, *, checked: bool = False) -> None:
         self.machine.apply(event, checked=checked)

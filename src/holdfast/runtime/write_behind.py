@@ -1,0 +1,151 @@
+"""The records of a turn that are on their way into its journal while the turn goes on.
+
+A reply of the model is kept together with the record that follows it, and the model is asked while
+the last result is being kept. Nothing else may happen before what it rests on is safe: no tool
+begins, no hook is called, and nobody is shown anything. This module must never let a record be kept
+whose predecessor was not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from holdfast.core.effects import Effect
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, ModelReplied, ToolFinished
+from holdfast.core.machine import RunMachine
+from holdfast.core.messages import ReplyKind
+from holdfast.core.notices import Notice
+from holdfast.journal.port import HandedOver, RunLog, Then
+from holdfast.resilience.patience import Patience
+from holdfast.runtime.observers import Publish
+
+
+class Enqueue(Protocol):
+    """`QueueingLog.enqueue`."""
+
+    def __call__(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        after: HandedOver | None = None,
+        then: Then | None = None,
+    ) -> HandedOver:
+        """Hand over one event; never waits."""
+        ...
+
+
+def enqueue_of(log: RunLog) -> Enqueue | None:
+    """How records are handed over to this log; None when each must be waited for.
+
+    Also for a subclass that has its own `append` and not its own `enqueue`: it wants to see each.
+    """
+    for kind in type(log).__mro__:
+        members = vars(kind)
+        if "append" in members or "enqueue" in members:
+            enqueue: Enqueue | None = getattr(log, "enqueue", None)
+            return enqueue if "enqueue" in members else None
+    return None
+
+
+def goes_ahead(machine: RunMachine, event: Event, *, checked: bool) -> bool:
+    """Whether the turn may go on before this event is safe.
+
+    After a reply it may when the next record follows at once and is waited for: the marker before
+    its tools, or the end of the turn. After the last result of a reply it may, as what comes next
+    is to ask the model, or again the end of the turn.
+
+    Args:
+        machine: before the event.
+        event: what happened.
+        checked: whether answers are checked, which is not for nothing.
+    """
+    kind = type(event)
+    if kind is ToolFinished:
+        return len(machine.pending()) == 1
+    if isinstance(event, ModelReplied):
+        reply = event.reply
+        return bool(reply.calls) or not (checked or reply.kind is ReplyKind.PAUSED)
+    return False
+
+
+class WriteBehind:
+    """The records of one turn that are not safe yet, and what may not be shown before they are.
+
+    Args:
+        enqueue: hands a record over.
+        show: shows an event or a notice; None when nobody looks.
+    """
+
+    __slots__ = ("_enqueue", "_last", "_limit", "_show", "_unsafe", "_unshown", "_waiters", "error")
+
+    def __init__(self, enqueue: Enqueue, show: Publish | None) -> None:
+        self._enqueue = enqueue
+        self._show = show
+        self._last: HandedOver | None = None
+        self._limit: Patience | None = None
+        self._unsafe = 0
+        self._unshown: list[Event | Notice] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self.error: HoldfastError | None = None
+        """Why a record could not be kept; none is kept after it."""
+
+    def hand_over(
+        self, run: str, event: Event, effect: Effect | None, limit: Patience | None
+    ) -> None:
+        """Let an event be kept, and go on.
+
+        Args:
+            run: the run.
+            event: what happened.
+            effect: what it ends.
+            limit: that of the turn, which is over when the event cannot be kept.
+        """
+        self._last = self._enqueue(run, event, effect, after=self._last, then=self._over)
+        self._limit = limit
+        self._unsafe += 1
+
+    async def append(self, run: str, event: Event, effect: Effect | None) -> None:
+        """Keep an event after all those before; returns when it is safe, and they are."""
+        await self._enqueue(run, event, effect, after=self._last)
+
+    def tell(self, item: Event | Notice) -> None:
+        """Show this once everything before it is safe."""
+        if self._unsafe:
+            self._unshown.append(item)
+        elif self._show is not None:
+            self._show(item)
+
+    async def safe(self) -> None:
+        """Wait until everything that was handed over is safe.
+
+        Raises:
+            HoldfastError: it cannot be kept.
+        """
+        while self._unsafe:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+        if self.error is not None:
+            raise self.error
+
+    def _over(self, error: BaseException | None) -> None:
+        self._unsafe -= 1
+        if isinstance(error, HoldfastError) and self.error is None:
+            self.error = error
+            if self._limit is not None:
+                self._limit.end_now()  # the model would be asked for nothing
+        if self._unsafe:
+            return
+        self._last = None
+        unshown, self._unshown = self._unshown, []
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+        if self.error is None and self._show is not None:
+            for item in unshown:
+                self._show(item)
