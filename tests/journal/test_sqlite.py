@@ -302,6 +302,22 @@ async def test_what_was_handed_over_after_a_record_without_room_is_not_kept_eith
     assert await keys(journal, "r") == ["t1"]
 
 
+async def test_an_append_writes_few_pages_also_between_the_records_of_other_runs(
+    journal: SqliteJournal,
+) -> None:
+    log = Path(journal.path + "-wal")
+    runs = [f"run {number}" for number in range(10)]
+    for run in runs:
+        await journal.append(run, opened(0))
+    before = log.stat().st_size
+    for number in range(1, 16):
+        for run in runs:
+            await journal.append(run, opened(number, "x" * 900))
+    frames = (log.stat().st_size - before) / (4096 + 24)
+    # The table's last page, one of each of three indices, and what a page that is full adds.
+    assert frames / 150 < 5
+
+
 async def filled(path: Path, records: int = 200) -> None:
     with SqliteJournal(path) as journal:
         await asyncio.gather(*(journal.append("r", opened(n, "x" * 500)) for n in range(records)))
@@ -402,6 +418,32 @@ async def test_every_version_is_read_for_ever(path: Path, version: str) -> None:
         assert [entry.run for entry in await journal.runs()] == ["alice"]
         first, *_ = await journal.read("alice")
         assert first.event.key == "t1"
+
+
+async def test_an_old_file_with_many_runs_keeps_every_record_in_its_place(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    opening.migrate(connection, str(path), MIGRATIONS[:3])
+    for number in range(1, 41):
+        run, seq = f"run {number % 4}", (number + 3) // 4
+        kind = "turn_opened" if seq == 1 else "tools_begun"
+        event = '{"message":{"role":"user","parts":[]}}' if seq == 1 else "{}"
+        values = (run, seq, f"t1.{seq}", "", kind, float(number), event)
+        connection.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, 1, ?)", values)
+    connection.commit()
+    kept = "SELECT run, seq, key, digest, type, at, schema, event FROM records ORDER BY run, seq"
+    before = connection.execute(kept).fetchall()
+    connection.close()
+    with SqliteJournal(path) as journal:
+        assert await keys(journal, "run 2") == [f"t1.{seq}" for seq in range(1, 11)]
+        assert [entry.run for entry in await journal.runs(turn_open=True)] == [
+            f"run {number}" for number in range(4)
+        ]
+        await journal.append("run 2", opened(2))
+        with pytest.raises(ConflictError):
+            await journal.append("run 2", opened(2))
+        assert (await journal.lines("run 2"))[-1].seq == 11
+        assert await journal.delete("run 2") == 11
+    assert raw(path, kept) == [[row for row in before if row[0] != "run 2"]]
 
 
 async def test_an_old_file_is_migrated_in_order_and_a_failed_migration_changes_nothing(

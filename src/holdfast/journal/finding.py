@@ -14,7 +14,7 @@ from holdfast.core.errors import ConflictError
 from holdfast.journal.encoding import Line
 from holdfast.journal.rows import SAID
 
-_KEYS = "SELECT key FROM (SELECT key, seq FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY seq"
+_KEYS = "SELECT key FROM (SELECT key, id FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY id"
 _PICK = (
     "SELECT schema, run, seq, key, digest, type, at, event FROM records"
     " INDEXED BY records_by_key WHERE run = ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"

@@ -36,4 +36,33 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # What was folded of a long session, so that it opens quickly; nothing is lost without it.
     ("CREATE TABLE snapshots (run TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID",),
+    # Records in the order in which they came, so that an append writes the last page of one table and
+    # not several in the middle: SQLite rebalances a table WITHOUT ROWID at almost every row this long.
+    (
+        (
+            "CREATE TABLE appended ("
+            " id INTEGER PRIMARY KEY,"
+            " run TEXT NOT NULL,"
+            " seq INTEGER NOT NULL,"
+            " key TEXT NOT NULL,"
+            " digest TEXT NOT NULL,"
+            " type TEXT NOT NULL,"
+            " at REAL NOT NULL,"
+            " schema INTEGER NOT NULL,"
+            " event TEXT NOT NULL"
+            ")"
+        ),
+        (
+            "INSERT INTO appended (run, seq, key, digest, type, at, schema, event)"
+            " SELECT run, seq, key, digest, type, at, schema, event FROM records ORDER BY run, seq"
+        ),
+        "DROP TABLE records",
+        "ALTER TABLE appended RENAME TO records",
+        "CREATE UNIQUE INDEX records_by_seq ON records (run, seq)",
+        "CREATE UNIQUE INDEX records_by_key ON records (run, key)",
+        (
+            "CREATE INDEX records_of_turns ON records (run, type, seq)"
+            " WHERE type IN ('turn_opened', 'turn_closed')"
+        ),
+    ),
 )
