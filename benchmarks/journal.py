@@ -11,6 +11,11 @@ record, one after another, and waits until it is on the disk:
 
 Of these the middle one is told. With many appends at once, which are committed together, it is the
 time of all of them divided by their number.
+
+Then what journaling adds to a run: a turn of ten iterations with one tool, against a server on
+loopback that answers at once, less the same turn with a journal in memory, divided by its 21
+effects (11 calls of the model, 10 of the tool). Beside it stands the least journal that is
+durable and holds up nobody else: a file to which each record is appended and synced in a thread.
 """
 
 from __future__ import annotations
@@ -22,17 +27,35 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast import ModelReplied, Reply, SqliteJournal, Text, Usage
+from benchmarks.cases.tool_iterations import QUESTION, weather
+from benchmarks.floor import KEY
+from benchmarks.server import serve_apart
+from holdfast import (
+    Agent,
+    Limits,
+    MemoryJournal,
+    ModelReplied,
+    Reply,
+    SqliteJournal,
+    Text,
+    Usage,
+    tool,
+)
+from holdfast.core.effects import Effect
+from holdfast.core.events import Event
 from holdfast.journal import opening
 from holdfast.journal.encoding import encode, line_of
-from holdfast.journal.port import Record
+from holdfast.journal.port import Journal, Record
 from holdfast.journal.rows import written
 from holdfast.journal.sqlite import _insert
 
 ROUNDS, APPENDS = 20, 60
 MANY = (10, 100)
+ITERATIONS, TURNS = 10, 3
+EFFECTS = 2 * ITERATIONS + 1
 
 
 def event(number: int) -> ModelReplied:
@@ -90,8 +113,70 @@ async def together(journal: SqliteJournal, name: str, producers: int) -> float:
     return producers * 20 / (time.perf_counter() - start)
 
 
+class PlainFile(MemoryJournal):
+    """Each record appended to a file and synced, in a thread."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        """Write and sync."""
+        line = encode(line_of(run, 1, Record(event))) + b"\n"
+        await asyncio.to_thread(self._write, line)
+        await super().append(run, event, effect)
+
+    def _write(self, line: bytes) -> None:
+        os.write(self._file, line)
+        os.fdatasync(self._file)
+
+
+async def in_runs(folder: Path, journals: Mapping[str, Journal]) -> None:
+    """Print what each journal adds to an effect of a run."""
+    floor: list[float] = []
+    turns: dict[str, list[float]] = {name: [] for name in journals}
+    with serve_apart() as url:
+        agents = {
+            name: Agent(
+                f"openai:tools-{ITERATIONS}",
+                base_url=url,
+                api_key=KEY,
+                tools=[tool(weather)],
+                limits=Limits(iterations=1000),
+                journal=journal,
+            )
+            for name, journal in journals.items()
+        }
+        for number in range(ROUNDS):
+            floor += raw(folder / f"beside-{number}.jsonl")
+            for name, agent in agents.items():
+                start = time.perf_counter()
+                for _ in range(TURNS):
+                    await agent.run(QUESTION)
+                turns[name].append((time.perf_counter() - start) / TURNS)
+    one = statistics.median(floor)
+    least = statistics.median(turns.pop("memory"))
+    print("\nadded to a run                       one effect   for one fsync")
+    for name, took in turns.items():
+        added = (statistics.median(took) - least) / EFFECTS
+        print(f"{name:34} {added * 1e3:9.3f} ms {added / one:11.2f} x")
+
+
 async def main(folder: Path) -> None:
     """Measure in this folder, and print."""
+    await appends(folder)
+    with SqliteJournal(folder / "runs.db") as journal:
+        plain = PlainFile(folder / "runs.jsonl")
+        memory = MemoryJournal()
+        await in_runs(
+            folder, {"memory": memory, "a file, in a thread": plain, "SqliteJournal": journal}
+        )
+
+
+async def appends(folder: Path) -> None:
+    """Print what one record costs."""
     floor: list[float] = []
     over: list[float] = []
     sqlite: list[float] = []
