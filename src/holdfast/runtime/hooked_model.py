@@ -76,6 +76,7 @@ async def around_model(
             sent = request if moment is asked else _request(request, moment)
             outcome = await ask(run, effect, sent)
             if isinstance(outcome, Failed):
+                await run.safe()
                 outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
     except MiddlewareError as error:
         outcome = failed(error)
