@@ -8,7 +8,7 @@ waits for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -65,10 +65,10 @@ class HandOver(Generic[T]):
     def wake(self) -> None:
         """The act is over; called on the loop."""
         self._over = True
+        if not self._waiter.done():
+            self._waiter.set_result(None)  # who awaits it goes on after this callback
         if self._then is not None:
             self._then(self.error)
-        if not self._waiter.done():
-            self._waiter.set_result(None)
 
     async def _until_over(self) -> None:
         """Wait for an act that has begun, whoever else cancels meanwhile: it ends by itself."""
@@ -92,6 +92,11 @@ def end_all(acts: Iterable[HandOver[T]]) -> None:
             continue  # the loop was closed, so that nobody waits
 
 
-def _wake_all(acts: Iterable[HandOver[T]]) -> None:
-    for act in acts:
-        act.wake()
+def _wake_all(acts: Sequence[HandOver[T]]) -> None:
+    for number, act in enumerate(acts, 1):
+        try:
+            act.wake()
+        except BaseException:
+            # Whatever somebody's callback raises, the others must not wait for ever.
+            act.loop.call_soon(_wake_all, acts[number:])
+            raise
