@@ -9,6 +9,7 @@ whose predecessor was not.
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context, copy_context
 from typing import Protocol
 
 from holdfast.core.effects import Effect
@@ -80,11 +81,22 @@ class WriteBehind:
         show: shows an event or a notice; None when nobody looks.
     """
 
-    __slots__ = ("_enqueue", "_last", "_limit", "_show", "_unsafe", "_unshown", "_waiters", "error")
+    __slots__ = (
+        "_context",
+        "_enqueue",
+        "_last",
+        "_limit",
+        "_show",
+        "_unsafe",
+        "_unshown",
+        "_waiters",
+        "error",
+    )
 
     def __init__(self, enqueue: Enqueue, show: Publish | None) -> None:
         self._enqueue = enqueue
         self._show = show
+        self._context: Context | None = None
         self._last: HandedOver | None = None
         self._limit: Patience | None = None
         self._unsafe = 0
@@ -107,6 +119,9 @@ class WriteBehind:
         self._last = self._enqueue(run, event, effect, after=self._last, then=self._over)
         self._limit = limit
         self._unsafe += 1
+        if self._show is not None:
+            # Observers look into it for whose request it is, and the journal's thread has another.
+            self._context = copy_context()
 
     async def append(self, run: str, event: Event, effect: Effect | None) -> None:
         """Keep an event after all those before; returns when it is safe, and they are."""
@@ -146,6 +161,7 @@ class WriteBehind:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
-        if self.error is None and self._show is not None:
+        context, self._context = self._context, None
+        if self.error is None and self._show is not None and context is not None:
             for item in unshown:
-                self._show(item)
+                context.run(self._show, item)
