@@ -43,6 +43,10 @@ class AskingTurn(Protocol):
         """Keep a fact."""
         ...
 
+    async def believed(self) -> None:
+        """Wait until nothing is being kept that is not believed yet."""
+        ...
+
 
 async def keep_asked(run: AskingTurn, asking: Asking) -> float | None:
     """Keep the question, once; from when on an answer is too late, in seconds since the epoch."""
@@ -71,8 +75,10 @@ async def keep_end(run: AskingTurn, key: str, outcome: Ending, *, later: bool = 
         outcome: how it ended.
         later: nobody waits for it any more; a question that is not open by now is left alone.
     """
-    if later and not is_open(run.machine, key):
-        return
+    if later:
+        await run.believed()
+        if not is_open(run.machine, key):
+            return
     at = run.plan.clock.now()
     if isinstance(outcome, Answer):
         await run.commit(QuestionAnswered(key, at, plain_form(outcome.value), later))

@@ -70,6 +70,9 @@ class Run:
 
     __slots__ = (
         "_away",
+        "_keeping",
+        "_together",
+        "_waiters",
         "acted",
         "behind",
         "beside",
@@ -120,6 +123,9 @@ class Run:
         self.deps: object = None
         self.deadline: float | None = None
         self._away = 0.0  # seconds in which no process drove the turn, until an event tells them
+        self._keeping = 0  # events that are on their way into the journal, and not believed yet
+        self._together = False  # whether those are results of tools
+        self._waiters: list[asyncio.Future[None]] = []
         self.started: set[str] = set()
         self.acted: set[str] = set()
         """Effects whose tool or model was called, not only the hooks before it."""
@@ -152,7 +158,36 @@ class Run:
         self.env = Env(plan.clock, plan.dice, self.tell, ready, self.cut.keep)
 
     async def commit(self, event: Event, effect: Effect | None = None) -> None:
-        """Dry-run against the machine, keep, then believe."""
+        """Dry-run against the machine, keep, then believe: one event after another.
+
+        Answers come from other tasks than that of the turn, and must be true where they stand in
+        the journal. Only the results of tools are true in any order, and are kept together.
+        """
+        together = type(event) is ToolFinished
+        while self._keeping and not (together and self._together):
+            await self._one_less()
+        self._keeping += 1
+        self._together = together
+        try:
+            await self._commit(event, effect)
+        finally:
+            self._keeping -= 1
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def believed(self) -> None:
+        """Wait until nothing is being kept that is not believed yet."""
+        while self._keeping:
+            await self._one_less()
+
+    async def _one_less(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def _commit(self, event: Event, effect: Effect | None) -> None:
         if self.behind is not None and self.unkept is None:
             self.unkept = self.behind.error
         if self.unkept is not None:

@@ -1,0 +1,99 @@
+"""An answer that came while the end of its turn was being kept was kept after it.
+
+Such a journal cannot be read any more: nobody answers a turn that is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.runtime.test_write_behind import CALL, SlowJournal
+
+from holdfast import Agent, ClarificationRequest, Observed, ToolContext, tool
+from holdfast.core.effects import Effect
+from holdfast.core.events import Event
+from holdfast.core.messages import Reply, ToolCall
+from holdfast.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(effect="write")
+async def ask(context: ToolContext) -> str:
+    """Ask."""
+    return await context.ask(ClarificationRequest(question="Sure?"))
+
+
+@tool(effect="read")
+async def hang() -> str:
+    """Hang."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+class NotQueueing(SlowJournal):
+    """One that is waited for."""
+
+    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        await self.enqueue(run, event, effect)
+
+
+async def settled() -> None:
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("kind", [SlowJournal, NotQueueing])
+async def test_an_answer_during_the_end_of_a_turn_is_late(kind: type[SlowJournal]) -> None:
+    journal = kind()
+    journal.slow = False
+    both = Reply((ToolCall("a", "ask", "{}"), ToolCall("b", "hang", "{}")))
+    model = ScriptedModel(both, "I am back.")
+    agent = Agent(model, tools=[ask, hang], journal=journal, on_wait="suspend")
+    run = asyncio.create_task(agent.run("Go.", session="s"))
+    await settled()
+    [question] = await agent.questions("s")
+    journal.slow = True
+    run.cancel()
+    await journal.until("t1.interrupted")
+    answer = asyncio.create_task(agent.answer("s", question.key, "yes"))
+    await settled()
+    journal.let_go()
+    assert (await answer).reason == "late"
+    await asyncio.wait([run])
+    assert run.cancelled()
+    assert (await agent.run("And now?", session="s")).text == "I am back."
+
+
+async def test_no_result_overtakes_a_question_that_its_tool_left_behind() -> None:
+    journal, left, seen = SlowJournal(), list[asyncio.Task[str]](), list[str]()
+
+    @tool(effect="write")
+    async def pay(context: ToolContext) -> str:
+        """Pay."""
+        left.append(asyncio.create_task(context.ask(ClarificationRequest(question="Sure?"))))
+        await settled()
+        return "paid"
+
+    def observer(one: Observed) -> None:
+        if isinstance(one.item, Event):
+            seen.append(one.item.key)
+
+    model = ScriptedModel(CALL, "Done.")
+    agent = Agent(model, tools=[pay], journal=journal, on_question=silent, observers=[observer])
+    run = asyncio.create_task(agent.run("Pay.", session="s"))
+    await journal.until("t1")
+    journal.keep("t1")
+    await journal.until("t1.i0.model", "t1.i0.begun")
+    journal.keep("t1.i0.model", "t1.i0.begun")
+    await settled()
+    await journal.until("t1.i0.tool.0.ask.0.asked")
+    journal.let_go()
+    assert (await run).text == "Done."
+    left[0].cancel()
+    assert seen == [record.event.key for record in await journal.read("s")]
+
+
+async def silent(_: object) -> object:
+    return await asyncio.Event().wait()
