@@ -137,7 +137,7 @@ class Run:
         self.error: BaseException | None = None
         self.parsed: Parsed | None = None
         """What the last check in this process made of an answer."""
-        self.unkept: HoldfastError | None = None
+        self.unkept: BaseException | None = None
         """Why an event could not be kept; nothing may be kept after it."""
         publish = channel.publish if channel is not None else None
         self.tell = observed_by(plan.observers, (plan.name, run_id), publish)
@@ -223,7 +223,7 @@ class Run:
         """Wait until nothing of the turn is on its way into the journal; hooks see only what is safe.
 
         Raises:
-            HoldfastError: something could not be kept.
+            BaseException: why something could not be kept.
         """
         if self.behind is not None:
             await self.behind.safe()

@@ -13,7 +13,6 @@ from contextvars import Context, copy_context
 from typing import Protocol
 
 from holdfast.core.effects import Effect
-from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, ModelReplied, ToolFinished
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import ReplyKind
@@ -102,7 +101,7 @@ class WriteBehind:
         self._unsafe = 0
         self._unshown: list[Event | Notice] = []
         self._waiters: list[asyncio.Future[None]] = []
-        self.error: HoldfastError | None = None
+        self.error: BaseException | None = None
         """Why a record could not be kept; none is kept after it."""
 
     def hand_over(
@@ -128,17 +127,17 @@ class WriteBehind:
         await self._enqueue(run, event, effect, after=self._last)
 
     def tell(self, item: Event | Notice) -> None:
-        """Show this once everything before it is safe."""
+        """Show this once everything before it is safe; never when that cannot be kept."""
         if self._unsafe:
             self._unshown.append(item)
-        elif self._show is not None:
+        elif self.error is None and self._show is not None:
             self._show(item)
 
     async def safe(self) -> None:
         """Wait until everything that was handed over is safe.
 
         Raises:
-            HoldfastError: it cannot be kept.
+            BaseException: why it cannot be kept; a HoldfastError unless the log knows others.
         """
         while self._unsafe:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -149,7 +148,7 @@ class WriteBehind:
 
     def _over(self, error: BaseException | None) -> None:
         self._unsafe -= 1
-        if isinstance(error, HoldfastError) and self.error is None:
+        if error is not None and self.error is None:
             self.error = error
             if self._limit is not None:
                 self._limit.end_now()  # the model would be asked for nothing

@@ -1,0 +1,58 @@
+"""A result that could not be kept was left out, and what the model said to it was shown.
+
+And when a journal failed with an error of its own, the turn went on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.runtime.test_write_behind import CALL, SlowJournal
+
+from holdfast import Agent, tool
+from holdfast.core.deltas import TextDelta
+from holdfast.core.events import ToolFinished
+from holdfast.core.request import ModelRequest
+from holdfast.journal.failures import JournalStorageError
+from holdfast.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def stubborn(_: ModelRequest) -> str:
+    """A model that answers also when it is told to stop."""
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return "To nothing."
+    return "never"
+
+
+@pytest.mark.parametrize("error", [JournalStorageError("talk.db", "is full"), OSError("is gone")])
+async def test_the_turn_ends_there_for_everybody(error: Exception) -> None:
+    journal, paid, seen = SlowJournal(), list[str](), list[object]()
+    journal.slow = False
+
+    @tool(effect="write")
+    async def pay() -> str:
+        """Pay."""
+        paid.append("once")
+        journal.slow = True
+        return "paid"
+
+    agent = Agent(
+        ScriptedModel(CALL, stubborn),
+        tools=[pay],
+        journal=journal,
+        observers=[lambda one: seen.append(one.item)],
+    )
+    async with asyncio.timeout(20), agent.stream("Pay.", session="s") as stream:
+        await journal.until("t1.i0.tool.0")
+        journal.fail(error)  # type: ignore[arg-type]  # a journal may know others
+        with pytest.raises(type(error), match="is"):
+            await stream.wait()
+    assert paid == ["once"]
+    assert [item for item in seen if isinstance(item, TextDelta | ToolFinished)] == []
+    kept = [record.event.key for record in await journal.read("s")]
+    assert kept == ["t1", "t1.i0.model", "t1.i0.begun"]
