@@ -7,12 +7,12 @@ kinder than the provider it stands for.
 from __future__ import annotations
 
 import asyncio
-from asyncio import AbstractEventLoop, AbstractServer
+from asyncio import AbstractEventLoop, Server
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from ssl import SSLContext
-from threading import Thread
+from threading import Lock, Thread
 from types import NoneType, TracebackType
 from typing import Self, get_args
 
@@ -81,7 +81,7 @@ class Emulator:
         self._listen = listen or Listen()
         self._connections: set[Connection] = set()
         self._opened = 0
-        self._server: AbstractServer | None = None
+        self._server: Server | None = None
         self._service: Service | None = None
         self._thread: _Thread | None = None
         self._port = 0
@@ -145,16 +145,32 @@ class Emulator:
         """
         listen = self._listen
         self._service = Service(self._behaviour)
-        loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(
-                self._connected, listen.host, listen.port, ssl=listen.tls, backlog=4096
-            )
+            self._server = await self._on_a_new_port()
         except OSError as error:
             raise ConfigurationError(
                 "listen", f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
             ) from error
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._port = _port_of(self._server)
+
+    async def _on_a_new_port(self) -> Server:
+        """A server on the port that was asked for, or on one that no emulator of this process had.
+
+        What a process has learnt about an address, such as that it is down, outlives an emulator.
+        """
+        loop, listen = asyncio.get_running_loop(), self._listen
+        known: list[Server] = []
+        try:
+            while True:
+                server = await loop.create_server(
+                    self._connected, listen.host, listen.port, ssl=listen.tls, backlog=4096
+                )
+                if _is_new(_port_of(server)) or listen.port or len(known) == _MOST_TRIES:
+                    return server
+                known.append(server)  # open until another is found, or it would be given again
+        finally:
+            for server in known:
+                server.close()
 
     async def stop(self) -> None:
         """Stop listening and drop every connection."""
@@ -198,6 +214,23 @@ class Emulator:
         self._connections.add(connection)
         self._opened += 1
         return self._opened
+
+
+_MOST_TRIES = 100
+_had: set[int] = set()
+_lock = Lock()
+
+
+def _is_new(port: int) -> bool:
+    with _lock:
+        new = port not in _had
+        _had.add(port)
+    return new
+
+
+def _port_of(server: Server) -> int:
+    port: int = server.sockets[0].getsockname()[1]
+    return port
 
 
 class _Thread:
