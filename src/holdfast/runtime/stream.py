@@ -50,13 +50,15 @@ class RunStream(Generic[T]):
 
     async def __aenter__(self) -> RunStream[T]:
         self._task = asyncio.create_task(self._work(), name="holdfast-run")
+        # Not by the work itself: a task that is cancelled before its first step never begins it.
+        self._task.add_done_callback(self._ended)
         return self
 
     async def _work(self) -> Result[T]:
-        try:
-            return await self._start(self._channel)
-        finally:
-            self._channel.close()
+        return await self._start(self._channel)
+
+    def _ended(self, _task: asyncio.Task[Result[T]]) -> None:
+        self._channel.close()
 
     async def __aexit__(
         self,
