@@ -6,7 +6,7 @@ A run belongs to one task. Nothing outside this object may hold the state of a t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 import msgspec
 
@@ -166,28 +166,6 @@ class Run:
         together = type(event) is ToolFinished
         while self._keeping and not (together and self._together):
             await self._one_less()
-        self._keeping += 1
-        self._together = together
-        try:
-            await self._commit(event, effect)
-        finally:
-            self._keeping -= 1
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-    async def believed(self) -> None:
-        """Wait until nothing is being kept that is not believed yet."""
-        while self._keeping:
-            await self._one_less()
-
-    async def _one_less(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
-
-    async def _commit(self, event: Event, effect: Effect | None) -> None:
         if self.behind is not None and self.unkept is None:
             self.unkept = self.behind.error
         if self.unkept is not None:
@@ -200,13 +178,10 @@ class Run:
         applied = machine.applied
         # A hook can end the turn in place of the effect; that event ends nothing that was planned.
         ended = effect if effect is not None and effect.key == event.key else None
+        self._keeping += 1
+        self._together = together
         try:
-            if self.behind is None:
-                await self.journal.append(self.run_id, event, ended)
-            elif goes_ahead(machine, event, checked=self.plan.output is not None):
-                self.behind.hand_over(self.run_id, event, ended, self.questions.patience)
-            else:
-                await self.behind.append(self.run_id, event, ended)
+            await self._keep(event, ended)
         except asyncio.CancelledError:
             # Kept or not: what the journal says is what happened, or the next event would not fit.
             # Another driver's outcome for the key is not this one.
@@ -217,7 +192,36 @@ class Run:
         except HoldfastError as error:
             self.unkept = error
             raise
-        self._believe(event, checked=machine.applied == applied)
+        else:
+            self._believe(event, checked=machine.applied == applied)
+        finally:
+            self._keeping -= 1
+            if self._waiters:
+                self._wake()
+
+    def _keep(self, event: Event, ended: Effect | None) -> Awaitable[None]:
+        behind = self.behind
+        if behind is None:
+            return self.journal.append(self.run_id, event, ended)
+        if goes_ahead(self.machine, event, checked=self.plan.output is not None):
+            return behind.hand_over(self.run_id, event, ended, self.questions.patience)
+        return behind.append(self.run_id, event, ended)
+
+    async def believed(self) -> None:
+        """Wait until nothing is being kept that is not believed yet."""
+        while self._keeping:
+            await self._one_less()
+
+    async def _one_less(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def safe(self) -> None:
         """Wait until nothing of the turn is on its way into the journal; hooks see only what is safe.

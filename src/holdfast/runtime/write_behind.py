@@ -104,10 +104,10 @@ class WriteBehind:
         self.error: BaseException | None = None
         """Why a record could not be kept; none is kept after it."""
 
-    def hand_over(
+    async def hand_over(
         self, run: str, event: Event, effect: Effect | None, limit: Patience | None
     ) -> None:
-        """Let an event be kept, and go on.
+        """Let an event be kept; returns at once.
 
         Args:
             run: the run.
