@@ -41,10 +41,10 @@ class Enqueue(Protocol):
 def enqueue_of(log: RunLog) -> Enqueue | None:
     """How records are handed over to this log; None when each must be waited for.
 
-    Also for a subclass that has its own `append` and not its own `enqueue`: it wants to see each.
+    Also for a journal, or a subclass, with an `append` of its own and no `enqueue` of its own: it
+    wants to see each.
     """
-    for kind in type(log).__mro__:
-        members = vars(kind)
+    for members in (getattr(log, "__dict__", {}), *map(vars, type(log).__mro__)):
         if "append" in members or "enqueue" in members:
             enqueue: Enqueue | None = getattr(log, "enqueue", None)
             return enqueue if "enqueue" in members else None

@@ -1,0 +1,28 @@
+"""An `append` that was put on one journal, to count or to fail, was passed by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast import Agent, SqliteJournal
+from holdfast.core.effects import Effect
+from holdfast.core.events import Event
+from holdfast.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_is_asked_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        append = journal.append
+
+        async def counting(run: str, event: Event, effect: Effect | None = None) -> None:
+            seen.append(event.key)
+            await append(run, event, effect)
+
+        monkeypatch.setattr(journal, "append", counting)
+        await Agent(ScriptedModel("Hi."), journal=journal).run("Hello")
+    assert seen == ["t1", "t1.i0.model", "t1.closed"]
