@@ -100,8 +100,9 @@ class QueueingLog(RunLog, Protocol):
     """A log that takes a record at once and says later that it is safe.
 
     Records are kept in the order in which they were handed over, and those that come together are
-    kept together. Whoever has this can prepare what comes next while the disk is at work; it must
-    not be shared with other drivers of the run, who could not be told from this one any more.
+    kept together; `read` tells of all that were handed over before it. Whoever has this can prepare
+    what comes next while the disk is at work; it must not be shared with other drivers of the run,
+    who could not be told from this one any more.
     """
 
     def enqueue(

@@ -232,6 +232,12 @@ class QueueingConformance:
         assert told == [None] * len(handed)
         assert await keys(queueing, "r") == [f"t{n}" for n in range(21)]
 
+    async def test_a_reader_sees_what_was_handed_over_before(self, queueing: QueueingLog) -> None:
+        """Also when nobody knows yet whether it is safe: the next turn may begin there."""
+        for number in range(20):
+            queueing.enqueue("r", opened(number))
+        assert await keys(queueing, "r") == [f"t{n}" for n in range(20)]
+
     async def test_whoever_awaits_it_is_told_after_the_others(self, queueing: QueueingLog) -> None:
         """So that what depends on it is in order when he goes on."""
         told: list[str] = []
