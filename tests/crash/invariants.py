@@ -46,11 +46,15 @@ def before_act(story: Story, state: State, process: Process, label: str, kind: K
     if kind == "leases" and process.token == state.lease:
         require(not state.keys[key], else_say=f"{key} has an outcome, and is done again")
     payload = process.waiting[label]
+    turn, iteration, *_ = key.split(".")
     if isinstance(payload, tuple):
         pairing.check_pairs(payload)
+        before = f"{turn}.i{int(iteration[1:]) - 1}.model"
+        known = iteration == "i0" or state.keys[before]
+        require(known, else_say=f"the model is asked again, and {before} is not kept")
         return
-    marked = key.rpartition(".tool.")[0] + ".begun"
-    require(state.keys[marked], else_say=f"{key} acts, and that it may is not kept")
+    may = story.tools[payload].effect == "read" or state.keys[f"{turn}.{iteration}.begun"]
+    require(may, else_say=f"{key} acts, and that it may is not kept")
     if story.tools[payload].asks:
         answered = any(
             isinstance(record.event, QuestionAnswered) and record.event.key.startswith(key)

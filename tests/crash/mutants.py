@@ -28,6 +28,7 @@ from holdfast.journal.port import Lease, SharedJournal
 from holdfast.runtime import driver, perform
 from holdfast.runtime import run as runs
 from holdfast.runtime.conversations import Conversations
+from holdfast.runtime.plan import Plan
 from holdfast.runtime.run import Run
 from holdfast.runtime.write_behind import WriteBehind
 
@@ -198,8 +199,13 @@ def say_not_run(self: Batch, text: str, started: tuple[str, ...]) -> None:
     real_fill(self, NOT_RUN_TEXT, ())
 
 
-def goes_ahead_always(_machine: RunMachine, _event: Event, *, checked: bool) -> bool:
-    return True
+def goes_ahead_of_writes(machine: RunMachine, event: Event, plan: Plan, *, all_safe: bool) -> bool:
+    marker = isinstance(event, ToolsBegun)
+    return marker or real_goes_ahead(machine, event, plan, all_safe=all_safe)
+
+
+def goes_ahead_of_replies(machine: RunMachine, event: Event, plan: Plan, *, all_safe: bool) -> bool:
+    return real_goes_ahead(machine, event, plan, all_safe=True)
 
 
 def tell_at_once(self: WriteBehind, item: Event | Notice) -> None:
@@ -208,6 +214,7 @@ def tell_at_once(self: WriteBehind, item: Event | Notice) -> None:
 
 
 real_fill = Batch.fill
+real_goes_ahead = runs.goes_ahead
 
 MUTANTS = (
     Mutant("apply before append", "one write", swaps=((Run, "commit", believe_first),)),
@@ -254,10 +261,16 @@ MUTANTS = (
     ),
     Mutant("started tool said not run", "another message", swaps=((Batch, "fill", say_not_run),)),
     Mutant(
-        "went ahead of the marker",
+        "a write began ahead of the marker",
         "one write",
         Queueing,
-        swaps=((runs, "goes_ahead", goes_ahead_always),),
+        swaps=((runs, "goes_ahead", goes_ahead_of_writes),),
+    ),
+    Mutant(
+        "the model was asked ahead of its reply",
+        "one read",
+        Queueing,
+        swaps=((runs, "goes_ahead", goes_ahead_of_replies),),
     ),
     Mutant(
         "shown before it was safe",

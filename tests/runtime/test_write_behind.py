@@ -18,11 +18,12 @@ from holdfast.core.request import ModelRequest
 from holdfast.journal.failures import JournalStorageError
 from holdfast.journal.port import HandedOver, Journal, Then
 from holdfast.journal.writer import Act
-from holdfast.middleware.moments import AfterIteration, BeforeIteration
+from holdfast.middleware.moments import AfterIteration, AfterTool, BeforeIteration, BeforeTool
 from holdfast.runtime.holding import Hold
 from holdfast.runtime.write_behind import enqueue_of
 from holdfast.testing import ScriptedModel
 from holdfast.testing.scripted import Line
+from holdfast.tools.tool import ToolEffect
 
 pytestmark = pytest.mark.anyio
 
@@ -120,19 +121,34 @@ class SlowJournal(MemoryJournal):
 class Bench:
     """An agent with one tool, on a slow journal, in a stream that is read."""
 
-    def __init__(self, *script: Line, middleware: tuple[Middleware, ...] = ()) -> None:
+    def __init__(
+        self,
+        *script: Line,
+        middleware: tuple[Middleware, ...] = (),
+        effect: ToolEffect = "write",
+        until: asyncio.Event | None = None,
+    ) -> None:
         self.journal = SlowJournal()
-        self.paid = 0
+        self.paid = self.looked = 0
         self.shown: list[str] = []
         self.model = ScriptedModel(*script)
 
-        @tool(effect="write")
+        @tool(effect=effect)
         async def pay() -> str:
             """Pay."""
             self.paid += 1
+            if until is not None:
+                await until.wait()
             return "paid"
 
-        self.agent = Agent(self.model, tools=[pay], journal=self.journal, middleware=middleware)
+        @tool(effect="read")
+        async def look() -> str:
+            """Look."""
+            self.looked += 1
+            return "seen"
+
+        tools = [pay, look]
+        self.agent = Agent(self.model, tools=tools, journal=self.journal, middleware=middleware)
 
     @property
     def asked(self) -> int:
@@ -142,8 +158,8 @@ class Bench:
         async def run() -> str:
             async with self.agent.stream(said, session="s") as stream:
                 async for item in stream:
-                    if isinstance(item, Event):  # type: ignore[misc,arg-type]  # a union of structs
-                        self.shown.append(item.key)  # type: ignore[union-attr]  # so it has a key
+                    if isinstance(item, Event):
+                        self.shown.append(item.key)
                 return stream.result.text
 
         return asyncio.create_task(run())
@@ -182,6 +198,53 @@ async def test_what_waits_and_what_does_not() -> None:
     journal.keep("t1.closed")
     assert await task == "Done."
     assert bench.shown == await bench.kept()
+
+
+async def test_a_tool_that_only_reads_runs_while_the_reply_is_being_kept() -> None:
+    bench = Bench(CALL, "Done.", effect="read")
+    task, journal = bench.begin(), bench.journal
+    await journal.until("t1")
+    journal.keep("t1")
+    await journal.until("t1.i0.model", "t1.i0.begun", "t1.i0.tool.0")
+    assert bench.paid == 1
+    assert bench.asked == 1, "the model is not asked again before its reply is safe"
+    assert bench.shown == ["t1"]
+    journal.keep("t1.i0.model", "t1.i0.begun")
+    await journal.until("t1.i0.tool.0")
+    assert bench.asked == 1
+    journal.keep("t1.i0.tool.0")
+    await journal.until("t1.i1.model", "t1.closed")
+    journal.let_go()
+    assert await task == "Done."
+    assert bench.shown == await bench.kept()
+
+
+async def test_a_tool_that_reads_for_long_is_not_waited_for_again() -> None:
+    slow = asyncio.Event()
+    bench = Bench(CALL, "Done.", effect="read", until=slow)
+    task, journal = bench.begin(), bench.journal
+    await journal.until("t1")
+    journal.keep("t1")
+    await journal.until("t1.i0.model", "t1.i0.begun")
+    assert bench.paid == 1
+    journal.keep("t1.i0.model", "t1.i0.begun")
+    slow.set()
+    await journal.until("t1.i0.tool.0", "t1.i1.model", "t1.closed")
+    journal.let_go()
+    assert await task == "Done."
+
+
+async def test_one_tool_that_may_change_something_holds_up_all_of_a_reply() -> None:
+    bench = Bench((CALL, ToolCall("d", "look", "{}")), "Done.")
+    task, journal = bench.begin(), bench.journal
+    await journal.until("t1")
+    journal.keep("t1")
+    await journal.until("t1.i0.model", "t1.i0.begun")
+    assert not bench.paid
+    assert not bench.looked
+    journal.let_go()
+    assert await task == "Done."
+    assert bench.looked == 1
 
 
 async def test_a_reply_that_pauses_is_safe_before_the_model_is_asked_to_go_on() -> None:
@@ -245,10 +308,10 @@ async def test_a_run_that_is_cancelled_keeps_what_was_on_its_way() -> None:
     assert (await bench.kept())[-3:] == ["t1.i0.tool.0", "t1.interrupted", "t1.closed"]
 
 
-class Watching(Middleware):
+class Noting(Middleware):
     """Notes what was kept when its hooks are called."""
 
-    name = "watching"
+    name = "noting"
 
     def __init__(self) -> None:
         self.journal: Journal | None = None
@@ -258,6 +321,10 @@ class Watching(Middleware):
         assert self.journal is not None
         records = await self.journal.read("s")
         self.seen.append((hook, records[-1].event.key))
+
+
+class Watching(Noting):
+    """Around iterations."""
 
     async def before_iteration(self, moment: BeforeIteration) -> None:
         await self.note("before")
@@ -289,6 +356,30 @@ async def test_no_hook_is_called_before_what_it_sees_is_safe() -> None:
     ]
 
 
+class AtTools(Noting):
+    """The same, around tools."""
+
+    async def before_tool(self, moment: BeforeTool) -> None:
+        await self.note("before")
+
+    async def after_tool(self, moment: AfterTool) -> None:
+        await self.note("after")
+
+
+async def test_no_hook_of_a_tool_that_reads_is_called_before_the_reply_is_safe() -> None:
+    watching = AtTools()
+    bench = Bench(CALL, "Done.", middleware=(watching,), effect="read")
+    watching.journal = bench.journal
+    task, journal = bench.begin(), bench.journal
+    await journal.until("t1")
+    journal.keep("t1")
+    await journal.until("t1.i0.model", "t1.i0.begun")
+    assert not bench.paid
+    journal.let_go()
+    assert await task == "Done."
+    assert watching.seen == [("before", "t1.i0.begun"), ("after", "t1.i0.begun")]
+
+
 async def test_a_journal_that_sees_each_append_is_asked_for_each(tmp_path: Path) -> None:
     class Seeing(SqliteJournal):
         seen = 0
@@ -307,7 +398,7 @@ async def test_a_journal_that_sees_each_append_is_asked_for_each(tmp_path: Path)
 
 
 async def test_a_reply_shares_its_commit_with_what_follows(tmp_path: Path) -> None:
-    commits = []
+    commits: list[str] = []
     with SqliteJournal(tmp_path / "talk.db") as journal:
         note = partial(Act, lambda c: c.set_trace_callback(commits.append), writes=False)
         await journal._writer.submit(note())

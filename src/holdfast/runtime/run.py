@@ -203,7 +203,7 @@ class Run:
         behind = self.behind
         if behind is None:
             return self.journal.append(self.run_id, event, ended)
-        if goes_ahead(self.machine, event, checked=self.plan.output is not None):
+        if goes_ahead(self.machine, event, self.plan, all_safe=behind.all_safe):
             return behind.hand_over(self.run_id, event, ended, self.questions.patience)
         return behind.append(self.run_id, event, ended)
 

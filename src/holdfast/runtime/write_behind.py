@@ -1,8 +1,9 @@
 """The records of a turn that are on their way into its journal while the turn goes on.
 
-A reply of the model is kept together with the record that follows it, and the model is asked while
-the last result is being kept. Nothing else may happen before what it rests on is safe: no tool
-begins, no hook is called, and nobody is shown anything. This module must never let a record be kept
+A reply of the model is kept together with the record that follows it, tools that change nothing run
+meanwhile, and the model is asked while the last result is being kept. Nothing else may happen
+before what it rests on is safe: no tool begins that may change something, no hook is called, the
+model is not asked again, and nobody is shown anything. This module must never let a record be kept
 whose predecessor was not.
 """
 
@@ -12,14 +13,15 @@ import asyncio
 from contextvars import Context, copy_context
 from typing import Protocol
 
-from holdfast.core.effects import Effect
-from holdfast.core.events import Event, ModelReplied, ToolFinished
+from holdfast.core.effects import Effect, RunTool
+from holdfast.core.events import Event, ModelReplied, ToolFinished, ToolsBegun
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import ReplyKind
 from holdfast.core.notices import Notice
 from holdfast.journal.port import HandedOver, RunLog, Then
 from holdfast.resilience.patience import Patience
 from holdfast.runtime.observers import Publish
+from holdfast.runtime.plan import Plan
 
 
 class Enqueue(Protocol):
@@ -51,25 +53,35 @@ def enqueue_of(log: RunLog) -> Enqueue | None:
     return None
 
 
-def goes_ahead(machine: RunMachine, event: Event, *, checked: bool) -> bool:
+def goes_ahead(machine: RunMachine, event: Event, plan: Plan, *, all_safe: bool) -> bool:
     """Whether the turn may go on before this event is safe.
 
     After a reply it may when the next record follows at once and is waited for: the marker before
-    its tools, or the end of the turn. After the last result of a reply it may, as what comes next
-    is to ask the model, or again the end of the turn.
+    its tools, or the end of the turn. After the marker it may when none of the tools changes
+    anything. After the last result of a reply it may when the reply is safe, as what comes next is
+    to ask the model, or again the end of the turn.
 
     Args:
         machine: before the event.
         event: what happened.
-        checked: whether answers are checked, which is not for nothing.
+        plan: of the agent; answers that it checks are not gone ahead of.
+        all_safe: whether all records before this one are.
     """
     kind = type(event)
     if kind is ToolFinished:
-        return len(machine.pending()) == 1
+        return all_safe and len(machine.pending()) == 1
+    if kind is ToolsBegun:
+        return all(_only_reads(effect, plan) for effect in machine.pending())
     if isinstance(event, ModelReplied):
         reply = event.reply
+        checked = plan.output is not None
         return bool(reply.calls) or not (checked or reply.kind is ReplyKind.PAUSED)
     return False
+
+
+def _only_reads(effect: Effect, plan: Plan) -> bool:
+    tool = plan.registry.get(effect.call.name) if isinstance(effect, RunTool) else None
+    return tool is not None and tool.effect == "read"
 
 
 class WriteBehind:
@@ -103,6 +115,11 @@ class WriteBehind:
         self._waiters: list[asyncio.Future[None]] = []
         self.error: BaseException | None = None
         """Why a record could not be kept; none is kept after it."""
+
+    @property
+    def all_safe(self) -> bool:
+        """Whether nothing is on its way that was not waited for."""
+        return not self._unsafe
 
     async def hand_over(
         self, run: str, event: Event, effect: Effect | None, limit: Patience | None
