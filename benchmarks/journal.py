@@ -51,6 +51,7 @@ from holdfast.journal.encoding import encode, line_of
 from holdfast.journal.port import Journal, Record
 from holdfast.journal.rows import written
 from holdfast.journal.sqlite import _insert
+from holdfast.tools.tool import ToolEffect
 
 ROUNDS, APPENDS = 20, 60
 MANY = (10, 100)
@@ -133,21 +134,21 @@ class PlainFile(MemoryJournal):
         os.fdatasync(self._file)
 
 
-async def in_runs(folder: Path, journals: Mapping[str, Journal]) -> None:
-    """Print what each journal adds to an effect of a run."""
+async def in_runs(folder: Path, sides: Mapping[str, tuple[Journal, ToolEffect]]) -> None:
+    """Print what journals add to an effect of a run, with a tool that writes or one that reads."""
     floor: list[float] = []
-    turns: dict[str, list[float]] = {name: [] for name in journals}
+    turns: dict[str, list[float]] = {name: [] for name in sides}
     with serve_apart() as url:
         agents = {
             name: Agent(
                 f"openai:tools-{ITERATIONS}",
                 base_url=url,
                 api_key=KEY,
-                tools=[tool(weather)],
+                tools=[tool(effect=effect)(weather)],
                 limits=Limits(iterations=1000),
                 journal=journal,
             )
-            for name, journal in journals.items()
+            for name, (journal, effect) in sides.items()
         }
         for number in range(ROUNDS):
             floor += raw(folder / f"beside-{number}.jsonl")
@@ -168,11 +169,13 @@ async def main(folder: Path) -> None:
     """Measure in this folder, and print."""
     await appends(folder)
     with SqliteJournal(folder / "runs.db") as journal:
-        plain = PlainFile(folder / "runs.jsonl")
-        memory = MemoryJournal()
-        await in_runs(
-            folder, {"memory": memory, "a file, in a thread": plain, "SqliteJournal": journal}
-        )
+        sides: dict[str, tuple[Journal, ToolEffect]] = {
+            "memory": (MemoryJournal(), "write"),
+            "a file, in a thread": (PlainFile(folder / "runs.jsonl"), "write"),
+            "SqliteJournal": (journal, "write"),
+            "SqliteJournal, a tool that reads": (journal, "read"),
+        }
+        await in_runs(folder, sides)
 
 
 async def appends(folder: Path) -> None:
