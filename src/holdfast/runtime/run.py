@@ -6,7 +6,8 @@ A run belongs to one task. Nothing outside this object may hold the state of a t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -39,6 +40,8 @@ from holdfast.runtime.result import Result
 from holdfast.runtime.spending import CallNotes, tokens_left
 from holdfast.runtime.write_behind import WriteBehind, enqueue_of, goes_ahead
 from holdfast.tools.context import Meter
+
+T = TypeVar("T")
 
 
 class Cut:
@@ -185,7 +188,7 @@ class Run:
         except asyncio.CancelledError:
             # Kept or not: what the journal says is what happened, or the next event would not fit.
             # Another driver's outcome for the key is not this one.
-            kept = await self.journal.read(self.run_id)
+            kept = await _whatever_comes(self.journal.read(self.run_id))
             if any(record.event == event for record in kept):
                 self._believe(event)
             raise
@@ -311,3 +314,14 @@ class Run:
             rung=machine.rung if completed else "",
             questions=tuple(kept_request(asked) for asked in machine.questions.open),
         )
+
+
+async def _whatever_comes(work: Coroutine[object, object, T]) -> T:
+    """The outcome of something short, also for one who is cancelled again meanwhile."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            continue  # the caller raises it when it knows
+    return task.result()
