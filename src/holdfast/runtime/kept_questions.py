@@ -47,6 +47,10 @@ class AskingTurn(Protocol):
         """Wait until nothing is being kept that is not believed yet."""
         ...
 
+    async def safe(self) -> None:
+        """Wait until nothing of the turn is on its way into the journal."""
+        ...
+
 
 async def keep_asked(run: AskingTurn, asking: Asking) -> float | None:
     """Keep the question, once; from when on an answer is too late, in seconds since the epoch."""
