@@ -1,0 +1,181 @@
+"""The journal of a file whose thread is turned by hand: it does what the test lets it do, and no more.
+
+Records, chains and groups are those of `SqliteJournal`; only the thread and the disk are made up.
+It must never keep, fail or withdraw a record in another way than that thread would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import weakref
+from collections import defaultdict
+from collections.abc import Generator
+from typing import Any, Literal
+
+from holdfast import SqliteJournal
+from holdfast.core.effects import Effect
+from holdfast.core.events import Event
+from holdfast.journal.failures import JournalStorageError
+from holdfast.journal.opening import migrate
+from holdfast.journal.port import HandedOver, Then
+from holdfast.journal.writer import Act, _perform
+
+Fault = Literal["", "insert", "commit"]
+"""Nothing, the first record of a group cannot be kept, or none of it."""
+
+
+class Disk(sqlite3.Connection):
+    """A database in memory whose next write may fail."""
+
+    fault: Fault = ""
+
+    def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:
+        if self.fault == "insert" and sql.startswith("INSERT"):
+            self.fault = ""
+            raise JournalStorageError("talk.db", "the record is refused")
+        if self.fault == "commit" and sql == "COMMIT":
+            self.fault = ""
+            raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(sql, *given)
+
+
+class Handed:
+    """A record on its way, as whoever handed it over holds it.
+
+    `known` is how many records had been handed over when its failure was known to the run.
+    """
+
+    def __init__(self, journal: CrankedJournal, run: str, event: Event) -> None:
+        self._journal = journal
+        self.run = run
+        self.event = event
+        self.act: Act[Any] | None = None
+        self.awaited = self.cancelled = False
+        self.known: int | None = None
+
+    @property
+    def key(self) -> str:
+        return self.event.key
+
+    @property
+    def error(self) -> BaseException | None:
+        assert self.act is not None
+        return self.act.error
+
+    def told(self, error: BaseException | None) -> None:
+        if error is not None and not self.awaited:
+            self.known = len(self._journal.handed)
+
+    def __await__(self) -> Generator[object, None, None]:
+        self.awaited = True
+        assert self.act is not None
+        try:
+            yield from self.act.__await__()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        except BaseException:
+            self.known = len(self._journal.handed)
+            raise
+
+
+class CrankedWriter:
+    """In place of the thread: what waits, and the group that it is at work on."""
+
+    def __init__(self) -> None:
+        self.disk = sqlite3.connect(":memory:", isolation_level=None, factory=Disk)
+        migrate(self.disk, ":memory:")
+        self.waiting: list[Act[Any]] = []
+        self.group: list[Act[Any]] = []
+        self.done: set[int] = set()
+        self.by_hand = True
+
+    def submit(self, act: Act[Any]) -> Act[Any]:
+        self.waiting.append(act)
+        if not self.by_hand:
+            asyncio.get_running_loop().call_soon(self.turn, 256)
+        return act
+
+    def take(self, most: int) -> None:
+        """Begin with the first ones that wait; who was cancelled by now has taken his act back."""
+        if self.group:
+            return
+        group, self.waiting = self.waiting[:most], self.waiting[most:]
+        self.group = [act for act in group if act.claim()]
+
+    def finish(self, fault: Fault = "") -> None:
+        """Let the group end; the fault is that of its first write."""
+        self.disk.fault = fault
+        group, self.group = self.group, []
+        while group:
+            writes = group[0].writes
+            same = next((n for n, act in enumerate(group) if act.writes != writes), len(group))
+            _perform(self.disk, ":memory:", group[:same])
+            self.done |= {id(act) for act in group[:same] if act.error is None}
+            del group[:same]
+        self.disk.fault = ""
+
+    def turn(self, most: int, fault: Fault = "") -> None:
+        self.take(most)
+        self.finish(fault)
+
+    def let_go(self) -> None:
+        """From now on everything is kept at once."""
+        self.by_hand = False
+        self.finish()
+        self.turn(256)
+
+    def close(self) -> None:
+        self.disk.close()
+
+
+class CrankedJournal(SqliteJournal):
+    """A `SqliteJournal` on that writer, which knows what was handed over and what is kept."""
+
+    def __init__(self) -> None:
+        self.path = ":memory:"
+        self.writer = CrankedWriter()
+        self._writer = self.writer  # type: ignore[assignment]  # REASON: it takes the place of one
+        self._finalizer = weakref.finalize(self, self.writer.close)
+        self.handed: list[Handed] = []
+
+    def enqueue(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        after: HandedOver | None = None,
+        then: Then | None = None,
+    ) -> HandedOver:
+        handed = Handed(self, run, event)
+
+        def told(error: BaseException | None) -> None:
+            handed.told(error)
+            if then is not None:
+                then(error)
+
+        earlier = after.act if isinstance(after, Handed) else None
+        act: Any = super().enqueue(run, event, effect, after=earlier, then=told)
+        handed.act = act
+        self.handed.append(handed)
+        return handed
+
+    def kept(self) -> dict[str, list[Event]]:
+        """What is in the file now, by run, in order; nothing that a group has not committed."""
+        found: dict[str, list[Event]] = defaultdict(list)
+        done = self.writer.done
+        by_key = {(one.run, one.key): one.event for one in self.handed if id(one.act) in done}
+        for run, key in self.writer.disk.execute("SELECT run, key FROM records ORDER BY run, seq"):
+            found[run].append(by_key[run, key])
+        return found
+
+    def on_the_way(self, run: str) -> list[Handed]:
+        """What was handed over for a run and is neither kept nor given up."""
+        busy = {id(act) for act in self.writer.group}
+        busy |= {id(act) for act in self.writer.waiting if not act._first.locked()}
+        return [one for one in self.handed if one.run == run and id(one.act) in busy]
+
+    def failed(self, run: str) -> list[Handed]:
+        return [one for one in self.handed if one.run == run and one.error is not None]
