@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.properties.cranked_journal import CrankedJournal, Fault
 from tests.properties.plays import HOOKS, RUN, Case, Play, waits
@@ -322,8 +322,13 @@ def test_a_turn_whose_records_come_late_is_the_same_turn(case: Case, schedule: l
     asyncio.run(both())
 
 
+REPLY_REFUSED = [Move(what, 3, 30) for what in ("rest", "turn", "turn", "turn", "insert")]
+"""The reply cannot be kept, and the marker after it comes in the same group."""
+
+
 @settings(max_examples=60)
-@given(CASES, SCHEDULES, st.booleans(), st.booleans())
+@example(case=Case((("pay",),)), schedule=REPLY_REFUSED, again=False, resumes=True)
+@given(case=CASES, schedule=SCHEDULES, again=st.booleans(), resumes=st.booleans())
 def test_whatever_happens_what_was_promised_holds(
     case: Case, schedule: list[Move], again: bool, resumes: bool
 ) -> None:
