@@ -169,12 +169,11 @@ class Run:
         together = type(event) is ToolFinished
         while self._keeping and not (together and self._together):
             await self._one_less()
-        if self.behind is not None and self.unkept is None:
-            self.unkept = self.behind.error
-        if self.unkept is not None:
+        machine, behind = self.machine, self.behind
+        unkept = self.unkept if behind is None else self.unkept or behind.error
+        if unkept is not None:
             # A tool or a hook caught it, and what it made of it must not be taken for an outcome.
-            raise self.unkept
-        machine = self.machine
+            raise unkept
         if self._away and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
             event, self._away = msgspec.structs.replace(event, away=self._away), 0.0
         machine.check(event)
@@ -184,7 +183,10 @@ class Run:
         self._keeping += 1
         self._together = together
         try:
-            await self._keep(event, ended)
+            if behind is None:
+                await self.journal.append(self.run_id, event, ended)
+            else:
+                await self._keep_behind(behind, event, ended)
         except asyncio.CancelledError:
             # Kept or not: what the journal says is what happened, or the next event would not fit.
             # Another driver's outcome for the key is not this one.
@@ -202,10 +204,9 @@ class Run:
             if self._waiters:
                 self._wake()
 
-    def _keep(self, event: Event, ended: Effect | None) -> Awaitable[None]:
-        behind = self.behind
-        if behind is None:
-            return self.journal.append(self.run_id, event, ended)
+    def _keep_behind(
+        self, behind: WriteBehind, event: Event, ended: Effect | None
+    ) -> Awaitable[None]:
         if goes_ahead(self.machine, event, self.plan, all_safe=behind.all_safe):
             return behind.hand_over(self.run_id, event, ended, self.questions.patience)
         return behind.append(self.run_id, event, ended)
