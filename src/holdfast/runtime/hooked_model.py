@@ -80,10 +80,11 @@ async def around_model(
                 outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
     except MiddlewareError as error:
         outcome = failed(error)
-    await run.safe()
     if isinstance(outcome, Failed):
+        await run.safe()
         await _tell_error(hooks, moment, outcome)
     if (after := _after_reply(hooks, moment, outcome, this.began, replaced=replaced)) is not None:
+        await run.safe()
         outcome = await _after(hooks, *after, outcome)
     this.outcome = outcome
     return outcome
