@@ -27,6 +27,7 @@ from holdfast.journal.failures import (
     JournalVersionError,
 )
 from holdfast.journal.migrations import MIGRATIONS
+from holdfast.journal.port import HandedOver
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.writer import Act
 from holdfast.testing.journal_conformance import (
@@ -300,6 +301,19 @@ async def test_what_was_handed_over_after_a_record_without_room_is_not_kept_eith
     with pytest.raises(JournalStorageError, match="the disk is full"):
         await journal.enqueue("r", opened(3), after=failing)
     assert await keys(journal, "r") == ["t1"]
+
+
+async def test_a_record_follows_only_one_of_the_same_journal(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    class Wrapped:
+        def __init__(self, way: HandedOver) -> None:
+            self.__await__ = way.__await__
+
+    first = journal.enqueue("r", opened(1))
+    with pytest.raises(ConfigurationError, match="after: must be what `enqueue` gave, got Wrapped"):
+        journal.enqueue("r", opened(2), after=Wrapped(first))  # type: ignore[arg-type]  # that is it
+    assert await keys(journal, "r") == ["t1"], "nothing else was handed over"
 
 
 async def test_an_append_writes_few_pages_also_between_the_records_of_other_runs(

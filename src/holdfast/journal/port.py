@@ -46,7 +46,7 @@ class RunLog(Protocol):
     """What the driver of a run needs of a journal."""
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Keep one event; returns when it is safe.
+        """Keep one event; returns when it is kept.
 
         A cancelled append has ended when it raises CancelledError: the record is then kept or it
         is not, `read` says which, and nothing comes later.
@@ -87,7 +87,7 @@ class Journal(RunLog, Protocol):
 
 
 Then: TypeAlias = Callable[[BaseException | None], None]
-"""Called on the loop that handed a record over when it is safe, or with what kept it from that."""
+"""Called on the loop that handed a record over when it is kept, or with why it could not be."""
 
 
 class HandedOver(Protocol):
@@ -96,16 +96,10 @@ class HandedOver(Protocol):
     def __await__(self) -> Generator[object, None, None]: ...
 
 
-class QueueingLog(RunLog, Protocol):
-    """A log that takes a record at once and says later that it is safe.
+class Enqueue(Protocol):
+    """Hands one event over; never waits."""
 
-    Records are kept in the order in which they were handed over, and those that come together are
-    kept together; `read` tells of all that were handed over before it. Whoever has this can prepare
-    what comes next while the disk is at work; it must not be shared with other drivers of the run,
-    who could not be told from this one any more.
-    """
-
-    def enqueue(
+    def __call__(
         self,
         run: str,
         event: Event,
@@ -114,7 +108,7 @@ class QueueingLog(RunLog, Protocol):
         after: HandedOver | None = None,
         then: Then | None = None,
     ) -> HandedOver:
-        """Hand over one event; never waits.
+        """Hand it over.
 
         What nobody awaits is kept all the same. What is awaited, and cancelled, ends as `append`.
 
@@ -124,11 +118,27 @@ class QueueingLog(RunLog, Protocol):
             effect: what the event ends; None for a marker.
             after: what was handed over earlier; when that cannot be kept, neither is this, and the
                 error is the same.
-            then: told when it is safe, before whoever awaits it.
+            then: told when it is kept, before whoever awaits it goes on.
 
         Raises:
+            ConfigurationError: `after` was handed over to another journal.
             JournalError: it cannot even be handed over.
         """
+        ...
+
+
+class QueueingLog(RunLog, Protocol):
+    """A log that takes a record at once and says later that it is kept.
+
+    Records are kept in the order in which they were handed over, and those that come together are
+    kept together; `read` tells of all that were handed over before it. Whoever has this can prepare
+    what comes next while the disk is at work; it must not be shared with other drivers of the run,
+    who could not be told from this one any more.
+    """
+
+    @property
+    def enqueue(self) -> Enqueue:
+        """Hands over one event; a method will do."""
         ...
 
 

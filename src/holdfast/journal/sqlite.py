@@ -1,6 +1,6 @@
 """The journal in one SQLite file: durable before it is acknowledged, for one process at a time.
 
-A record is safe when `append` returns: it was committed with the file synchronised. This module
+A record is kept when `append` returns: it was committed with the file synchronised. This module
 must never lose an acknowledged record, and never touch a file that it does not understand.
 """
 
@@ -111,11 +111,13 @@ class SqliteJournal:
         after: HandedOver | None = None,
         then: Then | None = None,
     ) -> HandedOver:
-        """Hand over one event; see `QueueingLog`. `append` is this, awaited."""
+        """Hand over one event; see `holdfast.journal.port.Enqueue`. `append` is this, awaited."""
+        if after is not None and not isinstance(after, Act):
+            problem = f"must be what `enqueue` gave, got {type(after).__name__}"
+            raise ConfigurationError("after", problem, fix="Hand on that very object")
         line, body = written(checked(run), event, effect)
         insert = partial(_insert, line, body)
-        earlier = after if isinstance(after, Act) else None
-        return self._writer.submit(Act(insert, writes=True, after=earlier, then=then))
+        return self._writer.submit(Act(insert, writes=True, after=after, then=then))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
