@@ -199,13 +199,13 @@ def say_not_run(self: Batch, text: str, started: tuple[str, ...]) -> None:
     real_fill(self, NOT_RUN_TEXT, ())
 
 
-def goes_ahead_of_writes(machine: RunMachine, event: Event, plan: Plan, *, all_safe: bool) -> bool:
+def goes_ahead_of_writes(machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool) -> bool:
     marker = isinstance(event, ToolsBegun)
-    return marker or real_goes_ahead(machine, event, plan, all_safe=all_safe)
+    return marker or real_goes_ahead(machine, event, plan, all_kept=all_kept)
 
 
-def goes_ahead_of_replies(machine: RunMachine, event: Event, plan: Plan, *, all_safe: bool) -> bool:
-    return real_goes_ahead(machine, event, plan, all_safe=True)
+def goes_ahead_of_replies(machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool) -> bool:
+    return real_goes_ahead(machine, event, plan, all_kept=True)
 
 
 def tell_at_once(self: WriteBehind, item: Event | Notice) -> None:

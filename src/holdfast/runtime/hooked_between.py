@@ -62,7 +62,7 @@ async def ended_between(run: Run, effects: tuple[Effect, ...]) -> bool:
         effects: those that come.
     """
     try:
-        await run.safe()
+        await run.until_kept()
         if run.hooks is None or (end := await _between(run, run.hooks)) is None:
             return False
         await run.commit(end)

@@ -59,10 +59,10 @@ async def around_model(
     if chain.live:
         hooks.asked = moment
         ask = watched(ask, moment)
-        await run.safe()
+        await run.until_kept()
     try:
         if (first := acting(chain.before_iteration, moment)) is not None:
-            await run.safe()
+            await run.until_kept()
             moment = await call_each(first, moment, partial(_taken, hooks))
             if (end := end_of(run, hooks)) is not None:
                 return end
@@ -70,21 +70,21 @@ async def around_model(
             replaced = True
             outcome: Outcome[Reply] = Done(moment.reply, 0)
         elif chain.wrap_model:
-            await run.safe()
+            await run.until_kept()
             outcome = await _through_wraps(hooks, moment, request, partial(ask, run, effect))
         else:
             sent = request if moment is asked else _request(request, moment)
             outcome = await ask(run, effect, sent)
             if isinstance(outcome, Failed):
-                await run.safe()
+                await run.until_kept()
                 outcome = await _with_less(hooks, moment, sent, partial(ask, run, effect), outcome)
     except MiddlewareError as error:
         outcome = failed(error)
     if isinstance(outcome, Failed):
-        await run.safe()
+        await run.until_kept()
         await _tell_error(hooks, moment, outcome)
     if (after := _after_reply(hooks, moment, outcome, this.began, replaced=replaced)) is not None:
-        await run.safe()
+        await run.until_kept()
         outcome = await _after(hooks, *after, outcome)
     this.outcome = outcome
     return outcome

@@ -47,7 +47,7 @@ async def around_tool(
         if this is not None:
             this.results[effect.index] = event.result
         return event
-    await run.safe()
+    await run.until_kept()
     number = this.number if this is not None else run.machine.iteration
     moment = ToolUse(hooks.facts, effect.key, number, effect.index, effect.call)
     began = hooks.facts.clock() if mine.after else 0.0

@@ -47,7 +47,7 @@ class AskingTurn(Protocol):
         """Wait until nothing is being kept that is not believed yet."""
         ...
 
-    async def safe(self) -> None:
+    async def until_kept(self) -> None:
         """Wait until nothing of the turn is on its way into the journal."""
         ...
 

@@ -64,8 +64,8 @@ class Channel:
     def close(self) -> None:
         """No more items; a reader gets what is left, and then the end."""
         self._closed = True
-        _wake(self._writers)
-        _wake(self._seers)
+        wake_all(self._writers)
+        wake_all(self._seers)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
@@ -83,15 +83,16 @@ class Channel:
             if self._closed:
                 raise StopAsyncIteration
             if self._seers:
-                _wake(self._seers)
+                wake_all(self._seers)
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         if self._writers and len(items) <= _HIGH_WATER // 2:
-            _wake(self._writers)
+            wake_all(self._writers)
         return items.popleft()
 
 
-def _wake(waiting: list[asyncio.Future[None]]) -> None:
+def wake_all(waiting: list[asyncio.Future[None]]) -> None:
+    """Let all go on that wait, and forget them."""
     for one in waiting:
         if not one.done():
             one.set_result(None)

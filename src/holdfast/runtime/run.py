@@ -32,7 +32,7 @@ from holdfast.journal.port import Journal, RunLog
 from holdfast.middleware.folds import Folds
 from holdfast.resilience.pipeline import Env
 from holdfast.runtime.hooked import Hooked
-from holdfast.runtime.notices import Channel
+from holdfast.runtime.notices import Channel, wake_all
 from holdfast.runtime.observers import at_once, observed_by
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.questions import Questions
@@ -202,12 +202,12 @@ class Run:
         finally:
             self._keeping -= 1
             if self._waiters:
-                self._wake()
+                wake_all(self._waiters)
 
     def _keep_behind(
         self, behind: WriteBehind, event: Event, ended: Effect | None
     ) -> Awaitable[None]:
-        if goes_ahead(self.machine, event, self.plan, all_safe=behind.all_safe):
+        if goes_ahead(self.machine, event, self.plan, all_kept=behind.all_kept):
             return behind.hand_over(self.run_id, event, ended, self.questions.patience)
         return behind.append(self.run_id, event, ended)
 
@@ -221,20 +221,14 @@ class Run:
         self._waiters.append(waiter)
         await waiter
 
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def safe(self) -> None:
-        """Wait until nothing of the turn is on its way into the journal; hooks see only what is safe.
+    async def until_kept(self) -> None:
+        """Wait until nothing of the turn is on its way into the journal; hooks see only what is kept.
 
         Raises:
             BaseException: why something could not be kept.
         """
         if self.behind is not None:
-            await self.behind.safe()
+            await self.behind.until_kept()
 
     def _believe(self, event: Event, *, checked: bool = False) -> None:
         self.machine.apply(event, checked=checked)

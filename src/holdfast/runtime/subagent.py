@@ -143,7 +143,7 @@ async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext
     channel = _Upward(context.outlet, context.key, name) if context.outlet is not None else None
     caller = context.asker if isinstance(context.asker, TurnAsker) else None
     if caller is not None:
-        await caller.run.safe()  # its hooks see the task, also where it only reads
+        await caller.run.until_kept()  # its hooks see the task, also where it only reads
     left: set[str] = set()
     on_wait = caller.questions.on_wait if caller is not None else "hold"
     questions = Questions(_asker(agent, context, left), on_wait=on_wait, within=True)

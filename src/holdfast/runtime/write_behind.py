@@ -2,7 +2,7 @@
 
 A reply of the model is kept together with the record that follows it, tools that change nothing run
 meanwhile, and the model is asked while the last result is being kept. Nothing else may happen
-before what it rests on is safe: no tool begins that may change something, no hook is called, the
+before what it rests on is kept: no tool begins that may change something, no hook is called, the
 model is not asked again, and nobody is shown anything. This module must never let a record be kept
 whose predecessor was not.
 """
@@ -11,33 +11,17 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import Context, copy_context
-from typing import Protocol
 
 from holdfast.core.effects import Effect, RunTool
 from holdfast.core.events import Event, ModelReplied, ToolFinished, ToolsBegun
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import ReplyKind
 from holdfast.core.notices import Notice
-from holdfast.journal.port import HandedOver, RunLog, Then
+from holdfast.journal.port import Enqueue, HandedOver, RunLog
 from holdfast.resilience.patience import Patience
+from holdfast.runtime.notices import wake_all
 from holdfast.runtime.observers import Publish
 from holdfast.runtime.plan import Plan
-
-
-class Enqueue(Protocol):
-    """`QueueingLog.enqueue`."""
-
-    def __call__(
-        self,
-        run: str,
-        event: Event,
-        effect: Effect | None = None,
-        *,
-        after: HandedOver | None = None,
-        then: Then | None = None,
-    ) -> HandedOver:
-        """Hand over one event; never waits."""
-        ...
 
 
 def enqueue_of(log: RunLog) -> Enqueue | None:
@@ -53,23 +37,23 @@ def enqueue_of(log: RunLog) -> Enqueue | None:
     return None
 
 
-def goes_ahead(machine: RunMachine, event: Event, plan: Plan, *, all_safe: bool) -> bool:
-    """Whether the turn may go on before this event is safe.
+def goes_ahead(machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool) -> bool:
+    """Whether the turn may go on before this event is kept.
 
     After a reply it may when the next record follows at once and is waited for: the marker before
     its tools, or the end of the turn. After the marker it may when none of the tools changes
-    anything. After the last result of a reply it may when the reply is safe, as what comes next is
+    anything. After the last result of a reply it may when the reply is kept, as what comes next is
     to ask the model, or again the end of the turn.
 
     Args:
         machine: before the event.
         event: what happened.
         plan: of the agent; answers that it checks are not gone ahead of.
-        all_safe: whether all records before this one are.
+        all_kept: whether all records before this one are.
     """
     kind = type(event)
     if kind is ToolFinished:
-        return all_safe and len(machine.pending()) == 1
+        return all_kept and len(machine.pending()) == 1
     if kind is ToolsBegun:
         return all(_only_reads(effect, plan) for effect in machine.pending())
     if isinstance(event, ModelReplied):
@@ -85,7 +69,7 @@ def _only_reads(effect: Effect, plan: Plan) -> bool:
 
 
 class WriteBehind:
-    """The records of one turn that are not safe yet, and what may not be shown before they are.
+    """The records of one turn that are not kept yet, and what may not be shown before they are.
 
     Args:
         enqueue: hands a record over.
@@ -97,8 +81,8 @@ class WriteBehind:
         "_enqueue",
         "_last",
         "_limit",
+        "_on_the_way",
         "_show",
-        "_unsafe",
         "_unshown",
         "_waiters",
         "error",
@@ -110,16 +94,16 @@ class WriteBehind:
         self._context: Context | None = None
         self._last: HandedOver | None = None
         self._limit: Patience | None = None
-        self._unsafe = 0
+        self._on_the_way = 0
         self._unshown: list[Event | Notice] = []
         self._waiters: list[asyncio.Future[None]] = []
         self.error: BaseException | None = None
         """Why a record could not be kept; none is kept after it."""
 
     @property
-    def all_safe(self) -> bool:
+    def all_kept(self) -> bool:
         """Whether nothing is on its way that was not waited for."""
-        return not self._unsafe
+        return not self._on_the_way
 
     async def hand_over(
         self, run: str, event: Event, effect: Effect | None, limit: Patience | None
@@ -134,29 +118,29 @@ class WriteBehind:
         """
         self._last = self._enqueue(run, event, effect, after=self._last, then=self._over)
         self._limit = limit
-        self._unsafe += 1
+        self._on_the_way += 1
         if self._show is not None:
             # Observers look into it for whose request it is, and the journal's thread has another.
             self._context = copy_context()
 
     async def append(self, run: str, event: Event, effect: Effect | None) -> None:
-        """Keep an event after all those before; returns when it is safe, and they are."""
+        """Keep an event after all those before; returns when it is kept, and they are."""
         await self._enqueue(run, event, effect, after=self._last)
 
     def tell(self, item: Event | Notice) -> None:
-        """Show this once everything before it is safe; never when that cannot be kept."""
-        if self._unsafe:
+        """Show this once everything before it is kept; never when that cannot be kept."""
+        if self._on_the_way:
             self._unshown.append(item)
         elif self.error is None and self._show is not None:
             self._show(item)
 
-    async def safe(self) -> None:
-        """Wait until everything that was handed over is safe.
+    async def until_kept(self) -> None:
+        """Wait until everything that was handed over is kept.
 
         Raises:
             BaseException: why it cannot be kept; a HoldfastError unless the log knows others.
         """
-        while self._unsafe:
+        while self._on_the_way:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
@@ -164,19 +148,16 @@ class WriteBehind:
             raise self.error
 
     def _over(self, error: BaseException | None) -> None:
-        self._unsafe -= 1
+        self._on_the_way -= 1
         if error is not None and self.error is None:
             self.error = error
             if self._limit is not None:
                 self._limit.end_now()  # the model would be asked for nothing
-        if self._unsafe:
+        if self._on_the_way:
             return
         self._last = None
         unshown, self._unshown = self._unshown, []
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
+        wake_all(self._waiters)
         context, self._context = self._context, None
         if self.error is None and self._show is not None and context is not None:
             for item in unshown:
