@@ -121,24 +121,24 @@ def test_a_place_that_cannot_be_written_costs_only_the_history(
 
 
 def test_ctrl_c_while_a_pipe_is_silent_ends_it(emulator: Start) -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [HOLDFAST, *to(emulator())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdin.write(b"hello\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == b"You said: hello\n"
-    process.send_signal(signal.SIGINT)
-    said = process.stderr.read()
-    status = process.wait(30)
-    for stream in (process.stdin, process.stdout, process.stderr):
-        stream.close()
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"hello\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"You said: hello\n"
+            process.send_signal(signal.SIGINT)
+            status = process.wait(30)  # its input stays open: nothing else ends it
+            said = process.stderr.read() if process.stderr else None
+        finally:
+            process.kill()
     assert (status, said) == (130, b"")
 
 

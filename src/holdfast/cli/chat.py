@@ -1,8 +1,8 @@
 """`holdfast chat`: a conversation in the terminal.
 
-Ctrl-C stops the turn and not the program; what was attempted stays in the conversation. When
-standard input is no terminal, each line is a turn and the answers are plain lines. It must never
-end because a turn failed.
+Ctrl-C stops the turn and not the program; what was attempted stays in the conversation. Without a
+terminal each line is a turn, the answers are plain lines, and Ctrl-C stops both. It must never end
+because a turn failed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(given: argparse.Namespace) -> int:
         return talk.stop()
 
     read = _prompting(lines, stop) if terminal else lines.next
-    talk = _Talk(agent, given.session, read, later=bool(given.journal))
+    talk = _Talk(agent, given.session, read, later=bool(given.journal), prompts=terminal)
     try:
         asyncio.run(talk.until_the_end())
     except asyncio.CancelledError:
@@ -74,14 +74,22 @@ class _Talk:
         session: the conversation.
         read: the next line that is typed.
         later: whether a question may stay open until another time.
+        prompts: whether somebody is asked for each line, and so has another way to end it all.
     """
 
     def __init__(
-        self, agent: Agent[str], session: str, read: ReadLine, *, later: bool = False
+        self,
+        agent: Agent[str],
+        session: str,
+        read: ReadLine,
+        *,
+        later: bool = False,
+        prompts: bool = True,
     ) -> None:
         self._agent = agent
         self._session = session
         self._later = later
+        self._prompts = prompts
         self._read = read
         self._show = Show(sys.stdout, sys.stderr)
         self._run: RunStream[str] | asyncio.Task[Result[str]] | None = None
@@ -175,8 +183,9 @@ class _Talk:
         return True
 
     def _interrupted(self) -> None:
-        if not self.stop() and self._task is not None:
-            self._task.cancel()
+        stopped = self._prompts and self.stop()
+        if not stopped and self._task is not None:
+            self._task.cancel()  # and with it the turn, if there is one
 
 
 def _prompting(lines: Lines, stop: Callable[[], bool]) -> ReadLine:
