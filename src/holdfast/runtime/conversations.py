@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
@@ -42,24 +43,31 @@ class Open:
     """One session: its machine, what middlewares remember, and who waits for it or holds it.
 
     `log` is where its events go in the turn that is under way: the journal, or a lease. `kept` is
-    how many records its snapshot knows.
+    how many records its snapshot knows. `loop` is where all its users are, as long as it has any.
     """
 
-    __slots__ = ("folds", "kept", "lock", "log", "machine", "users")
+    __slots__ = ("folds", "kept", "lock", "log", "loop", "machine", "users")
 
     def __init__(self, machine: RunMachine, folds: Folds | None, log: RunLog) -> None:
         self.machine = machine
         self.folds = folds
         self.log = log
+        self.loop = asyncio.get_running_loop()
         self.lock = asyncio.Lock()
         self.users = 0
         self.kept = 0
+
+    def enter(self) -> None:
+        """One user more. The first one brings its event loop, and a lock lives on one loop."""
+        if not self.users:
+            self.loop, self.lock = asyncio.get_running_loop(), asyncio.Lock()
+        self.users += 1
 
 
 class Conversations:
     """The open sessions of one agent, least recently used first."""
 
-    __slots__ = ("_chain", "_open", "_output", "_shared", "_snapshots", "journal")
+    __slots__ = ("_chain", "_guard", "_open", "_output", "_shared", "_snapshots", "journal")
 
     def __init__(
         self, journal: Journal, output: OutputType | None, chain: Chain | None = None
@@ -70,6 +78,7 @@ class Conversations:
         self._output = output
         self._snapshots = Snapshots(journal, output, chain)
         self._open: OrderedDict[str, Open] = OrderedDict()
+        self._guard = threading.Lock()  # of the table and of who uses what: loops have threads
 
     @asynccontextmanager
     async def turn(self, session: str, *, patience: float = math.inf) -> AsyncIterator[Open]:
@@ -94,13 +103,7 @@ class Conversations:
         Raises:
             SessionBusyError: another turn is under way.
         """
-        entry = self._open.get(session)
-        if entry is None:
-            entry = self._open[session] = Open(*self._fresh(), self.journal)
-        elif entry.users and not patience:
-            raise SessionBusyError(session)
-        self._open.move_to_end(session)
-        entry.users += 1
+        entry = self._enter(session, patience)
         try:
             async with entry.lock:
                 lease = await self.lease(session, patience)
@@ -109,11 +112,38 @@ class Conversations:
                     yield entry
                 finally:
                     if entry.machine.phase is not Phase.IDLE:
-                        self._forget(session)
+                        self._forget(session, entry)
                     await lease.release()
         finally:
+            self._leave(entry)
+
+    def _enter(self, session: str, patience: float) -> Open:
+        with self._guard:
+            entry = self._open.get(session)
+            if entry is not None and entry.users:
+                if not patience:
+                    raise SessionBusyError(session)
+                if entry.loop is not asyncio.get_running_loop():
+                    # Nobody can wait for a lock of another loop. The lease keeps the two apart.
+                    entry = Open(*self._fresh(), self.journal)
+                    entry.enter()
+                    return entry
+            if entry is None:
+                entry = self._open[session] = Open(*self._fresh(), self.journal)
+            self._open.move_to_end(session)
+            entry.enter()
+            return entry
+
+    def _leave(self, entry: Open) -> None:
+        with self._guard:
             entry.users -= 1
-            self._trim()
+            if len(self._open) <= _MOST_OPEN:
+                return
+            for session, one in list(self._open.items()):
+                if len(self._open) <= _MOST_OPEN:
+                    return
+                if not one.users:
+                    del self._open[session]
 
     async def lease(self, run: str, patience: float = math.inf) -> Lease:
         """A lease of a run, to be released; in this process alone, unless the journal is shared.
@@ -164,17 +194,10 @@ class Conversations:
             events = [record.event for record in await self.journal.read(session)]
             entry.folds = refold(self._chain.new_folds(), events)
 
-    def _forget(self, session: str) -> None:
-        self._open.pop(session, None)
-
-    def _trim(self) -> None:
-        if len(self._open) <= _MOST_OPEN:
-            return
-        for session, entry in list(self._open.items()):
-            if len(self._open) <= _MOST_OPEN:
-                return
-            if not entry.users:
-                self._forget(session)
+    def _forget(self, session: str, entry: Open) -> None:
+        with self._guard:
+            if self._open.get(session) is entry:
+                del self._open[session]
 
 
 def checked_journal(given: object) -> Journal | None:
