@@ -82,6 +82,8 @@ class Channel:
         while not items:
             if self._closed:
                 raise StopAsyncIteration
+            if self._reader is not None and not self._reader.done():
+                raise RuntimeError("a run has one reader: read in one task, and hand on from there")
             if self._seers:
                 wake_all(self._seers)
             self._reader = asyncio.get_running_loop().create_future()

@@ -49,6 +49,8 @@ class RunStream(Generic[T]):
         self._task: asyncio.Task[Result[T]] | None = None
 
     async def __aenter__(self) -> RunStream[T]:
+        if self._task is not None:
+            raise RuntimeError("a stream runs once: make another one with agent.stream(...)")
         self._task = asyncio.create_task(self._work(), name="holdfast-run")
         # Not by the work itself: a task that is cancelled before its first step never begins it.
         self._task.add_done_callback(self._ended)
