@@ -13,9 +13,10 @@ from threading import Lock
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.deltas import TextDelta
-from holdfast.core.messages import Reply, Text
+from holdfast.core.messages import Reply, Text, Usage
 from holdfast.resilience.cache import CacheOptions, KeyOf, Shelf, Weigh, weigh_reply
 from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T, settings_of
 from holdfast.resilience.timeout import cut_off
@@ -153,9 +154,7 @@ class Cache(Struct, frozen=True):
                 return await asked(call, key)
             if isinstance(known, Done):
                 replay(call, known.value)
-                known = Done(
-                    known.value, known.attempts, known.tried
-                )  # who asked has lost the tokens
+                known = Done(_free(known.value), known.attempts, known.tried)
             # The key names the payload, so what is kept under it is of this act's type.
             return cast("Outcome[T]", known)
 
@@ -173,6 +172,11 @@ async def _known(store: Store, key: str, call: Call[P]) -> Outcome[object] | Non
             return cut_off("no answer in time to the same question of another run", may_repeat=True)
         if not isinstance(answer, _Retake):
             return answer
+
+
+def _free(value: object) -> object:
+    """The same value for nothing: whoever asked has paid for it."""
+    return replace(value, usage=Usage()) if isinstance(value, Reply) else value
 
 
 def replay(call: Call[P], value: object) -> None:
