@@ -7,26 +7,27 @@ real ones. It must never invent an answer: a script that is over is an error of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.checks import check_instance, check_text
+from holdfast.core.checks import check_text
 from holdfast.core.deltas import TextDelta
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.messages import FinishReason, Reply, Text, ToolCall, Usage
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
 from holdfast.core.request import ModelRequest
 from holdfast.resilience.pipeline import Call, Done, Outcome, failed
 
-Answer: TypeAlias = str | ToolCall | Reply | HoldfastError
-Line: TypeAlias = (
-    Answer | tuple[ToolCall, ...] | Callable[[ModelRequest], Answer | Awaitable[Answer]]
-)
-"""One answer, several calls at once, or a function from the question to an answer."""
+Answer: TypeAlias = str | ToolCall | Sequence[ToolCall] | Reply | HoldfastError
+Line: TypeAlias = Answer | Callable[[ModelRequest], Answer | Awaitable[Answer]]
+"""One answer, which may be several calls at once, or a function from the question to an answer."""
 
+_ANSWER = "a text, a ToolCall, a list of them, a Reply or an error"
+_WORD = re.compile(r"\s*\S+|\s+")
 
 _numbers = count(1)
 
@@ -35,7 +36,8 @@ class ScriptedModel:
     """Answers each attempt with the next line of its script.
 
     Args:
-        script: texts, tool calls, replies, errors, or functions; a function may be async, and is
+        script: a line for each attempt: a text, a tool call or a list of them, a reply, an error,
+            or a function of the request that gives one of these. A function may be async, and is
             where a test makes an attempt slow.
         name: what `describe()` and results call it.
 
@@ -49,7 +51,11 @@ class ScriptedModel:
     def __init__(self, *script: Line, name: str = "scripted:model") -> None:
         check_text("name", name)
         for index, line in enumerate(script):
-            _check_line(f"script[{index}]", line)
+            if not callable(line) and not _is_answer(line):
+                raise ConfigurationError(
+                    f"script[{index}]",
+                    f"must be {_ANSWER}, or a function of the request, got {_shown(line)}",
+                )
         self._script: list[Line] = list(script)
         self.name = name
         self.model = name.partition(":")[2] or name
@@ -61,23 +67,33 @@ class ScriptedModel:
         return {"model": self.name, "lines_left": len(self._script)}
 
     async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
-        """The next line. Raises AssertionError when the script is over."""
+        """The next line.
+
+        Raises:
+            ConfigurationError: the script is over, or a function of it gave no answer.
+        """
         self.requests.append(
             msgspec.structs.replace(call.payload, messages=tuple(call.payload.messages))
         )
         if not self._script:
-            raise AssertionError(f"{self.name}: the script has no line for this attempt")
+            raise ConfigurationError(
+                "script",
+                f"{self.name} has no line left for {call.key}, attempt {call.attempt}",
+                fix="Give it one more: each attempt takes a line",
+            )
         call.env.tell(AttemptStarted(call.key, call.attempt, self.name))
         line = self._script.pop(0)
         if callable(line):
             answer = line(call.payload)
             line = await answer if isinstance(answer, Awaitable) else answer
+            if not _is_answer(line):
+                raise ConfigurationError(
+                    "script", f"a function must give {_ANSWER}, got {_shown(line)}"
+                )
         await asyncio.sleep(0)
         return self._outcome(line, call)
 
-    def _outcome(
-        self, answer: Answer | tuple[ToolCall, ...], call: Call[ModelRequest]
-    ) -> Outcome[Reply]:
+    def _outcome(self, answer: Answer, call: Call[ModelRequest]) -> Outcome[Reply]:
         if isinstance(answer, HoldfastError):
             if answer.partial is not None:
                 self._show(answer.partial, call)
@@ -88,24 +104,24 @@ class ScriptedModel:
         return Done(reply)
 
     def _show(self, reply: Reply, call: Call[ModelRequest]) -> None:
-        for word in reply.text.split(" ") if reply.text else ():
+        for word in _WORD.findall(reply.text):
             call.env.tell(TextDelta(word))
 
 
-def _check_line(argument: str, line: object) -> None:
-    if callable(line):
-        return
-    for one in line if isinstance(line, tuple) and line else (line,):
-        many = one is not line
-        check_instance(argument, one, *((ToolCall,) if many else _LINES))
+def _is_answer(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return bool(value) and all(isinstance(one, ToolCall) for one in value)
+    return isinstance(value, str | ToolCall | Reply | HoldfastError)
 
 
-_LINES = (str, ToolCall, Reply, HoldfastError)
+def _shown(value: object) -> str:
+    kinds = sorted({type(one).__name__ for one in value}) if isinstance(value, list | tuple) else ()
+    return f"{type(value).__name__} of {' and '.join(kinds)}" if kinds else type(value).__name__
 
 
-def _reply(answer: str | ToolCall | tuple[ToolCall, ...]) -> Reply:
+def _reply(answer: str | ToolCall | Sequence[ToolCall]) -> Reply:
     usage = Usage(10, 5)
     if isinstance(answer, str):
         return Reply((Text(answer),), usage=usage)
-    calls: Iterable[ToolCall] = (answer,) if isinstance(answer, ToolCall) else answer
-    return Reply(tuple(calls), finish=FinishReason.TOOL_CALLS, usage=usage)
+    calls = (answer,) if isinstance(answer, ToolCall) else tuple(answer)
+    return Reply(calls, finish=FinishReason.TOOL_CALLS, usage=usage)

@@ -1,0 +1,63 @@
+"""The scripted model: several calls at once, and a wrong script that says what is wrong with it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Agent, ConfigurationError, tool
+from holdfast.core.messages import ToolCall
+from holdfast.core.request import ModelRequest
+from holdfast.testing import ScriptedModel
+from holdfast.testing.emulator import call
+from holdfast.testing.scripted import Line
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(effect="read")
+def look(place: str) -> str:
+    """Look somewhere."""
+    return f"nothing in {place}"
+
+
+CALLS = [call("look", {"place": "here"}, id="1"), call("look", {"place": "there"}, id="2")]
+
+
+@pytest.mark.parametrize("calls", [CALLS, tuple(CALLS), lambda _: CALLS, lambda _: tuple(CALLS)])
+async def test_several_calls_are_a_list_as_for_the_emulator(
+    calls: list[ToolCall] | Callable[[ModelRequest], list[ToolCall]],
+) -> None:
+    result = await Agent(ScriptedModel(calls, "Nothing."), tools=[look]).run("Look.")
+    assert len(result.messages[2].parts) == 2
+
+
+async def test_a_script_that_is_over_says_so_and_what_to_do() -> None:
+    agent = Agent(ScriptedModel(call("look", {"place": "here"}, id="1")), tools=[look])
+    with pytest.raises(ConfigurationError) as raised:
+        await agent.run("Look.")
+    assert str(raised.value) == (
+        "script: scripted:model has no line left for t1.i1.model, attempt 1. "
+        "Give it one more: each attempt takes a line"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "got"),
+    [(None, "NoneType"), ({"text": "Hi"}, "dict"), (["Hi", 1], "list of int and str")],
+)
+async def test_what_a_function_gives_is_checked(answer: object, got: str) -> None:
+    def line(_: ModelRequest) -> object:
+        return answer
+
+    with pytest.raises(ConfigurationError) as raised:
+        await Agent(ScriptedModel(line)).run("Hi")  # type: ignore[arg-type]  # REASON: it is wrong
+    assert str(raised.value) == (
+        "script: a function must give a text, a ToolCall, a list of them, a Reply or an error, "
+        f"got {got}"
+    )
+
+
+def test_no_calls_are_no_line() -> None:
+    empty: list[Line] = [()]
+    with pytest.raises(ConfigurationError, match=r"script\[0\]: must be a text, .* got tuple$"):
+        ScriptedModel(*empty)
