@@ -189,6 +189,23 @@ def _check(index: int, one: object, found: tuple[AnyMiddleware, ...]) -> None:
             raise ConfigurationError(
                 argument, f"{one.name}.{name} is no coroutine function", fix="Write `async def`"
             )
+    _check_names(argument, one)
+
+
+def _check_names(argument: str, one: AnyMiddleware) -> None:
+    """Raise ConfigurationError for what looks like a hook and is none: nobody would call it."""
+    for name in dir(type(one)):
+        if not name.startswith(("before_", "after_", "wrap_")) or hasattr(Middleware, name):
+            continue
+        if callable(getattr(one, name)):
+            from difflib import get_close_matches  # only who is wrong pays for it
+
+            near = get_close_matches(name, (*BEFORE, *WRAP, *AFTER), 1, 0)[0]
+            raise ConfigurationError(
+                argument,
+                f"{one.name}.{name} is no hook",
+                fix=f"Did you mean {near}? What is none needs another name",
+            )
 
 
 def _written(one: AnyMiddleware, name: str) -> bool:
