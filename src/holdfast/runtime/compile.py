@@ -120,8 +120,14 @@ def _fallbacks(given: Settings) -> Iterable[Model]:
         try:
             yield resolve(model, access, lambda: given.transport or _shared_transport())
         except ConfigurationError as error:
-            where = f"fallback[{at}]" if error.argument == "model" else error.argument
-            raise ConfigurationError(where, error.problem, fix=error.fix) from None
+            fix = error.fix
+            if error.argument not in ("model", "provider"):
+                way = "Make it the first model"
+                if error.argument != "base_url":
+                    way = f"export {error.argument}=..."
+                fix = f"{way}, since api_key= and base_url= are those of the first model"
+            what = f"{error.argument} " if error.argument.isupper() else ""
+            raise ConfigurationError(f"fallback[{at}]", what + error.problem, fix=fix) from None
 
 
 _RECORDS = (
