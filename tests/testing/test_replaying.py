@@ -278,7 +278,9 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
         await replay(5, now())  # type: ignore[arg-type]
     agent = Agent(ScriptedModel("Hello."), journal=journal)
     await agent.run("Hello?", session="bob")
-    with pytest.raises(ConfigurationError, match="holds 2 runs: 'ada', 'bob'"):
+    with pytest.raises(
+        ConfigurationError, match=r"holds 2 runs: 'ada', 'bob'\. Name one of them: run='ada'"
+    ):
         await replay(journal, now())
 
 

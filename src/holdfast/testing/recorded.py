@@ -142,7 +142,7 @@ def _only(there: Sequence[str], place: str) -> str:
     raise ConfigurationError(
         "run",
         f"{place} holds {len(runs)} runs{': ' if names else ''}{names}{more}",
-        fix="Name one of them" if runs else "Record one first",
+        fix=f"Name one of them: run={runs[0]!r}" if runs else "Record one first",
     )
 
 

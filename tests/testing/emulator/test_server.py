@@ -320,6 +320,14 @@ def test_faults_by_a_function_and_by_a_list(sockets: list[Socket]) -> None:
     assert faults_for([], one) == ()
 
 
+def test_what_is_no_fault_is_told_with_an_example_of_one() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        Emulator(["Hi"], faults=["overloaded"])  # type: ignore[list-item]  # REASON: it is wrong
+    assert str(raised.value) == (
+        'faults[0]: must be a fault, such as Refused("overloaded"), or None, got str'
+    )
+
+
 def test_chaos_is_the_same_for_the_same_seed() -> None:
     requests = [EmulatedRequest(number=n) for n in range(1, 200)]
     one = [chaos(seed=1, share=0.5)(request) for request in requests]

@@ -71,10 +71,11 @@ class Emulator:
         if isinstance(brain, str):
             raise ConfigurationError("brain", "is one text", fix=f"Write [{brain!r}]")
         if not callable(faults):
-            _check_list("faults", faults, (*get_args(Fault), list, tuple, NoneType))
+            kinds = (*get_args(Fault), list, tuple, NoneType)
+            _check_list("faults", faults, kinds, 'a fault, such as Refused("overloaded"), or None')
         if chunking not in ("words", "whole"):
             check_whole("chunking", chunking, at_least=1)
-        _check_list("models", models, (str,))
+        _check_list("models", models, (str,), "a text")
         check_instance("listen", listen, Listen, optional=True)
         check_optional_callable("on_request", on_request)
         self._behaviour = Behaviour(Script(brain), faults, chunking, models, on_request)
@@ -306,10 +307,11 @@ async def _serve(emulator: Emulator, on_start: Callable[[str], None] | None) -> 
         await asyncio.Event().wait()
 
 
-def _check_list(argument: str, given: object, kinds: tuple[type, ...]) -> None:
-    """Raise ConfigurationError unless it is a list of these."""
+def _check_list(argument: str, given: object, kinds: tuple[type, ...], wanted: str) -> None:
+    """Raise ConfigurationError unless it is a list of these, which are `wanted` in words."""
     check_instance(argument, given, list, tuple)
     for index, one in enumerate(given):  # type: ignore[arg-type, var-annotated]  # a list or a tuple
         if not isinstance(one, kinds):
-            shown = f"must not be of {type(one).__name__}"
-            raise ConfigurationError(f"{argument}[{index}]", shown)
+            raise ConfigurationError(
+                f"{argument}[{index}]", f"must be {wanted}, got {type(one).__name__}"
+            )
