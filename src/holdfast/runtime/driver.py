@@ -6,7 +6,6 @@ It must never decide: what happens next is the machine's, how it is done is that
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.events import ToolsBegun
@@ -63,15 +62,17 @@ async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
         key, at = begun_key(machine.turn, machine.iteration), run.plan.clock.now()
         await run.commit(ToolsBegun(key, at))
     if len(effects) == 1:
-        return await _one(run, effects[0])
-    most = run.plan.parallel_tools
-    act = _one if len(effects) <= most else partial(_in_place, asyncio.Semaphore(most))
+        await _one(run, effects[0])
+        return
+    places = asyncio.Semaphore(run.plan.parallel_tools)
     try:
         async with asyncio.TaskGroup() as group:
-            for effect in effects:
-                group.create_task(act(run, effect))
+            tasks = [group.create_task(_in_place(places, run, effect)) for effect in effects]
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
+    if any(task.cancelled() for task in tasks):
+        # By a hook in itself. The group says nothing of it, and the tool would be run again.
+        raise asyncio.CancelledError
 
 
 async def _in_place(places: asyncio.Semaphore, run: Run, effect: Effect) -> None:

@@ -5,7 +5,8 @@ stays an object, so that retry can see it), it ran out of time, or it returned. 
 never format an exception for the model, never repeat a call, and never swallow cancellation.
 
 Of what user code can raise, `Exception` and SystemExit are a failure of the tool: a library that
-calls `sys.exit` must not end a server. KeyboardInterrupt and everything else passes.
+calls `sys.exit` must not end a server. So is a CancelledError when nobody cancelled this task: the
+tool awaited what was cancelled in itself. KeyboardInterrupt and everything else passes.
 """
 
 from __future__ import annotations
@@ -133,7 +134,13 @@ async def _answer(
     except Exception as error:  # noqa: BLE001  # REASON: the tool is the user's code
         return _failed(call, error)
     except SystemExit as error:
-        return _failed(call, _exit_error(call.name, error))
+        what = "tried to end the process"
+        return _failed(call, _escaped(call.name, error, ErrorCategory.PROGRAMMING, what))
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        what = "waited for something that was cancelled"
+        return _failed(call, _escaped(call.name, error, ErrorCategory.UNKNOWN, what))
     return _returned(call, value, tool.result_limit or options.result_limit)
 
 
@@ -277,16 +284,19 @@ def _failed(call: ToolCall, error: Exception, landed: Landed | None = None) -> I
     return Invocation(_error_result(call, text_of(error)) if told else None, error, info)
 
 
-def _exit_error(name: str, error: SystemExit) -> ToolFailedError:
-    failed = ToolFailedError(
-        name,
-        "it tried to end the process",
-        info=ErrorInfo(
-            category=ErrorCategory.PROGRAMMING,
-            safe=f"Function '{name}' tried to end the process.",
-            code="SystemExit",
-        ),
-    )
+def _is_cancelled() -> bool:
+    """Whether somebody asked this task to stop, by a timeout or from outside."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _escaped(
+    name: str, error: BaseException, category: ErrorCategory, what: str
+) -> ToolFailedError:
+    """What is no Exception, as one; the model is told nothing of it."""
+    safe = f"Function '{name}' {what}."
+    info = ErrorInfo(category=category, safe=safe, code=type(error).__name__)
+    failed = ToolFailedError(name, f"it {what}", info=info)
     failed.__cause__ = error
     return failed
 
