@@ -137,14 +137,21 @@ class Throttle:
                 if taken.wait <= 0:
                     return taken
             elif len(self._queue) >= self.options.queue:
-                return LimiterError(f"{self.target}: not called, the queue is full")
+                return LimiterError(
+                    f"{self.target}: not called, the queue is full: {self.options.queue} calls wait "
+                    "already. LimiterOptions(queue=...) sets how many may"
+                )
             else:
                 waiter = Waiter()
                 self._queue[waiter] = None
         if waiter is None:
             return await self._pace(taken, call, patience)
         if not await self._place(waiter, call):
-            return LimiterError(f"{self.target}: not called, no place became free in time")
+            return LimiterError(
+                f"{self.target}: not called, no place became free in {patience:.3g} s, "
+                f"with {self._running} under way. "
+                "LimiterOptions(concurrency=..., max_wait=...) sets how many may, and how long"
+            )
         with self._lock:
             now, patience = call.env.clock.monotonic(), self._patience(call)
             self._state, taken = limiter.reserved(self.options, self._state, now, patience)
