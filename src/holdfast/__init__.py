@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.plain import execute as execute
     from holdfast.runtime.plain import resilient as resilient
     from holdfast.runtime.recovery import Recovered as Recovered
+    from holdfast.runtime.resolve import ModelAt as ModelAt
     from holdfast.runtime.result import Result as Result
     from holdfast.runtime.stream import RunStream as RunStream
     from holdfast.runtime.structured_output import OutputContext as OutputContext
@@ -248,6 +249,7 @@ _HOME: dict[str, str] = {
     "Middleware": "holdfast.middleware.hooks",
     "MiddlewareError": "holdfast.core.errors",
     "MissingAttributeError": "holdfast.core.errors",
+    "ModelAt": "holdfast.runtime.resolve",
     "ModelReplied": "holdfast.core.events",
     "ModelSettings": "holdfast.core.request",
     "NoCandidatesError": "holdfast.core.errors",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.observers import Observer
     from holdfast.runtime.open_question import Receipt
     from holdfast.runtime.recovery import Recovered
+    from holdfast.runtime.resolve import ModelAt
     from holdfast.runtime.result import Result
     from holdfast.runtime.stream import RunStream
     from holdfast.runtime.structured_output import StructuredOutput
@@ -47,7 +48,8 @@ class Agent(Generic[T]):
     """A model, its instructions and its tools, with everything that keeps them working.
 
     Args:
-        model: `"provider:model"`, such as "openai:gpt-5.2" or "ollama:llama3.2", or a Model.
+        model: `"provider:model"`, such as "openai:gpt-5.2" or "ollama:llama3.2"; a ModelAt, with an
+            address of its own; or a Model.
         name: names the agent in logs and events.
         instructions: the system prompt.
         tools: functions, or tools made by `@tool`.
@@ -57,7 +59,8 @@ class Agent(Generic[T]):
         limits: iterations, seconds, tokens of one turn.
         error_handling: retries, waits, and what the model sees of errors.
         resilience: breaker, limiter, retry budget, hedge, cache; see `Resilience`.
-        fallback: models to ask when the first one cannot answer, in this order.
+        fallback: models to ask when the first one cannot answer, in this order; a ModelAt has an
+            address and a key of its own.
         middleware: hooks of yours and ready ones, such as `error_handling_middlewares()`.
         observers: functions, or objects with `on_event`, that are shown every event and notice of
             all runs as an `Observed`. They must be quick; what they raise is logged and no more.
@@ -86,7 +89,7 @@ class Agent(Generic[T]):
 
     def __init__(
         self,
-        model: str | Model,
+        model: str | ModelAt | Model,
         *,
         name: str = "agent",
         instructions: str = "",
@@ -96,7 +99,7 @@ class Agent(Generic[T]):
         limits: Limits | None = None,
         error_handling: ErrorHandling | None = None,
         resilience: Resilience | None = None,
-        fallback: Sequence[str | Model] = (),
+        fallback: Sequence[str | ModelAt | Model] = (),
         middleware: Sequence[AnyMiddleware] = (),
         observers: Iterable[Observer] = (),
         parallel_tools: int = 16,

@@ -42,6 +42,7 @@ from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.conversations import OnBusy
 from holdfast.runtime.models import Model
 from holdfast.runtime.observers import Observer
+from holdfast.runtime.resolve import ModelAt
 from holdfast.runtime.structured_output import StructuredOutput
 from holdfast.tools.tool import Tool
 from holdfast.transport.port import Timeouts, Transport
@@ -55,7 +56,7 @@ AnyTool = Callable[..., object] | Tool
 class Keywords(TypedDict, total=False):
     """The keywords of `Agent`."""
 
-    model: str | Model
+    model: str | ModelAt | Model
     name: str
     instructions: str
     tools: Sequence[AnyTool]
@@ -65,7 +66,7 @@ class Keywords(TypedDict, total=False):
     limits: Limits
     error_handling: ErrorHandling
     resilience: Resilience
-    fallback: Sequence[str | Model]
+    fallback: Sequence[str | ModelAt | Model]
     middleware: Sequence[AnyMiddleware]
     observers: Sequence[Observer]
     parallel_tools: int
@@ -109,9 +110,13 @@ class AgentBuilder(Generic[T]):
         return self._with(middleware=(*self._keywords.get("middleware", ()), *middlewares))
 
     def with_model(
-        self, model: str | Model, *, api_key: str | None = None, base_url: str | None = None
+        self,
+        model: str | ModelAt | Model,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
     ) -> AgentBuilder[T]:
-        """`"provider:model"` or a Model, its key and its address."""
+        """`"provider:model"` with its key and its address, a ModelAt, or a Model."""
         return self._with(model=model, api_key=api_key, base_url=base_url)
 
     def with_provider(
@@ -138,7 +143,7 @@ class AgentBuilder(Generic[T]):
         """A model of Google."""
         return self.with_provider("gemini", model, api_key, base_url)
 
-    def with_fallback(self, *models: str | Model) -> AgentBuilder[T]:
+    def with_fallback(self, *models: str | ModelAt | Model) -> AgentBuilder[T]:
         """Models to ask when the first one cannot answer, in this order."""
         return self._with(fallback=models)
 

@@ -130,6 +130,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "IterationLogging": {},
     "LimiterOptions": {},
     "Limits": {},
+    "ModelAt": {"model": "ollama:qwen3"},
     "ModelSettings": {},
     "PIIProtection": {},
     "Patch": {},

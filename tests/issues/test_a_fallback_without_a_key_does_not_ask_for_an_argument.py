@@ -20,14 +20,14 @@ def test_it_names_the_fallback_and_the_variable(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     assert refused("anthropic:claude-sonnet-4-5") == (
         "fallback[1]: ANTHROPIC_API_KEY is not set, and anthropic needs a key. "
-        "export ANTHROPIC_API_KEY=..., since api_key= and base_url= are those of the first model"
+        "Write ModelAt('anthropic:claude-sonnet-4-5', api_key=...), or export ANTHROPIC_API_KEY=..."
     )
 
 
 def test_an_address_that_a_fallback_cannot_have_is_not_asked_for() -> None:
     assert refused("azure:my-deployment") == (
         "fallback[1]: azure needs an address with resource filled in. "
-        "Make it the first model, since api_key= and base_url= are those of the first model"
+        "Write ModelAt('azure:my-deployment', base_url=...)"
     )
 
 

@@ -1,11 +1,149 @@
 """From what a user writes to a model that can be asked."""
 
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
 import pytest
 
+from holdfast import Agent, AgentBuilder, ConfigurationError, ModelAt, Timeouts
 from holdfast.codecs.presets import PRESETS, Preset
-from holdfast.runtime.resolve import _codec
+from holdfast.runtime.resolve import _codec, resolve
+from holdfast.testing import ScriptedModel
+from holdfast.transport.http import HttpTransport
+
+KEY = "sk-key-of-somebody"
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
 def test_every_preset_has_its_codec(preset: Preset) -> None:
     assert _codec(preset.wire, preset.quirks).name == preset.wire
+
+
+def test_a_place_has_an_address_a_key_and_a_name_of_its_own() -> None:
+    at = ModelAt("openai:gpt-5.2", base_url="http://eu/v1/", api_key=KEY, name="eu")
+    model = resolve(at, HttpTransport, Timeouts(total=5))
+    assert (model.name, model.model) == ("eu", "gpt-5.2")
+    shown = dict(model.describe())
+    assert shown.pop("timeouts") == Timeouts(total=5)
+    assert shown == {
+        "name": "eu",
+        "model": "openai:gpt-5.2",
+        "wire": "openai_chat",
+        "base_url": "http://eu/v1",
+    }
+    own = resolve(ModelAt("ollama:a", timeouts=Timeouts(total=7)), HttpTransport)
+    assert own.describe()["timeouts"] == Timeouts(total=7)
+    assert "name" not in own.describe()
+
+
+def test_places_of_one_model_do_not_share_their_health() -> None:
+    places = [
+        ModelAt("openai:a", base_url="http://eu", api_key=KEY),
+        ModelAt("openai:a", base_url="http://us", api_key=KEY),
+        ModelAt("openai:a", base_url="http://eu", api_key="another"),
+        ModelAt("openai:a", base_url="http://eu", api_key=KEY, headers={"organization": "1"}),
+    ]
+    accounts = [resolve(place, HttpTransport).account for place in places]
+    assert len(set(accounts)) == len(places)
+    assert resolve(places[0], HttpTransport).account == accounts[0]
+
+
+def test_no_key_is_shown() -> None:
+    at = ModelAt("openai:a", api_key=KEY, headers={"X-Key": KEY}, name="b")
+    assert repr(at) == "ModelAt('openai:a', name='b', headers=['x-key'])"
+    assert KEY not in repr(Agent(ScriptedModel(), fallback=[at])) + repr(resolve(at, HttpTransport))
+    assert KEY not in str(resolve(at, HttpTransport).describe())
+    assert pickle.loads(pickle.dumps(at)) == at
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ModelAt(5), "model: must be a text, got int"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", base_url=5), "base_url: must be str or None, got int"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", api_key=b"k"), "api_key: must be str or None, got bytes"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", timeouts=5), "timeouts: must be Timeouts or None, got int"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", name=None), "name: must be a text, got NoneType"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", headers="x"), "headers: must be Mapping, got str"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", headers={"": "x"}), "headers: '' is no name of a header"),
+        (lambda: ModelAt("a:b", headers={"x y": "x"}), "headers: 'x y' is no name of a header"),
+        (lambda: ModelAt("a:b", headers={"x": 1}), "headers['x']: must be a text, got int"),  # type: ignore[dict-item]
+        (
+            lambda: ModelAt("a:b", headers={"x": f"{KEY}\r\nhost: evil"}),
+            "headers['x']: has signs that no header can carry",
+        ),
+        (
+            lambda: ModelAt("a:b", headers={"Content-Type": "text/plain"}),
+            "headers['Content-Type']: is set by Holdfast itself. Leave it out",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(make: Callable[[], ModelAt], says: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        make()
+    assert str(raised.value) == says
+    assert KEY not in repr(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("fallback", "argument", "problem", "fix"),
+    [
+        (
+            "azure:a",
+            "fallback[0]",
+            "azure needs an address with resource filled in",
+            "Write ModelAt('azure:a', base_url=...)",
+        ),
+        (
+            "groq:a",
+            "fallback[0]",
+            "GROQ_API_KEY is not set, and groq needs a key",
+            "Write ModelAt('groq:a', api_key=...), or export GROQ_API_KEY=...",
+        ),
+        (
+            ModelAt("groq:a"),
+            "fallback[0]",
+            "GROQ_API_KEY is not set, and groq needs a key",
+            "export GROQ_API_KEY=... or pass api_key=",
+        ),
+        (
+            ModelAt("groq:a", api_key=" "),
+            "fallback[0].api_key",
+            "is empty",
+            "Pass the key, or leave it out",
+        ),
+        (
+            ModelAt("groq"),
+            "fallback[0].model",
+            "'groq' names no provider and model",
+            'Write "provider:model", for example "openai:gpt-5.2" or "ollama:llama3.2"',
+        ),
+    ],
+)
+def test_a_fallback_that_cannot_be_says_what_to_write(
+    monkeypatch: pytest.MonkeyPatch, fallback: str | ModelAt, argument: str, problem: str, fix: str
+) -> None:
+    for name in PRESETS["azure"].key_env + PRESETS["groq"].key_env:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigurationError) as raised:
+        Agent(ScriptedModel(), fallback=[fallback])
+    error = raised.value
+    assert (error.argument, error.problem, error.fix) == (argument, problem, fix)
+
+
+def test_two_places_of_one_model_need_names() -> None:
+    with pytest.raises(ConfigurationError, match="Give each a name of its own"):
+        Agent(ModelAt("ollama:a"), fallback=[ModelAt("ollama:a", base_url="http://other")])
+
+
+def test_an_address_beside_a_place_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="api_key: has no effect on a ModelAt object"):
+        Agent(ModelAt("ollama:a"), api_key=KEY)
+
+
+def test_a_builder_takes_places() -> None:
+    place = ModelAt("ollama:a", name="mine")
+    agent = AgentBuilder().with_model(place).with_fallback(ModelAt("ollama:a"), "ollama:b").build()
+    assert "mine" in str(agent.describe())

@@ -18,7 +18,7 @@ from holdfast.core.notices import AttemptAbandoned, AttemptStarted, RetrySchedul
 from holdfast.core.request import ModelSettings
 from holdfast.resilience.hedge import HedgeOptions
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.resolve import Access, resolve
+from holdfast.runtime.resolve import ModelAt
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import (
     DropAfter,
@@ -40,7 +40,6 @@ from holdfast.testing.emulator import (
     thinking,
 )
 from holdfast.testing.emulator.brain import ReplyLike
-from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import Timeouts
 
 STORY = "Once upon a time there was a stream,\n\nwhich  broke, and went on."
@@ -296,8 +295,7 @@ async def test_a_refusal_in_the_end_keeps_what_was_there() -> None:
 
 async def test_a_fallback_begins_anew() -> None:
     async with Emulator([STORY], faults=[DropAfter(6)]) as emulator:
-        access = Access(base_url=emulator.base_url, api_key="k")
-        other = resolve(MODELS["deepseek-beta"], access, HttpTransport)
+        other = ModelAt(MODELS["deepseek-beta"], base_url=emulator.base_url, api_key="k")
         none = ErrorHandling(max_retries=0)
         result, screen = await watched(agent_for(emulator, error_handling=none, fallback=[other]))
         assert asked_to_continue(emulator) == [False, False]

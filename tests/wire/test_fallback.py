@@ -21,7 +21,7 @@ from tests.wire.rig import (
 from holdfast import ErrorCategory
 from holdfast.core.errors import HoldfastError
 from holdfast.runtime.models import Model
-from holdfast.runtime.resolve import Access, resolve
+from holdfast.runtime.resolve import ModelAt, resolve
 from holdfast.testing.emulator import (
     EmulatedRequest,
     Emulator,
@@ -40,8 +40,8 @@ every_pair = pytest.mark.parametrize(("first", "second"), PAIRS)
 
 
 def other(wire: str, emulator: Emulator) -> Model:
-    access = Access(base_url=emulator.base_url_for(wire), api_key="k", timeouts=PATIENT)
-    return resolve(MODELS[wire], access, HttpTransport)
+    at = ModelAt(MODELS[wire], base_url=emulator.base_url_for(wire), api_key="k", timeouts=PATIENT)
+    return resolve(at, HttpTransport)
 
 
 def fails_to_answer(fault: Fault) -> object:

@@ -21,12 +21,11 @@ from holdfast import (
     tool,
 )
 from holdfast.core.messages import FinishReason, Reply, Text
-from holdfast.runtime.resolve import Access, resolve
+from holdfast.runtime.resolve import ModelAt
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import DropAfter, EmulatedRequest, Emulator, Refused, Status, call
 from holdfast.testing.emulator.brain import Brain, ReplyLike
 from holdfast.testing.emulator.wires.registry import WIRES
-from holdfast.transport.http import HttpTransport
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 every_way = pytest.mark.parametrize("way", ["native", "tool", "prompt"])
@@ -253,8 +252,12 @@ async def test_two_models_of_one_turn_are_asked_in_two_ways() -> None:
         return said(request, {"city": "Porto", "days": 2})
 
     async with Emulator(brain, faults=[Refused("overloaded")] * 9) as down, Emulator(brain) as up:
-        access = Access(base_url=up.base_url_for("anthropic"), api_key="k", timeouts=PATIENT)
-        second = resolve("anthropic:claude-3-5-haiku-latest", access, HttpTransport)
+        second = ModelAt(
+            "anthropic:claude-3-5-haiku-latest",
+            base_url=up.base_url_for("anthropic"),
+            api_key="k",
+            timeouts=PATIENT,
+        )
         agent = agent_for("openai_chat", down, Trip, fallback=[second])
         assert (await agent.run("go")).output == Trip("Porto", 2)
         assert "json_schema" in json.dumps(down.requests[0].body)

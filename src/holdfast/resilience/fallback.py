@@ -71,7 +71,9 @@ class Fallback(Struct, frozen=True):
         names = [self.primary, *(target.name for target in self.targets)]
         for name in names:
             if names.count(name) > 1:
-                raise ConfigurationError("fallback", f"{name!r} is named twice")
+                raise ConfigurationError(
+                    "fallback", f"{name!r} is named twice", fix="Give each a name of its own"
+                )
         if odd := self.categories - frozenset(ErrorCategory):
             raise ConfigurationError("fallback.categories", f"{set(odd)} is no ErrorCategory")
 

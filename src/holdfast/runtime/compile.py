@@ -30,7 +30,7 @@ from holdfast.runtime.conversations import OnBusy
 from holdfast.runtime.models import Model
 from holdfast.runtime.observers import Observer, checked_observers
 from holdfast.runtime.plan import Plan
-from holdfast.runtime.resolve import Access, resolve
+from holdfast.runtime.resolve import ModelAt, resolve
 from holdfast.runtime.tool_call import tool_act
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Settings:
     """The keywords of an agent, as they were given."""
 
-    model: str | Model
+    model: str | ModelAt | Model
     name: str
     instructions: str
     tools: Iterable[Callable[..., Any] | Tool]
@@ -53,7 +53,7 @@ class Settings:
     limits: Limits | None
     error_handling: ErrorHandling | None
     resilience: Resilience | None
-    fallback: Sequence[str | Model]
+    fallback: Sequence[str | ModelAt | Model]
     middleware: Sequence[AnyMiddleware]
     observers: Iterable[Observer]
     parallel_tools: int
@@ -72,13 +72,9 @@ class Settings:
 def compile_plan(given: Settings) -> Plan:
     """Check and compile. Raises ConfigurationError that names the argument."""
     _check_types(given)
-    access = Access(
-        base_url=given.base_url, api_key=given.api_key, timeouts=given.timeouts or Timeouts()
-    )
-    model = resolve(given.model, access, lambda: given.transport or _shared_transport())
+    models = [_resolved(given, _preferred(given)), *_fallbacks(given)]
     registry, output = Registry(given.tools), _output(given.output)
     _check_tool_names(registry, output)
-    models = [model, *_fallbacks(given)]
     candidates = [
         Candidate(one.name, one.model, one.name, _attempt(one, output), one.account)
         for one in models
@@ -91,7 +87,7 @@ def compile_plan(given: Settings) -> Plan:
     pipeline, ask_model = ask_models(candidates, handling, given.resilience or Resilience())
     return Plan(
         name=given.name,
-        model=model,
+        model=models[0],
         instructions=given.instructions,
         registry=registry,
         output=output,
@@ -109,25 +105,46 @@ def compile_plan(given: Settings) -> Plan:
     )
 
 
+def _preferred(given: Settings) -> ModelAt | Model:
+    if not isinstance(given.model, str):
+        return given.model
+    return ModelAt(given.model, base_url=given.base_url, api_key=given.api_key)
+
+
 def _fallbacks(given: Settings) -> Iterable[Model]:
     """The other models. The base URL and the key that were given belong to the first one alone."""
     if isinstance(given.fallback, str) or not isinstance(given.fallback, Sequence):
         raise ConfigurationError(
             "fallback", "must be a list of models", fix='Write fallback=["anthropic:..."]'
         )
-    access = Access(timeouts=given.timeouts or Timeouts())
     for at, model in enumerate(given.fallback):
         try:
-            yield resolve(model, access, lambda: given.transport or _shared_transport())
+            yield _resolved(given, model)
         except ConfigurationError as error:
-            fix = error.fix
-            if error.argument not in ("model", "provider"):
-                way = "Make it the first model"
-                if error.argument != "base_url":
-                    way = f"export {error.argument}=..."
-                fix = f"{way}, since api_key= and base_url= are those of the first model"
-            what = f"{error.argument} " if error.argument.isupper() else ""
-            raise ConfigurationError(f"fallback[{at}]", what + error.problem, fix=fix) from None
+            raise _of_fallback(f"fallback[{at}]", model, error) from None
+
+
+def _of_fallback(
+    place: str, model: str | ModelAt | Model, error: ConfigurationError
+) -> ConfigurationError:
+    """The same error for one of the other models: `api_key=` of the agent would not help it."""
+    what, problem, fix = error.argument, error.problem, error.fix
+    variable = what.isupper()
+    if variable:
+        problem = f"{what} {problem}"
+    elif isinstance(model, ModelAt):
+        place = f"{place}.{what}"
+    if isinstance(model, str) and what not in ("model", "provider"):
+        missing = "api_key" if variable else what
+        fix = f"Write ModelAt({model!r}, {missing}=...)"
+        fix += f", or export {what}=..." if variable else ""
+    return ConfigurationError(place, problem, fix=fix)
+
+
+def _resolved(given: Settings, model: str | ModelAt | Model) -> Model:
+    return resolve(
+        model, lambda: given.transport or _shared_transport(), given.timeouts or Timeouts()
+    )
 
 
 _RECORDS = (
@@ -178,7 +195,9 @@ def _check_access(given: Settings) -> None:
             raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
         if not isinstance(given.model, str):
             raise ConfigurationError(
-                argument, "has no effect on a Model object", fix="Give it to the Model"
+                argument,
+                f"has no effect on a {'ModelAt' if isinstance(given.model, ModelAt) else 'Model'} object",
+                fix="Give it to that",
             )
 
 

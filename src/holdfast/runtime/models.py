@@ -39,7 +39,7 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """`provider:model`, as people write it."""
+        """What results, notices and logs call it: `provider:model`, unless it was given another."""
         ...
 
     @property
@@ -67,16 +67,24 @@ _Known: TypeAlias = tuple[tuple[str, str, _Pairs], str, _Pairs]
 
 
 class Endpoint:
-    """Where a model is reached: the preset, the address, and the headers with the key."""
+    """Where a model is reached: the preset, the address, and the headers with the key.
 
-    __slots__ = ("_headers", "_known", "base_url", "preset")
+    Args:
+        preset: of the provider.
+        base_url: the address.
+        auth: the headers with the key.
+        headers: what the user wants besides, or in place of others; names in lower case.
+    """
+
+    __slots__ = ("_given", "_headers", "_known", "base_url", "preset")
 
     def __init__(
-        self, preset: Preset, base_url: str, auth: tuple[tuple[str, str], ...] = ()
+        self, preset: Preset, base_url: str, auth: _Pairs = (), headers: _Pairs = ()
     ) -> None:
         self.preset = preset
         self.base_url = base_url
         self._headers = (("content-type", "application/json"), *preset.headers, *auth)
+        self._given = headers
         self._known: _Known | None = None
 
     def request(self, model: str, encoded: Encoded) -> HttpRequest:
@@ -86,21 +94,31 @@ class Endpoint:
         if known is None or known[0] != asked:
             path = self.preset.path_for(encoded.path, model).lstrip("/")
             # A header that the codec sets too must go out once.
-            headers = tuple(dict(self._headers + encoded.headers).items())
+            headers = tuple(dict(self._headers + encoded.headers + self._given).items())
             known = self._known = (asked, f"{self.base_url}/{path}", headers)
         return HttpRequest("POST", known[1], known[2], encoded.body)
 
     @property
     def account(self) -> str:
         """Names the address and the key, and shows neither."""
-        return scope_of(self.base_url, *(value for _, value in self._headers))
+        pairs = self._headers + self._given
+        return scope_of(self.base_url, *(value for _, value in pairs))
 
     def __repr__(self) -> str:
         return f"Endpoint({self.preset.name!r}, {self.base_url!r})"
 
 
 class HttpModel:
-    """A model behind an HTTP endpoint that speaks one of the wires."""
+    """A model behind an HTTP endpoint that speaks one of the wires.
+
+    Args:
+        model: its name on its wire.
+        endpoint: where it is reached.
+        codec: of the wire.
+        transport: sends.
+        timeouts: of one attempt.
+        name: what results, notices and logs call it; `provider:model` when empty.
+    """
 
     __slots__ = ("_codec", "_endpoint", "_timeouts", "_transport", "_whole", "model", "name")
 
@@ -111,9 +129,11 @@ class HttpModel:
         codec: Codec,
         transport: Transport,
         timeouts: Timeouts,
+        *,
+        name: str = "",
     ) -> None:
         self.model = model
-        self.name = f"{endpoint.preset.name}:{model}"
+        self.name = name or f"{endpoint.preset.name}:{model}"
         self._endpoint = endpoint
         self._codec = codec
         self._transport = transport
@@ -129,9 +149,11 @@ class HttpModel:
         return f"HttpModel({self.name!r}, {self._endpoint.base_url!r})"
 
     def describe(self) -> Mapping[str, object]:
-        """What it is and where it is."""
+        """What it is and where it is; with the name that it was given, if any."""
+        model = f"{self._endpoint.preset.name}:{self.model}"
         return {
-            "model": self.name,
+            **({} if self.name == model else {"name": self.name}),
+            "model": model,
             "wire": self._codec.name,
             "base_url": self._endpoint.base_url,
             "timeouts": self._timeouts,
