@@ -42,6 +42,7 @@ end of this file. `private` must never enter a message, an event, a notice or a 
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NewType
 
 from holdfast.core.error_info import ErrorCategory as ErrorCategory
@@ -453,6 +454,7 @@ _BY_CODE: dict[str, type[HoldfastError]] = {
     "refused": RefusedError,
     "unterminated": UnterminatedError,
 }
+_OF_HOOK = re.compile(r"(.*?)\.(\w+) (.*)", re.DOTALL)
 
 
 def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastError:
@@ -466,6 +468,10 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
         return kind(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.LIMIT:
         return LimitError(info.safe, limit=info.code or "")
+    if info.code == "middleware" and (said := _OF_HOOK.fullmatch(info.safe)):
+        failed = MiddlewareError(*said.groups())
+        failed.info, failed.partial = info, partial
+        return failed
     if info.code in ("output", "output_validator"):
         return OutputError(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.EMPTY_RESPONSE or info.code == "only_items":
