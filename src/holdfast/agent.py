@@ -281,8 +281,9 @@ class Agent(Generic[T]):
     async def abandon(self, run_id: str) -> Result[T]:
         """Give up a turn that waits for an answer, or that a crash cut short.
 
-        It is closed as cancelled, its history says what was attempted, and the session takes the
-        next message. A turn that is over already is left as it is.
+        It is closed as cancelled, and so is what agents in its tools left open; its history says
+        what was attempted, and the session takes the next message. A turn that is over already is
+        left as it is.
 
         Args:
             run_id: the run, or the name of the session.

@@ -119,6 +119,8 @@ class GatedLog:
         await self.gates.pass_through(f"keep {event.key}", (event, effect))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
+        if run != RUN:
+            return ()  # no tool of a story is an agent
         records: tuple[Record, ...] = await self.gates.pass_through("read")
         return records[after:]
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import count
 from typing import TypeAlias
 
 import msgspec
@@ -82,6 +84,20 @@ def run_within(run_id: str, key: str) -> str:
     'ada/t1.i0.tool.2'
     """
     return f"{run_id}/{key}"
+
+
+def attempts_within(first: str) -> Iterator[str]:
+    """The runs of all attempts of one call, without end.
+
+    Args:
+        first: the run of the first one, as `run_within` names it.
+
+    >>> next(attempts_within("ada/t1.i0.tool.2"))
+    'ada/t1.i0.tool.2'
+    """
+    yield first
+    for number in count(1):
+        yield f"{first}.again.{number}"
 
 
 def is_within(run_id: str) -> bool:

@@ -88,7 +88,7 @@ class Answering:
         async with self._conversations.turn(run_id) as entry:
             _check_known(entry.machine, run_id)
             run = Run(self._plan, run_id, entry.machine, entry.log)
-            run.folds = entry.folds
+            run.folds, run.beside = entry.folds, self._journal
             if entry.machine.phase is not Phase.IDLE:
                 await settle_left(run)
             return run.result()

@@ -7,12 +7,11 @@ else. This module must never perform an effect (that is the driver's) and holds 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from itertools import count
 from typing import Generic
 
 from typing_extensions import TypeVar
 
-from holdfast.core.effects import is_within
+from holdfast.core.effects import attempts_within, is_within
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -128,7 +127,7 @@ class Engine(Generic[T]):
         """The run of a turn that was left as the journal tells it."""
         run = Run(self.plan, run_id, entry.machine, entry.log)
         run.folds, run.session, run.deps = entry.folds, run_id, deps
-        run.questions = self._questions()
+        run.questions, run.beside = self._questions(), self._journal
         return run
 
     async def recover(self, deps: object, parallel: int) -> list[Recovered[T]]:
@@ -173,7 +172,7 @@ class Engine(Generic[T]):
             async with self.conversations.turn(turn.session, patience=self._patience) as entry:
                 run = Run(self.plan, turn.session, entry.machine, entry.log, channel)
                 run.folds = entry.folds
-                run.questions = questions
+                run.questions, run.beside = questions, self._journal
                 return await self._drive(run, turn)
         run_id = new_run_id()
         # Nobody else can know a run that is in no journal.
@@ -182,7 +181,7 @@ class Engine(Generic[T]):
             machine = RunMachine(turn.history, self.plan.output)
             run = Run(self.plan, run_id, machine, lease or MemoryJournal(), channel)
             run.folds = self.plan.chain.new_folds() if self.plan.chain is not None else None
-            run.questions = questions
+            run.questions, run.beside = questions, self._journal
             run.history = turn.history if self._journal is not None else ()
             return await self._drive(run, turn)
         finally:
@@ -196,8 +195,7 @@ class Engine(Generic[T]):
         if beside is None:
             return await self._turn(turn, channel, questions)
         conversations = Conversations(beside.journal, self.plan.output, self.plan.chain)
-        for number in count():
-            run_id = f"{beside.run_id}.again.{number}" if number else beside.run_id
+        for run_id in attempts_within(beside.run_id):
             async with conversations.turn(run_id) as entry:
                 run = Run(self.plan, run_id, entry.machine, entry.log, channel)
                 run.folds, run.questions, run.beside = entry.folds, questions, beside.journal
@@ -227,8 +225,8 @@ class Engine(Generic[T]):
     async def _go_on(self, run: Run) -> Result[T]:
         machine = run.machine
         if machine.begun:
-            begun = {effect.key for effect in machine.pending()}
-            run.in_doubt = frozenset(begun - machine.questions.rested)
+            run.left.update(effect.key for effect in machine.pending())
+            run.in_doubt = frozenset(run.left - machine.questions.rested)
         run.take_over()
         if self.plan.chain is None or run.folds is None:
             return await self._to_its_end(run, drive(run))
@@ -238,8 +236,6 @@ class Engine(Generic[T]):
         """Drive the run; as long as it is under way, answers are handed to it."""
         under_way = self.answering.under_way
         under_way[run.run_id] = run
-        if run.beside is None:
-            run.beside = self._journal
         try:
             await work
         finally:

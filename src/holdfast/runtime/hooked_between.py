@@ -17,6 +17,7 @@ from holdfast.middleware.moments import AfterIteration, BeforeTools
 from holdfast.runtime.hooked import Hooked
 from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.run import Run
+from holdfast.runtime.settle import end_within
 from holdfast.runtime.waiting import left_to_wait
 
 # Members of an enum are looked up slowly, and these are asked for between all effects.
@@ -65,6 +66,7 @@ async def ended_between(run: Run, effects: tuple[Effect, ...]) -> bool:
         await run.until_kept()
         if run.hooks is None or (end := await _between(run, run.hooks)) is None:
             return False
+        await end_within(run)
         await run.commit(end)
     except BaseException as error:
         if not left_to_wait(run, effects, error):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from holdfast.core.batch import IN_DOUBT_TEXT
-from holdfast.core.effects import CallModel, CheckOutput, CloseTurn, Effect, RunTool
+from holdfast.core.effects import CallModel, CheckOutput, Effect, RunTool
 from holdfast.core.errors import (
     ErrorCategory,
     ErrorInfo,
@@ -27,9 +27,7 @@ from holdfast.core.events import (
     ModelFailed,
     ModelReplied,
     OutputChecked,
-    Status,
     ToolFinished,
-    TurnClosed,
     TurnStopped,
 )
 from holdfast.core.limits import ITERATION_LIMIT_TEXT
@@ -41,6 +39,7 @@ from holdfast.runtime.hooked_live import as_shown
 from holdfast.runtime.hooked_model import around_model
 from holdfast.runtime.hooked_tool import around_tool
 from holdfast.runtime.run import Run
+from holdfast.runtime.settle import close_turn
 from holdfast.runtime.spending import CallNotes
 from holdfast.runtime.tool_call import ToolAttempt, outlet_of
 from holdfast.tools.context import Meter, ToolContext
@@ -238,15 +237,6 @@ async def check_output(run: Run, effect: CheckOutput) -> OutputChecked:
     )
     info = msgspec.structs.replace(failure.info.public(), safe=safe, code="output_validator")
     return OutputChecked(effect.key, run.plan.clock.now(), error=info)
-
-
-async def close_turn(run: Run, effect: CloseTurn) -> TurnClosed:
-    """End the turn; one whose last hooks failed has failed."""
-    if run.hooks is not None and (failure := run.hooks.failure) and effect.error is None:
-        run.error = failure
-        info = failure.info.public()
-        return TurnClosed(effect.key, run.plan.clock.now(), Status.FAILED, info)
-    return TurnClosed(effect.key, run.plan.clock.now(), effect.status, effect.error)
 
 
 def _unexpected(error: Exception) -> Failed:

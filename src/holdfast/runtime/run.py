@@ -90,6 +90,7 @@ class Run:
         "hooks",
         "in_doubt",
         "journal",
+        "left",
         "limits",
         "machine",
         "notes",
@@ -134,6 +135,8 @@ class Run:
         """Effects whose tool or model was called, not only the hooks before it."""
         self.waiting: dict[str, frozenset[str]] = {}
         """Effects that were suspended, with the questions that they left."""
+        self.left: set[str] = set()
+        """Effects that began and were left: by another process, or to wait for an answer."""
         self.beside: Journal | None = None
         """Where runs of agents that are its tools are kept; None when nobody would go on with them."""
         self.in_doubt: frozenset[str] = frozenset()

@@ -92,20 +92,41 @@ def subagent_tool(agent: Subagent[T], name: str | None, description: str | None)
     if agent.limits is not None and not isinstance(agent.limits, Limits):
         raise ConfigurationError("limits", f"must be Limits, got {type(agent.limits).__name__}")
     shown = agent.plan.name if name is None else name
+    if description is None:
+        description = f"Give a task to the agent '{shown}', and get its answer."
+    work = _Work(agent, shown)
+    return tool(name=shown, description=description, effect=_effect(agent.plan))(work)
 
-    async def work(task: str, context: ToolContext) -> object:
+
+class _Work(Generic[T]):
+    """What such a tool does.
+
+    Args:
+        agent: the agent.
+        name: of the tool.
+    """
+
+    __slots__ = ("_name", "agent")
+
+    def __init__(self, agent: Subagent[T], name: str) -> None:
+        self.agent = agent
+        self._name = name
+
+    async def __call__(self, task: str, context: ToolContext) -> object:
         """Give a task to the agent, and get its answer.
 
         Args:
             task: all that the agent needs to know; it sees nothing of this conversation.
             context: of the call.
         """
-        with _entered(agent.plan, shown):
-            return await _answer(agent, shown, task, context)
+        with _entered(self.agent.plan, self._name):
+            return await _answer(self.agent, self._name, task, context)
 
-    if description is None:
-        description = f"Give a task to the agent '{shown}', and get its answer."
-    return tool(name=shown, description=description, effect=_effect(agent.plan))(work)
+
+def agent_of(made: Tool | None) -> Subagent[object] | None:
+    """The agent that is this tool; None when it is none."""
+    work = made.function if made is not None else None
+    return work.agent if isinstance(work, _Work) else None
 
 
 def _effect(plan: Plan) -> ToolEffect:
@@ -140,7 +161,7 @@ async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext
         deps=context.deps,
         notes=None if agent.own_budget else context.meter,
     )
-    channel = _Upward(context.outlet, context.key, name) if context.outlet is not None else None
+    channel = upward(context.outlet, context.key, name)
     caller = context.asker if isinstance(context.asker, TurnAsker) else None
     if caller is not None:
         await caller.run.until_kept()  # its hooks see the task, also where it only reads
@@ -199,6 +220,17 @@ def _asker(agent: Subagent[T], context: ToolContext, left: set[str]) -> OnQuesti
             raise
 
     return ask
+
+
+def upward(outlet: Outlet | None, key: str, name: str) -> Channel | None:
+    """Where an agent shows things to whoever watches its caller; None when nobody does.
+
+    Args:
+        outlet: of the caller.
+        key: of the call.
+        name: of the tool.
+    """
+    return _Upward(outlet, key, name) if outlet is not None else None
 
 
 class _Upward(Channel):

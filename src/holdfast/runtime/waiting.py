@@ -37,6 +37,7 @@ def _leave(run: Run, effect: str, keys: frozenset[str]) -> None:
     if effect not in run.acted:
         run.started.discard(effect)
     run.acted.discard(effect)
+    run.left.add(effect)
 
 
 def questions_of(error: BaseException | None) -> frozenset[str] | None:
