@@ -199,13 +199,17 @@ def say_not_run(self: Batch, text: str, started: tuple[str, ...]) -> None:
     real_fill(self, NOT_RUN_TEXT, ())
 
 
-def goes_ahead_of_writes(machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool) -> bool:
+def goes_ahead_of_writes(
+    machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool, keeping: int
+) -> bool:
     marker = isinstance(event, ToolsBegun)
-    return marker or real_goes_ahead(machine, event, plan, all_kept=all_kept)
+    return marker or real_goes_ahead(machine, event, plan, all_kept=all_kept, keeping=keeping)
 
 
-def goes_ahead_of_replies(machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool) -> bool:
-    return real_goes_ahead(machine, event, plan, all_kept=True)
+def goes_ahead_of_replies(
+    machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool, keeping: int
+) -> bool:
+    return real_goes_ahead(machine, event, plan, all_kept=True, keeping=keeping)
 
 
 def tell_at_once(self: WriteBehind, item: Event | Notice) -> None:

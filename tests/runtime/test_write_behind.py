@@ -177,6 +177,11 @@ class Bench:
         return [record.event.key for record in await self.journal.read("s")]
 
 
+async def hang(_: ModelRequest) -> str:
+    await asyncio.Event().wait()
+    return "too late"
+
+
 async def test_what_waits_and_what_does_not() -> None:
     bench = Bench(CALL, "Done.")
     task, journal = bench.begin(), bench.journal
@@ -234,6 +239,72 @@ async def test_a_tool_that_reads_for_long_is_not_waited_for_again() -> None:
     assert await task == "Done."
 
 
+TWO = (CALL, ToolCall("d", "pay", "{}"))
+
+
+async def begun_twice(*then: Line) -> tuple[Bench, asyncio.Task[str]]:
+    """A turn whose two tools have ended at the same moment."""
+    bench = Bench(TWO, *then)
+    task = await bench.begun()
+    await asyncio.sleep(0)
+    return bench, task
+
+
+async def test_tools_that_end_at_the_same_moment_are_not_waited_for() -> None:
+    bench, task = await begun_twice("Done.")
+    journal = bench.journal
+    await journal.until("t1.i0.tool.0", "t1.i0.tool.1", "t1.i1.model", "t1.closed")
+    assert bench.asked == 2, "the model is asked while both results are being kept"
+    assert bench.shown == ["t1", "t1.i0.model", "t1.i0.begun"], "nothing is shown that is not safe"
+    journal.keep("t1.i0.tool.0")
+    await journal.until("t1.i0.tool.1", "t1.i1.model", "t1.closed")
+    journal.let_go()
+    assert await task == "Done."
+    assert bench.shown == await bench.kept()
+
+
+async def test_none_of_two_results_is_believed_when_the_first_cannot_be_kept() -> None:
+    bench, task = await begun_twice(hang, "I am back.")
+    full = JournalStorageError("talk.db", "the disk is full")
+    await bench.journal.until("t1.i0.tool.0", "t1.i0.tool.1")
+    assert bench.asked == 2
+    bench.journal.fail(full)
+    bench.journal.fail(full)
+    with pytest.raises(JournalStorageError, match="the disk is full"):
+        await task
+    assert bench.shown == await bench.kept() == ["t1", "t1.i0.model", "t1.i0.begun"]
+    bench.journal.let_go()
+    assert await bench.begin("And now?") == "I am back."
+
+
+async def test_a_result_is_shown_when_it_is_safe_while_another_tool_is_at_work() -> None:
+    slow = asyncio.Event()
+    bench = Bench((ToolCall("d", "look", "{}"), CALL), "Done.", until=slow)
+    task, journal = await bench.begun(), bench.journal
+    await journal.until("t1.i0.tool.0")
+    assert "t1.i0.tool.0" not in bench.shown
+    journal.keep("t1.i0.tool.0")
+    await journal.until()
+    assert bench.shown[-1] == "t1.i0.tool.0"
+    slow.set()
+    await journal.until("t1.i0.tool.1", "t1.i1.model", "t1.closed")
+    journal.let_go()
+    assert await task == "Done."
+
+
+async def test_a_run_that_is_cancelled_keeps_all_results_that_were_on_their_way() -> None:
+    slow = asyncio.Event()
+    bench = Bench((ToolCall("d", "look", "{}"), CALL), hang, until=slow)
+    task = await bench.begun()
+    await bench.journal.until("t1.i0.tool.0")
+    task.cancel()
+    await bench.journal.until("t1.i0.tool.0", "t1.interrupted")
+    bench.journal.let_go()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert (await bench.kept())[-3:] == ["t1.i0.tool.0", "t1.interrupted", "t1.closed"]
+
+
 async def test_one_tool_that_may_change_something_holds_up_all_of_a_reply() -> None:
     bench = Bench((CALL, ToolCall("d", "look", "{}")), "Done.")
     task, journal = bench.begin(), bench.journal
@@ -256,11 +327,6 @@ async def test_a_reply_that_pauses_is_safe_before_the_model_is_asked_to_go_on() 
     assert bench.asked == 1
     journal.let_go()
     assert await task == "Done."
-
-
-async def hang(_: ModelRequest) -> str:
-    await asyncio.Event().wait()
-    return "too late"
 
 
 async def test_the_model_is_left_when_the_result_cannot_be_kept() -> None:

@@ -210,9 +210,23 @@ class Run:
     def _keep_behind(
         self, behind: WriteBehind, event: Event, ended: Effect | None
     ) -> Awaitable[None]:
-        if goes_ahead(self.machine, event, self.plan, all_kept=behind.all_kept):
-            return behind.hand_over(self.run_id, event, ended, self.questions.patience)
+        all_kept, keeping = behind.all_kept, self._keeping
+        ahead = goes_ahead(self.machine, event, self.plan, all_kept=all_kept, keeping=keeping)
+        limit = self.questions.patience
+        if keeping > 1 and ahead:
+            return self._keep_last(behind, event, ended)
+        if ahead:
+            return behind.hand_over(self.run_id, event, ended, limit)
+        if type(event) is ToolFinished:
+            return behind.keep_result(self.run_id, event, ended, limit)
         return behind.append(self.run_id, event, ended)
+
+    async def _keep_last(self, behind: WriteBehind, event: Event, ended: Effect | None) -> None:
+        """The last result lets the others go on; all are believed in the order of the journal."""
+        await behind.hand_over(self.run_id, event, ended, self.questions.patience)
+        behind.let_go()
+        while self._keeping > 1:
+            await self._one_less()
 
     async def believed(self) -> None:
         """Wait until nothing is being kept that is not believed yet."""

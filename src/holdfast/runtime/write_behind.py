@@ -1,10 +1,10 @@
 """The records of a turn that are on their way into its journal while the turn goes on.
 
 A reply of the model is kept together with the record that follows it, tools that change nothing run
-meanwhile, and the model is asked while the last result is being kept. Nothing else may happen
-before what it rests on is kept: no tool begins that may change something, no hook is called, the
-model is not asked again, and nobody is shown anything. This module must never let a record be kept
-whose predecessor was not.
+meanwhile, and the model is asked while the results that came last are being kept. Nothing else may
+happen before what it rests on is kept: no tool begins that may change something, no hook is called,
+the model is not asked again, and nobody is shown anything. This module must never let a record be
+kept whose predecessor was not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.core.events import Event, ModelReplied, ToolFinished, ToolsBegun
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import ReplyKind
 from holdfast.core.notices import Notice
-from holdfast.journal.port import Enqueue, HandedOver, RunLog
+from holdfast.journal.port import Enqueue, HandedOver, RunLog, Then
 from holdfast.resilience.patience import Patience
 from holdfast.runtime.notices import wake_all
 from holdfast.runtime.observers import Publish
@@ -37,23 +37,26 @@ def enqueue_of(log: RunLog) -> Enqueue | None:
     return None
 
 
-def goes_ahead(machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool) -> bool:
+def goes_ahead(
+    machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool, keeping: int
+) -> bool:
     """Whether the turn may go on before this event is kept.
 
     After a reply it may when the next record follows at once and is waited for: the marker before
     its tools, or the end of the turn. After the marker it may when none of the tools changes
     anything. After the last result of a reply it may when the reply is kept, as what comes next is
-    to ask the model, or again the end of the turn.
+    to ask the model, or again the end of the turn; and then it need not wait for the others either.
 
     Args:
         machine: before the event.
         event: what happened.
         plan: of the agent; answers that it checks are not gone ahead of.
-        all_kept: whether all records before this one are.
+        all_kept: whether all records before this one are, but for other results of the reply.
+        keeping: how many events are being kept and not believed yet, with this one.
     """
     kind = type(event)
     if kind is ToolFinished:
-        return all_kept and len(machine.pending()) == 1
+        return all_kept and len(machine.pending()) == keeping
     if kind is ToolsBegun:
         return all(_only_reads(effect, plan) for effect in machine.pending())
     if isinstance(event, ModelReplied):
@@ -82,6 +85,7 @@ class WriteBehind:
         "_last",
         "_limit",
         "_on_the_way",
+        "_results",
         "_show",
         "_unshown",
         "_waiters",
@@ -95,6 +99,7 @@ class WriteBehind:
         self._last: HandedOver | None = None
         self._limit: Patience | None = None
         self._on_the_way = 0
+        self._results: list[asyncio.Future[None]] = []
         self._unshown: list[Event | Notice] = []
         self._waiters: list[asyncio.Future[None]] = []
         self.error: BaseException | None = None
@@ -103,7 +108,7 @@ class WriteBehind:
     @property
     def all_kept(self) -> bool:
         """Whether nothing is on its way that was not waited for."""
-        return not self._on_the_way
+        return self._on_the_way == len(self._results)
 
     async def hand_over(
         self, run: str, event: Event, effect: Effect | None, limit: Patience | None
@@ -116,7 +121,45 @@ class WriteBehind:
             effect: what it ends.
             limit: that of the turn, which is over when the event cannot be kept.
         """
-        self._last = self._enqueue(run, event, effect, after=self._last, then=self._over)
+        self._hand_over(run, event, effect, limit, self._over)
+
+    async def keep_result(
+        self, run: str, event: Event, effect: Effect | None, limit: Patience | None
+    ) -> None:
+        """Keep the result of a tool; returns when it is kept, or when `let_go` is called.
+
+        Args:
+            run: the run.
+            event: the result.
+            effect: the call.
+            limit: that of the turn.
+
+        Raises:
+            BaseException: it cannot be kept.
+        """
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def over(error: BaseException | None) -> None:
+            if waiter in self._results:
+                self._results.remove(waiter)
+            if not waiter.done():
+                waiter.set_result(None)
+            self._over(error)
+
+        self._results.append(waiter)
+        self._hand_over(run, event, effect, limit, over)
+        await waiter
+        if self.error is not None:
+            raise self.error
+
+    def let_go(self) -> None:
+        """The last result of a reply has come: nobody waits for the others any more."""
+        wake_all(self._results)
+
+    def _hand_over(
+        self, run: str, event: Event, effect: Effect | None, limit: Patience | None, then: Then
+    ) -> None:
+        self._last = self._enqueue(run, event, effect, after=self._last, then=then)
         self._limit = limit
         self._on_the_way += 1
         if self._show is not None:
@@ -129,7 +172,7 @@ class WriteBehind:
 
     def tell(self, item: Event | Notice) -> None:
         """Show this once everything before it is kept; never when that cannot be kept."""
-        if self._on_the_way:
+        if not self.all_kept:
             self._unshown.append(item)
         elif self.error is None and self._show is not None:
             self._show(item)
@@ -140,7 +183,7 @@ class WriteBehind:
         Raises:
             BaseException: why it cannot be kept; a HoldfastError unless the log knows others.
         """
-        while self._on_the_way:
+        while not self.all_kept:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
@@ -153,9 +196,10 @@ class WriteBehind:
             self.error = error
             if self._limit is not None:
                 self._limit.end_now()  # the model would be asked for nothing
-        if self._on_the_way:
+        if not self._on_the_way:
+            self._last = None
+        if not self.all_kept:
             return
-        self._last = None
         unshown, self._unshown = self._unshown, []
         wake_all(self._waiters)
         context, self._context = self._context, None
