@@ -172,11 +172,9 @@ class Run:
         together = type(event) is ToolFinished
         while self._keeping and not (together and self._together):
             await self._one_less()
-        machine, behind = self.machine, self.behind
-        unkept = self.unkept if behind is None else self.unkept or behind.error
-        if unkept is not None:
-            # A tool or a hook caught it, and what it made of it must not be taken for an outcome.
-            raise unkept
+        # A tool or a hook may have caught it, and what it made of it is no outcome.
+        self.check_kept()
+        machine = self.machine
         if self._away and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
             event, self._away = msgspec.structs.replace(event, away=self._away), 0.0
         machine.check(event)
@@ -186,17 +184,7 @@ class Run:
         self._keeping += 1
         self._together = together
         try:
-            if behind is None:
-                await self.journal.append(self.run_id, event, ended)
-            else:
-                await self._keep_behind(behind, event, ended)
-        except asyncio.CancelledError:
-            # Kept or not: what the journal says is what happened, or the next event would not fit.
-            # Another driver's outcome for the key is not this one.
-            kept = await _whatever_comes(self.journal.read(self.run_id))
-            if any(record.event == event for record in kept):
-                self._believe(event)
-            raise
+            await self._keep(event, ended)
         except HoldfastError as error:
             self.unkept = error
             raise
@@ -206,6 +194,27 @@ class Run:
             self._keeping -= 1
             if self._waiters:
                 wake_all(self._waiters)
+
+    def check_kept(self) -> None:
+        """Raise why something of the turn could not be kept, if that is so."""
+        if self.unkept is not None:
+            raise self.unkept
+        if self.behind is not None and self.behind.error is not None:
+            raise self.behind.error
+
+    async def _keep(self, event: Event, ended: Effect | None) -> None:
+        try:
+            if self.behind is None:
+                await self.journal.append(self.run_id, event, ended)
+            else:
+                await self._keep_behind(self.behind, event, ended)
+        except asyncio.CancelledError:
+            # Kept or not: what the journal says is what happened, or the next event would not fit.
+            # Another driver's outcome for the key is not this one.
+            kept = await _whatever_comes(self.journal.read(self.run_id))
+            if any(record.event == event for record in kept):
+                self._believe(event)
+            raise
 
     def _keep_behind(
         self, behind: WriteBehind, event: Event, ended: Effect | None

@@ -70,6 +70,7 @@ async def settle_left(run: Run) -> None:
 
 async def end_within(run: Run) -> None:
     """End what agents in tools of the turn left open: the turn ends without them."""
+    run.check_kept()  # a turn whose end cannot be kept goes on later, and they with it
     for effect in run.machine.pending():
         # An agent that is under way ends its own turn when it is cancelled.
         if isinstance(effect, RunTool) and effect.key in run.left and run.beside is not None:
