@@ -12,7 +12,12 @@ from typing import Generic
 
 from typing_extensions import TypeVar
 
-from holdfast.core.errors import SessionBusyError
+from holdfast.core.errors import (
+    ErrorCategory,
+    ErrorInfo,
+    SessionBusyError,
+    exception_for,
+)
 from holdfast.core.limits import check_count
 from holdfast.core.run_state import Phase
 from holdfast.runtime.result import Result
@@ -70,6 +75,14 @@ async def recover_each(
 
 
 def _recovered(run_id: str, end: Result[T] | BaseException) -> Recovered[T]:
+    if isinstance(end, asyncio.CancelledError):
+        # Nobody cancelled the recovery: something in this run did that, and to this run alone.
+        info = ErrorInfo(
+            category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
+        )
+        error = exception_for(info)
+        error.__cause__ = end
+        return Recovered(run_id, error=error)
     if isinstance(end, Exception):
         return Recovered(run_id, error=end)
     if isinstance(end, BaseException):
