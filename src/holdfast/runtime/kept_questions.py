@@ -38,6 +38,7 @@ class AskingTurn(Protocol):
     acted: set[str]
     run_id: str
     beside: Journal | None
+    unkept: BaseException | None
 
     async def commit(self, event: Event) -> None:
         """Keep a fact."""

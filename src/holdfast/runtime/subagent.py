@@ -22,11 +22,17 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.effects import run_within
-from holdfast.core.errors import ConfigurationError, HoldfastError, UnansweredError
+from holdfast.core.errors import (
+    ConfigurationError,
+    ConflictError,
+    HoldfastError,
+    UnansweredError,
+)
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.notices import FromAgent
 from holdfast.core.requests import AnyRequest, Request
+from holdfast.journal.failures import JournalError
 from holdfast.journal.port import Journal
 from holdfast.runtime.asking import OnQuestion
 from holdfast.runtime.notices import Channel, Item
@@ -168,9 +174,12 @@ async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext
     left: set[str] = set()
     on_wait = caller.questions.on_wait if caller is not None else "hold"
     questions = Questions(_asker(agent, context, left), on_wait=on_wait, within=True)
+    beside = _beside(caller, context)
     try:
-        result = await agent.turn(turn, channel, questions, _beside(caller, context))
+        result = await agent.turn(turn, channel, questions, beside)
     except HoldfastError as error:
+        if caller and beside and isinstance(error, JournalError | ConflictError):
+            caller.run.unkept = error  # or it would stay open when its caller goes on without it
         raise ToolError(f"Agent '{name}' failed: {error.info.safe}") from error
     if result.status is Status.WAITING:
         raise Suspended(frozenset(left))
