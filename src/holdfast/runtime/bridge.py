@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 _LAST_SECONDS = 2.0  # that the end of a program waits for connections to close
+_LONGEST_END = 5.0  # seconds that whoever is interrupted waits for the end of what it asked for
 
 T = TypeVar("T")
 
@@ -86,14 +87,21 @@ def run_blocking(work: Coroutine[object, object, T]) -> T:
     except BaseException:
         if not future.done():
             future.cancel()
-            _wait_until_gone(loop)
+            _wait_until_gone(work, loop)
         raise
 
 
-def _wait_until_gone(loop: asyncio.AbstractEventLoop) -> None:
+def _wait_until_gone(
+    work: Coroutine[object, object, object], loop: asyncio.AbstractEventLoop
+) -> None:
     """Let the loop turn until the cancelled work had its say; bounded, as it may refuse."""
-    done = asyncio.run_coroutine_threadsafe(asyncio.sleep(0.05), loop)
+    done = asyncio.run_coroutine_threadsafe(_gone(work), loop)
     try:
-        done.result(timeout=5)
+        done.result(timeout=_LONGEST_END)
     except (FutureCancelled, TimeoutError):
         return
+
+
+async def _gone(work: Coroutine[object, object, object]) -> None:
+    if mine := [task for task in asyncio.all_tasks() if task.get_coro() is work]:
+        await asyncio.wait(mine)
