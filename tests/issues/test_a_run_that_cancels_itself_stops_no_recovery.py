@@ -1,4 +1,4 @@
-"""A tool that raised CancelledError, as one does that waits for a cancelled task, hid all that was recovered."""
+"""A tool that cancelled the task of its own turn hid what had become of all that was recovered."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ pytestmark = pytest.mark.anyio
 
 @tool(effect="read")
 async def stray() -> str:
-    """Wait for what was cancelled."""
-    raise asyncio.CancelledError
+    """Cancel the turn."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    return await asyncio.Event().wait()  # type: ignore[return-value]
 
 
 @tool(effect="read")

@@ -6,6 +6,7 @@ It must never decide: what happens next is the machine's, how it is done is that
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.events import ToolsBegun
@@ -49,11 +50,10 @@ async def _one(run: Run, effect: Effect) -> None:
     run.started.add(effect.key)
     try:
         await run.commit(await perform.perform(run, effect), effect)
+        run.started.discard(effect.key)
     except BaseException as error:
         if not left_to_wait(run, (effect,), error):
             raise
-    else:
-        run.started.discard(effect.key)
 
 
 async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
@@ -64,15 +64,15 @@ async def _batch(run: Run, effects: tuple[Effect, ...]) -> None:
     if len(effects) == 1:
         await _one(run, effects[0])
         return
-    places = asyncio.Semaphore(run.plan.parallel_tools)
+    most = run.plan.parallel_tools
+    act = _one if len(effects) <= most else partial(_in_place, asyncio.Semaphore(most))
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_in_place(places, run, effect)) for effect in effects]
+            tasks = [group.create_task(act(run, effect)) for effect in effects]
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     if any(task.cancelled() for task in tasks):
-        # By a hook in itself. The group says nothing of it, and the tool would be run again.
-        raise asyncio.CancelledError
+        raise asyncio.CancelledError  # by itself: the group says nothing of it
 
 
 async def _in_place(places: asyncio.Semaphore, run: Run, effect: Effect) -> None:
