@@ -25,7 +25,7 @@ RESTORE = "Keep the file as it is for an attempt to recover it, and restore a ba
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _STORAGE = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "Free some space; the journal goes on by itself"),
+    sqlite3.SQLITE_FULL: ("the disk is full", "Free some space"),
     sqlite3.SQLITE_READONLY: ("cannot be written", "Allow this user to write file and folder"),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that the folder can be written"),
     sqlite3.SQLITE_PERM: ("cannot be used by this user", "Allow it to read and write the file"),
@@ -36,7 +36,7 @@ _FILE = {
     errno.EISDIR: ("is a folder", "Name a file in it"),
     errno.EACCES: ("cannot be written by this user", "Allow it, or choose another path"),
     errno.EPERM: ("cannot be written by this user", "Allow it, or choose another path"),
-    errno.EROFS: ("is on a read-only file system", "Choose another path"),
+    errno.EROFS: ("is on a read-only file system", "Make that writable, or choose another path"),
     errno.ENOSPC: ("the disk is full", "Free some space"),
 }
 
@@ -171,8 +171,14 @@ def migrate(
             raise failure_of(error, path) from error
 
 
-def failure_of(error: Exception, path: str) -> JournalError:
-    """What an error of SQLite, or of its adapter, means for whoever has to mend it."""
+def failure_of(error: Exception, path: str, *, is_open: bool = False) -> JournalError:
+    """What an error of SQLite, or of its adapter, means for whoever has to mend it.
+
+    Args:
+        error: what was raised.
+        path: the file.
+        is_open: whether a journal has it, which goes on; else it was being opened.
+    """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
         return JournalBusyError(
@@ -186,5 +192,7 @@ def failure_of(error: Exception, path: str) -> JournalError:
         return JournalCorruptError(path, f"is damaged: {error}", fix=RESTORE)
     if code in _STORAGE:
         problem, fix = _STORAGE[code]
+        if code == sqlite3.SQLITE_FULL:
+            fix += "; the journal goes on by itself" if is_open else ", and open it again"
         return JournalStorageError(path, problem, fix=fix)
     return JournalStorageError(path, f"{error}", fix="Check the disk and the file")

@@ -171,7 +171,7 @@ def _perform(connection: sqlite3.Connection, path: str, group: list[Act[object]]
     except Exception as error:  # noqa: BLE001  # REASON: without this thread all would wait for ever
         _undo(connection)
         for act in group:
-            act.error = opening.failure_of(error, path)
+            act.error = opening.failure_of(error, path, is_open=True)
             act.error.__cause__ = error
     end_all(group)
 
