@@ -170,7 +170,7 @@ def test_an_export_is_shown_as_the_journal_is(
     [
         (["bob"], "knows no run 'bob'"),
         (["ada", "--at", "t9"], "the run has no event 't9'"),
-        (["ada", "--turn", "9"], "there is no turn 9, of 3"),
+        (["ada", "--turn", "9"], "there is no turn 9; the last is 3"),
         (["ada", "--price", "much"], "must be two or three prices, got 'much'"),
         (["ada", "--price", "1,nan"], "must be two or three prices"),
     ],

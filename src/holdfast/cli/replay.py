@@ -65,14 +65,16 @@ def _timeline(recording: Recording, given: argparse.Namespace) -> Iterator[str]:
     from holdfast.cli.timeline import timeline
 
     turns = timeline(recording.records, _prices(given.price))
-    numbers = [turn.number for turn in turns]
-    if given.turn is not None and given.turn not in numbers:
-        raise ConfigurationError("turn", f"there is no turn {given.turn}, of {len(numbers)}")
-    turns = [turn for turn in turns if given.turn in (None, turn.number)]
+    counted = sum(turn.kind == "turn" and turn.counts for turn in turns)
+    if given.turn is not None:
+        last = len(turns)
+        turns = [turn for turn in turns if turn.number == given.turn]
+        if not turns:
+            raise ConfigurationError("turn", f"there is no turn {given.turn}; the last is {last}")
     if given.json:
         yield _json({"run": recording.run, "turns": turns})
         return
-    yield shorten(f"run {recording.run}: {len(numbers)} turns, {len(recording.records)} records")
+    yield shorten(f"run {recording.run}: {counted} turns, {len(recording.records)} records")
     for turn in turns:
         yield ""
         yield from _turn(turn)
@@ -80,7 +82,10 @@ def _timeline(recording: Recording, given: argparse.Namespace) -> Iterator[str]:
 
 def _turn(turn: TurnLine) -> Iterator[str]:
     waits = f", {turn.waited:.2f} s of them waiting for answers" if turn.waited else ""
-    yield f"turn {turn.number}  {moment(turn.at)}  {turn.status} in {turn.seconds:.2f} s{waits}"
+    name = "turn" if turn.kind == "turn" else "change"
+    took = f" in {turn.seconds:.2f} s" if turn.kind == "turn" else ""
+    gone = "" if turn.counts or turn.kind == "rewind" else " (rewound)"
+    yield f"{name} {turn.number}  {moment(turn.at)}  {turn.status}{took}{waits}{gone}"
     yield _row("said", turn.said)
     for entry in turn.entries:
         yield from _entry(entry)

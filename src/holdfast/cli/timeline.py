@@ -16,7 +16,7 @@ from holdfast.core.messages import Usage
 from holdfast.core.question_log import ASKED
 from holdfast.core.run_state import RunState
 from holdfast.journal.port import Record
-from holdfast.sessions.history import Replay
+from holdfast.sessions.history import Kind, Replay, turns_that_count
 from holdfast.testing.told import told
 
 
@@ -58,7 +58,7 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
     """One turn, or one change of the history.
 
     Args:
-        number: of the turn.
+        number: of the turn, or of the change.
         at: when it began, in seconds since the epoch.
         said: what the user said, or how the history was changed.
         status: how it ended; "running" for one that has no end.
@@ -69,6 +69,8 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
         usage: tokens of all that was asked in it, as its result counts them.
         cost: of these, when prices are known.
         entries: what was done, in the order of its ends.
+        kind: which of the two it is.
+        counts: False for what a later rewind took out of the history, and for the rewind itself.
     """
 
     number: int
@@ -82,6 +84,8 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
     usage: Usage = Usage()
     cost: float | None = None
     entries: tuple[Entry, ...] = ()
+    kind: Kind = "turn"
+    counts: bool = True
 
 
 class Prices(Struct, frozen=True):
@@ -103,7 +107,7 @@ class Prices(Struct, frozen=True):
 
 
 def timeline(records: Sequence[Record], prices: Prices | None = None) -> list[TurnLine]:
-    """The turns of a run, in order.
+    """The turns of a run and the changes of its history, in order.
 
     Args:
         records: all of them.
@@ -112,14 +116,17 @@ def timeline(records: Sequence[Record], prices: Prices | None = None) -> list[Tu
     Raises:
         IllegalEventError: the records are no run.
     """
-    clock, turns = _Clock(records), []
+    clock, turns, rewinds = _Clock(records), [], {}
     for _ in records:
         event, took = clock.take()
         if isinstance(event, ev.TurnOpened | ev.SessionRewound | ev.HistoryCompacted):
             turns.append(_opened(clock.machine.turn, event))
         elif turns:
             turns[-1] = _with(turns[-1], event, took, clock, prices)
-    return turns
+        if isinstance(event, ev.SessionRewound):
+            rewinds[turns[-1].number] = event.to
+    alive = set(turns_that_count(len(turns), rewinds))
+    return [replace(turn, counts=turn.number in alive) for turn in turns]
 
 
 def state_at(records: Sequence[Record], key: str) -> tuple[RunState, tuple[str, ...]] | None:
@@ -158,7 +165,8 @@ def _opened(
 ) -> TurnLine:
     if isinstance(event, ev.TurnOpened):
         return TurnLine(number, event.at, event.message.text, ev.Status.RUNNING.value)
-    return TurnLine(number, event.at, told(event), "history changed")
+    kind: Kind = "rewind" if isinstance(event, ev.SessionRewound) else "compaction"
+    return TurnLine(number, event.at, told(event), "history changed", kind=kind)
 
 
 def _with(
