@@ -104,7 +104,6 @@ class _Talk:
             return
         while (line := await self._read()) is not None and line.strip() not in ("/quit", "/exit"):
             if line.strip():
-                self._catch_interrupts()  # a prompt has its own handler, and leaves none behind
                 await self._turn(line)
 
     async def _go_on(self) -> bool:
@@ -127,7 +126,6 @@ class _Talk:
         return True
 
     async def _resume(self) -> Result[str]:
-        self._catch_interrupts()
         self._run = asyncio.ensure_future(self._agent.resume(self._session))
         try:
             return await self._run
@@ -204,7 +202,8 @@ def _prompting(lines: Lines, stop: Callable[[], bool]) -> ReadLine:
     async def ask() -> str | None:
         while True:
             try:
-                return await session.prompt_async("> ")
+                # Ctrl-C is a key here; a handler of its own would leave none behind.
+                return await session.prompt_async("> ", handle_sigint=False)
             except KeyboardInterrupt:
                 if stop():
                     await asyncio.Event().wait()  # until the question is taken back
