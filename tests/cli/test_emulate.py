@@ -52,7 +52,7 @@ def test_it_answers_says_what_it_did_and_ends_with_ctrl_c() -> None:
         line = process.stdout.readline()
         assert line == "#1 POST /v1/chat/completions 200\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(20) == 130
 
 
 def test_chaos_spoils_a_share_and_no_key_is_printed() -> None:

@@ -25,7 +25,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def main(given: argparse.Namespace) -> int:
-    """Serve until interrupted."""
+    """Serve until Ctrl-C, which is its only end."""
     from holdfast.testing.emulator import Listen, chaos, serve
 
     if not 0 <= given.port <= 65535:
@@ -38,4 +38,4 @@ def main(given: argparse.Namespace) -> int:
         on_start=lambda url: print(f"listening on {url}", flush=True),
         on_request=lambda request: print(request.line(), flush=True),
     )
-    return 0
+    raise KeyboardInterrupt

@@ -1,20 +1,21 @@
 """The `holdfast` command: reads the arguments and hands over to one file per subcommand.
 
-It must never print a traceback for what a user can mend: those errors are one clear line.
+It must never print a traceback for what a user can mend: those errors are one clear line. It must
+import nothing before `main` is called, since Ctrl-C would be a traceback until then.
 """
 
 from __future__ import annotations
 
-import argparse
-import io
 import os
 import sys
-from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 
-from holdfast import __version__
-from holdfast.core.errors import ConfigurationError, HoldfastError
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from holdfast.core.errors import HoldfastError
 
 COMMANDS = {
     "demo": "an agent answers a question about a folder while its provider misbehaves",
@@ -26,6 +27,7 @@ COMMANDS = {
     "emulate": "serve a provider that misbehaves by script, for any framework",
 }
 
+_INTERRUPTED = 130
 STATUSES = """exit status:
   0    done
   1    it failed, or the demo's answer was wrong
@@ -42,6 +44,11 @@ def parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
         wanted: subcommands whose own arguments are needed; the others are only named, so that
             their modules need not be loaded.
     """
+    import argparse
+    from importlib import import_module
+
+    from holdfast import __version__
+
     top = argparse.ArgumentParser(
         prog="holdfast",
         description="Agents that keep working when models, networks, tools and people fail.",
@@ -58,10 +65,60 @@ def parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return its exit status, which `STATUSES` explains."""
+    """Run one subcommand and return its exit status, which `STATUSES` explains.
+
+    Args:
+        arguments: of the command; without them this is the whole program, which takes its own.
+    """
+    if arguments is None:
+        return _program()
+    try:
+        return _run(_given(arguments))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _program() -> int:
+    """All that this process does. Whenever Ctrl-C comes, it ends with one status and no word.
+
+    While modules are loaded, and at the end, there is nothing to tidy up: an exception would be
+    lost or shown there, depending on who is told of it.
+    """
+    try:
+        import signal
+
+        # Whoever started it may have said that Ctrl-C is not for it, as shells do with `&`.
+        wanted = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if wanted:
+            signal.signal(signal.SIGINT, _leave)
+        given = _given(sys.argv[1:])
+        if wanted:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return _run(given)
+        finally:
+            if wanted:
+                signal.signal(signal.SIGINT, _leave)
+    except KeyboardInterrupt:
+        _leave()
+
+
+def _leave(*_: object) -> NoReturn:
+    # Not by an exception, and without waiting for threads or for whoever reads what is in a buffer.
+    os._exit(_INTERRUPTED)
+
+
+def _given(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; the modules of their subcommand are loaded with them."""
     _print_anything()
-    words = sys.argv[1:] if arguments is None else arguments
-    given = parser([word for word in words if word in COMMANDS]).parse_args(words)
+    return parser([word for word in words if word in COMMANDS]).parse_args(words)
+
+
+def _run(given: argparse.Namespace) -> int:
+    from importlib import import_module
+
+    from holdfast.core.errors import ConfigurationError, HoldfastError
+
     try:
         status: int = import_module(f"holdfast.cli.{given.command}").main(given)
         sys.stdout.flush()
@@ -69,8 +126,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, 2)
     except HoldfastError as error:
         return _fail(error, 1)
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         _write_no_more()
         return 141
@@ -102,6 +157,9 @@ def _write_no_more() -> None:
 
 def _print_anything() -> None:
     """What a terminal or a file cannot show becomes a question mark and not a traceback."""
+    import io
+    from pathlib import Path
+
     # Started without one of them, as by `>&-`: then nobody reads, and that is no error.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # REASON: for the whole process
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  # REASON: as above

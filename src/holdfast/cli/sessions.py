@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.journal import opened
-from holdfast.cli.lines import standard_input
+from holdfast.cli.lines import Lines, standard_input
 from holdfast.cli.show import printable, shorten, write_lines
 from holdfast.cli.times import moment
 from holdfast.core.errors import ConfigurationError
@@ -209,8 +209,8 @@ async def _delete(kept: Sessions, given: argparse.Namespace) -> int:
     if not given.yes:
         about = f"{shorten(info.session, 40)} ({shorten(info.title, 60)}, {info.turns} turns)"
         print(f"Forget {about} for good? Type yes: ", end="", file=sys.stderr, flush=True)
-        answer = await asyncio.to_thread(standard_input().readline)
-        if answer.strip().lower() != "yes":
+        answer = await Lines(standard_input().fileno()).next()
+        if answer is None or answer.strip().lower() != "yes":
             print("Nothing was deleted.", file=sys.stderr)
             return 1
     print(f"{await kept.delete(given.session)} records deleted")
@@ -236,7 +236,7 @@ def _write_new(file: Path, text: str) -> None:
     try:
         with out:
             out.write(text)
-    except OSError:
+    except BaseException:
         file.unlink(missing_ok=True)  # half of it would only stand in the way of the next try
         raise
 
