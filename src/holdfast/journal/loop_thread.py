@@ -42,7 +42,7 @@ class LoopThread:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._acts: set[asyncio.Task[object]] = set()
+        self._acts: dict[asyncio.Task[object], Begin] = {}
         self._closed = False
 
     def submit(self, act: Act[T]) -> HandOver[T]:
@@ -81,10 +81,12 @@ class LoopThread:
                 raise Withdrawn
 
         task = asyncio.get_running_loop().create_task(act(begin))
-        self._acts.add(task)
+        self._acts[task] = begin
 
         def ended(task: asyncio.Task[T]) -> None:
-            self._acts.discard(task)
+            del self._acts[task]
+            if task.cancelled():
+                return  # it was withdrawn
             if (error := task.exception()) is None:
                 way.value = task.result()
             way.error = error
@@ -109,6 +111,11 @@ class LoopThread:
 
     async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
+            for task, begin in self._acts.items():
+                try:
+                    begin()
+                except Withdrawn:
+                    task.cancel()  # or a server that does not answer would be waited for
             while self._acts:
                 await asyncio.wait(self._acts)
             await self._last()

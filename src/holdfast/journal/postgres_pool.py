@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 
 from holdfast.journal import postgres_schema
-from holdfast.journal.failures import JournalError, JournalStorageError
+from holdfast.journal.failures import JournalStorageError
 from holdfast.journal.postgres_failures import Address, is_passing
 from holdfast.journal.postgres_statements import SETTINGS
 
@@ -113,7 +113,7 @@ class Pool:
         )
         try:
             await self._prepare(connection)
-        except (psycopg.Error, OSError, JournalError):
+        except BaseException:
             await connection.close()
             raise
         self._reached = True
