@@ -10,13 +10,14 @@ import atexit
 import gc
 import io
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +42,7 @@ class Forks:
             [sys.executable, "-m", "tests.cli.forks", str(theirs.fileno())],
             cwd=Path(__file__).parents[2],
             pass_fds=[theirs.fileno()],
+            start_new_session=True,
         )
         theirs.close()
 
@@ -57,14 +59,16 @@ class Forks:
             streams = [reading, out.fileno(), err.fileno()]
             socket.send_fds(self._channel, [msgspec.json.encode(call)], streams)
             os.close(reading)
-            with os.fdopen(writing, "wb") as pipe:
+            # It may have ended already, without a look at its input.
+            with suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
                 pipe.write(said)
             self._channel.settimeout(patience)
             try:
                 status = int(self._channel.recv(_MOST))
             except TimeoutError:
-                # Its answer, should it come, is none to the next call.
-                self._process.kill()
+                # Its answer, should it come, is none to the next call. The call ends with it.
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self.close()
                 forks.cache_clear()
                 raise
             out.seek(0)

@@ -15,7 +15,7 @@ from typing import Self
 from tests.cli.forks import Call, forks
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 
 # A session of its own whose terminal is descriptor 0, so that Ctrl-C becomes a signal to it.
 _TAKE_TERMINAL = (

@@ -165,19 +165,21 @@ def test_a_host_that_is_not_there(emulator: Start) -> None:
 
 def test_a_reader_that_goes_away_ends_it_without_a_word(emulator: Start) -> None:
     provider = emulator(["word " * 200_000], chunking="whole")
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [HOLDFAST, "run", "hi", *to(provider)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.read(4)
-    process.stdout.close()
-    said = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(30), said) == (141, b"")
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.read(4)
+            process.stdout.close()
+            said = process.stderr.read()
+            assert (process.wait(60), said) == (141, b"")
+        finally:
+            process.kill()
 
 
 def test_a_file_that_cannot_show_a_letter_gets_a_question_mark(emulator: Start) -> None:

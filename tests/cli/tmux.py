@@ -15,7 +15,7 @@ from typing import Self
 
 TMUX = shutil.which("tmux")
 ENDED = "ended with "
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 
 
 class Screen:

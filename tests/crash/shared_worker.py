@@ -1,8 +1,8 @@
 """One of several processes over a PostgreSQL journal: `python -m tests.crash.shared_worker URL FOLDER WORD`.
 
 "run" begins a turn of the session "ada" whose model asks for a quick tool and for a slow one, which
-ends when there is a file `free`; "recover" looks until there was something to recover. Every tool
-notes in the folder that it ran. The last line says how it ended.
+ends when there is a file `free`; "recover" looks until there was something to recover, and says
+"nothing" before. Every tool notes in the folder that it ran. The last line says how it ended.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ async def main(url: str, folder: Path, word: str) -> None:
                 print((await agent.run("book", session="ada")).output, flush=True)
                 return
             while not (found := await agent.recover()):
+                print("nothing", flush=True)
                 await asyncio.sleep(0.02)
             print([(one.run_id, one.result.output if one.result else one.error) for one in found])
         except HoldfastError as error:

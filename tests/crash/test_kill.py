@@ -23,5 +23,5 @@ def test_sixty_kills_lose_nothing(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     fell, records = map(int, done.stdout.split())
-    assert fell > 30
+    assert fell >= 30
     assert records > 0

@@ -29,8 +29,11 @@ def talker(folder: Path, plan: str) -> subprocess.Popen[str]:
 
 
 def said(folder: Path, plan: str) -> str:
-    process = talker(folder, plan)
-    out, err = process.communicate(timeout=60)
+    with talker(folder, plan) as process:
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 0, err
     return out.strip()
 
@@ -51,7 +54,7 @@ def test_a_new_process_continues_the_conversation(tmp_path: Path) -> None:
 
 
 def kill_when(process: subprocess.Popen[str], ready: object) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     try:
         while not ready():  # type: ignore[operator]
             assert process.poll() is None, process.communicate()[1]

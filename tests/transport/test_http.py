@@ -151,7 +151,7 @@ async def test_leaving_early_closes_the_connection(transport: HttpTransport, raw
     server = await raw(serve)
     async with transport.send(HttpRequest("POST", server.url), Timeouts()) as response:
         assert await response.read() == b"data: 1\n\n"
-    await asyncio.wait_for(gone.wait(), 5)
+    await asyncio.wait_for(gone.wait(), 60)
 
 
 @pytest.mark.parametrize("stage", ["headers", "body"])
@@ -175,7 +175,7 @@ async def test_cancelling_closes_the_connection_at_once(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(gone.wait(), 5)
+    await asyncio.wait_for(gone.wait(), 60)
 
 
 async def test_cancelling_an_upload_that_nobody_reads_closes_the_connection(
@@ -200,7 +200,7 @@ async def test_cancelling_an_upload_that_nobody_reads_closes_the_connection(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(gone.wait(), 10)
+    await asyncio.wait_for(gone.wait(), 60)
 
 
 async def test_a_thousand_requests_at_once() -> None:
@@ -242,7 +242,7 @@ async def test_backpressure_reaches_the_server(transport: HttpTransport, raw: St
 
     server = await raw(serve)
     async with transport.send(HttpRequest("POST", server.url), Timeouts()) as response:
-        await asyncio.wait_for(full.wait(), 20)
+        await asyncio.wait_for(full.wait(), 60)
         assert sent < 50_000_000
         assert await response.read()
 

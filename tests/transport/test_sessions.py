@@ -71,9 +71,9 @@ def test_closing_reaches_the_loop_of_another_thread() -> None:
 
         thread = threading.Thread(target=lambda: asyncio.run(there()))
         thread.start()
-        used.wait(10)
+        used.wait(60)
         asyncio.run(transport.aclose())
-        assert over.wait(10)
+        assert over.wait(60)
         thread.join()
 
 
@@ -106,12 +106,13 @@ PROGRAMS = {
 def test_a_program_ends_without_a_warning(how: str) -> None:
     program = textwrap.dedent(
         """
-        import asyncio, gc
+        import asyncio, gc, logging
         from holdfast.testing.emulator import Emulator, Stall
         from holdfast.transport.http import HttpTransport
         from holdfast.transport.port import HttpRequest, Timeouts
-        import holdfast.transport.exchange  # In the loop, the debug mode reports that it is slow.
 
+        # The debug mode also reports what is slow, and on a busy machine everything is.
+        logging.getLogger("asyncio").addFilter(lambda record: "took" not in record.msg)
         BODY = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
         transport = HttpTransport()
 
