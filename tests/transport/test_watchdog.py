@@ -16,7 +16,9 @@ from holdfast.transport.port import HttpRequest, Timeouts
 from holdfast.transport.watchdog import Patrol, Watchdog
 
 Start = Callable[[Serve], Awaitable[RawServer]]
-SHORT = Timeouts(connect=2, first_byte=0.3, between_chunks=0.3, total=5)
+SHORT = Timeouts(connect=20, first_byte=0.3, between_chunks=0.3, total=60)
+IMPATIENT = Timeouts(connect=20, first_byte=20, between_chunks=0.3, total=60)
+"""Once the first byte is there."""
 
 
 async def silent(client: Client) -> None:
@@ -49,15 +51,17 @@ async def test_silence_between_chunks(transport: HttpTransport, raw: Start) -> N
         await client.chunk(b"data: 1\n\n")
         await client.reader.read()
 
-    error = await fails(transport, (await raw(serve)).url, SHORT)
+    error = await fails(transport, (await raw(serve)).url, IMPATIENT)
     assert error.info.code == "stalled"
     assert error.info.category is ErrorCategory.TIMEOUT
 
 
-async def drip(client: Client, piece: bytes, kind: bytes = b"text/event-stream") -> None:
+async def drip(
+    client: Client, piece: bytes, kind: bytes = b"text/event-stream", times: int = 20
+) -> None:
     await client.request()
     await client.chunked(kind)
-    for _ in range(20):
+    for _ in range(times):
         await client.chunk(piece)
         await asyncio.sleep(0.05)
     await client.send(b"0\r\n\r\n")
@@ -66,21 +70,21 @@ async def drip(client: Client, piece: bytes, kind: bytes = b"text/event-stream")
 async def test_comments_alone_do_not_keep_a_stream_alive(
     transport: HttpTransport, raw: Start
 ) -> None:
-    server = await raw(lambda client: drip(client, b": keep-alive\n\n"))
-    assert (await fails(transport, server.url, SHORT)).info.code == "stalled"
+    server = await raw(lambda client: drip(client, b": keep-alive\n\n", times=1000))
+    assert (await fails(transport, server.url, IMPATIENT)).info.code == "stalled"
 
 
 async def test_white_space_alone_does_not_keep_a_body_alive(
     transport: HttpTransport, raw: Start
 ) -> None:
-    server = await raw(lambda client: drip(client, b"\n", b"application/json"))
-    assert (await fails(transport, server.url, SHORT)).info.code == "stalled"
+    server = await raw(lambda client: drip(client, b"\n", b"application/json", 1000))
+    assert (await fails(transport, server.url, IMPATIENT)).info.code == "stalled"
 
 
 async def test_a_slow_drip_of_content_is_fine(transport: HttpTransport, raw: Start) -> None:
     server = await raw(lambda client: drip(client, b"data: 1\n\n"))
     pieces = []
-    async with transport.send(HttpRequest("POST", server.url), SHORT) as response:
+    async with transport.send(HttpRequest("POST", server.url), IMPATIENT) as response:
         while piece := await response.read():
             response.content_seen()
             pieces.append(piece)
@@ -91,14 +95,14 @@ async def test_a_slow_body_that_is_no_stream_needs_no_help(
     transport: HttpTransport, raw: Start
 ) -> None:
     server = await raw(lambda client: drip(client, b"x", b"application/json"))
-    assert await fetch(transport, server.url, timeouts=SHORT) == b"x" * 20
+    assert await fetch(transport, server.url, timeouts=IMPATIENT) == b"x" * 20
 
 
 async def test_the_total_ends_even_a_stream_that_is_alive(
     transport: HttpTransport, raw: Start
 ) -> None:
-    server = await raw(lambda client: drip(client, b"x", b"application/json"))
-    limits = Timeouts(first_byte=2, between_chunks=2, total=0.3)
+    server = await raw(lambda client: drip(client, b"x", b"application/json", 1000))
+    limits = Timeouts(first_byte=20, between_chunks=20, total=0.3)
     error = await fails(transport, server.url, limits)
     assert error.info.code == "total_timeout"
     assert error.info.category is ErrorCategory.TIMEOUT
@@ -116,7 +120,7 @@ async def test_a_slow_reader_is_not_a_slow_server(transport: HttpTransport, raw:
         await client.send(b"0\r\n\r\n")
 
     server = await raw(serve)
-    async with transport.send(HttpRequest("POST", server.url), SHORT) as response:
+    async with transport.send(HttpRequest("POST", server.url), IMPATIENT) as response:
         assert await response.read() == b"data: 1\n\n"
         response.content_seen()
         await asyncio.sleep(0.5)
@@ -127,10 +131,11 @@ async def test_a_slow_reader_is_not_a_slow_server(transport: HttpTransport, raw:
 
 async def test_a_loop_that_was_blocked_is_not_a_slow_server(transport: HttpTransport) -> None:
     body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
+    limits = Timeouts(first_byte=20, between_chunks=1)
     with Emulator(["x " * 30], faults=[Pace(0.05)]) as emulator:
         url = emulator.base_url + "/chat/completions"
-        async with transport.send(HttpRequest("POST", url, (), body), SHORT) as response:
-            asyncio.get_running_loop().call_later(0.2, time.sleep, 0.6)
+        async with transport.send(HttpRequest("POST", url, (), body), limits) as response:
+            asyncio.get_running_loop().call_later(0.2, time.sleep, 1.5)
             pieces = []
             while piece := await response.read():
                 response.content_seen()
@@ -147,7 +152,7 @@ async def test_a_body_without_length_that_the_watchdog_cut_does_not_look_whole(
         await client.reader.read()
 
     server = await raw(serve)
-    async with transport.send(HttpRequest("POST", server.url), SHORT) as response:
+    async with transport.send(HttpRequest("POST", server.url), IMPATIENT) as response:
         assert await response.read() == b"half"
         with pytest.raises(TransportError) as caught:
             await response.read()
