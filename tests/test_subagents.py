@@ -419,7 +419,7 @@ async def test_another_attempt_of_the_call_is_another_conversation() -> None:
         return ""
 
     clerk = Agent(ScriptedModel(hang, "At last."), name="clerk")
-    handling = ErrorHandling(function_timeout=0.05, max_retries=1)
+    handling = ErrorHandling(function_timeout=0.5, max_retries=1)
     boss = Agent(
         ScriptedModel(asks("clerk"), "done"),
         tools=[clerk.as_tool()],

@@ -207,7 +207,7 @@ async def test_a_slow_attempt_is_cut_and_the_next_one_counts() -> None:
         return "fine"
 
     model = ScriptedModel(call(), "ok")
-    six = error_handling_middlewares(timeout=0.02)
+    six = error_handling_middlewares(timeout=0.5)
     await Agent(model, tools=[work], middleware=six, clock=FakeClock()).run("go")
     assert (calls, shown(model)) == (2, ["fine"])
 

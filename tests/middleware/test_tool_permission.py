@@ -229,13 +229,13 @@ async def test_arguments_that_are_no_json_ask_nobody_to_approve_them_blindly() -
 
 
 async def test_a_person_may_take_longer_than_a_hook() -> None:
-    permission = ToolPermission(ask=["pay"]).only(hook_timeout=0.02)
+    permission = ToolPermission(ask=["pay"]).only(hook_timeout=0.5)
     import asyncio
 
     async with agent(permission, call(euros=3)).stream("go") as run:
         async for item in run:
             if isinstance(item, PermissionRequest):
-                asyncio.get_running_loop().call_later(0.1, run.answer, item.approve())
+                asyncio.get_running_loop().call_later(0.7, run.answer, item.approve())
     assert said(run.result) == ["paid 3"]
 
 

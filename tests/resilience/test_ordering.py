@@ -31,7 +31,7 @@ class Tool:
 
 
 async def seen_by_the_model(work: Tool) -> ToolResult:
-    @tool(effect="read", timeout=0.01 if work.hangs else 30)
+    @tool(effect="read", timeout=0.3 if work.hangs else 30)
     async def weather() -> str:
         """The weather."""
         return await work.run()

@@ -562,7 +562,7 @@ async def test_a_test_can_give_a_context_its_own_answers() -> None:
 
 
 async def test_the_limits_of_tool_and_turn_stand_still_while_a_person_thinks() -> None:
-    @tool(effect="read", timeout=0.05)
+    @tool(effect="read", timeout=0.5)
     async def slow_person(ctx: ToolContext) -> str:
         """Ask."""
         return await ctx.ask(ClarificationRequest(question="?"), timeout=None)
@@ -570,12 +570,12 @@ async def test_the_limits_of_tool_and_turn_stand_still_while_a_person_thinks() -
     given = Agent(
         ScriptedModel(call("slow_person"), "done"),
         tools=[slow_person],
-        limits=Limits(seconds=0.1),
+        limits=Limits(seconds=0.7),
     )
     async with given.stream("go") as run:
 
         def later(request: Request[Any]) -> None:
-            asyncio.get_running_loop().call_later(0.3, run.answer, request, "Porto")
+            asyncio.get_running_loop().call_later(0.9, run.answer, request, "Porto")
 
         await watch(run, later)
     assert said(run.result) == ["Porto"]
