@@ -92,6 +92,7 @@ class Writer:
             opened.result()
         except BaseException:
             self._closed = True
+            self._queue.put(None)  # should it be open a moment later, nobody has it
             raise
 
     def submit(self, act: Act[T]) -> Act[T]:
