@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.timeout(300)
 
 FAULTS = 36
 

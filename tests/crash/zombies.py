@@ -18,7 +18,7 @@ from tests.crash.talks import TALKS
 from holdfast.core.messages import Message
 
 MOST_FAULTS = 6  # in one run; then it is left in peace
-PATIENCE = 60.0  # seconds for one run
+PATIENCE = 200.0  # seconds for one run
 
 
 class Pair:
