@@ -99,7 +99,7 @@ class Watchdog:
         self._limit = timeouts.first_byte or inf
         self._waits_for = "first_byte_timeout"
         self._away = 0.0
-        self._graced = 0.0
+        self._graced = -inf
         self._due = inf
         self._cut: Callable[[], bool] | None = None
         self.timeouts = timeouts
@@ -165,8 +165,9 @@ class Watchdog:
         if now < due:
             self._arm(due)
             return
-        if now - due > _LATE and self._graced != due:
-            # What the server sent meanwhile waits in the socket: let it be read first.
+        if now - due > _LATE and due > self._graced + _GRACE:
+            # What the server sent meanwhile waits in the socket: let it be read first. Reading what
+            # is no content moves the limit by a little, and must not do so again and again.
             self._graced = due
             self._arm(now + _GRACE)
             return

@@ -1,0 +1,31 @@
+"""White space kept a stream alive on a loop that was held up again and again.
+
+A limit that passes while the loop is held up lets the response be read once more before it is cut.
+Each read moved the limit by what it took, which was a new limit that could pass, and so on.
+"""
+
+from __future__ import annotations
+
+from tests.transport.test_watchdog import CountingLoop
+
+from holdfast.transport.port import Timeouts
+from holdfast.transport.watchdog import Patrol, Watchdog
+
+
+async def test_it_is_cut_when_it_was_read_once_more() -> None:
+    loop = CountingLoop()
+    watch = Watchdog(Patrol(loop), Timeouts(between_chunks=10))  # type: ignore[arg-type]
+    watch.start(lambda: True)
+    watch.body_began()
+    for _ in range(18):
+        loop.pass_time(0.5)
+        watch.leave()
+        loop.now += 0.001  # white space is looked at, and is no content
+        watch.enter()
+    loop.pass_time(2)  # held up, beyond the limit
+    assert not watch.expired
+    watch.leave()
+    loop.now += 0.001
+    watch.enter()
+    loop.pass_time(1)  # and again
+    assert watch.expired == "stalled"
