@@ -35,3 +35,23 @@ def test_before_the_script_goes_on() -> None:
     )
     assert ended.stdout.strip() == "['t1', 't1.interrupted', 't1.closed']", ended.stderr
     assert ended.stderr == ""
+
+
+def test_also_before_it_waits() -> None:
+    # The work begins, and is interrupted, before whoever asked for it has got anything to wait for.
+    early = SCRIPT.replace(
+        "journal = Slow()",
+        "begin = asyncio.run_coroutine_threadsafe\n"
+        "def slowly(work, loop):\n"
+        "    asyncio.run_coroutine_threadsafe = begin\n"
+        "    begin(work, loop)\n"
+        "    __import__('time').sleep(60)\n"
+        "asyncio.run_coroutine_threadsafe = slowly\n"
+        "journal = Slow()",
+    )
+    assert early != SCRIPT
+    ended = subprocess.run(
+        [sys.executable, "-c", early], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.stdout.strip() == "['t1', 't1.interrupted', 't1.closed']", ended.stderr
+    assert ended.stderr == ""

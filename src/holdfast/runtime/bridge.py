@@ -81,27 +81,32 @@ def run_blocking(work: Coroutine[object, object, T]) -> T:
     if running is loop:
         work.close()
         raise RuntimeError("run_sync cannot wait on its own loop: use `await agent.run(...)` here")
-    future = asyncio.run_coroutine_threadsafe(work, loop)
+    future = None
     try:
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         return future.result()
     except BaseException:
-        if not future.done():
-            future.cancel()
-            _wait_until_gone(work, loop)
+        # Ctrl-C may come before there is a future, and after the work has begun.
+        if future is None or not future.done():
+            _end(work, loop)
         raise
 
 
-def _wait_until_gone(
-    work: Coroutine[object, object, object], loop: asyncio.AbstractEventLoop
-) -> None:
-    """Let the loop turn until the cancelled work had its say; bounded, as it may refuse."""
-    done = asyncio.run_coroutine_threadsafe(_gone(work), loop)
+def _end(work: Coroutine[object, object, object], loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel the work and let the loop turn until it had its say; bounded, as it may refuse."""
+    done = asyncio.run_coroutine_threadsafe(_ended(work), loop)
     try:
         done.result(timeout=_LONGEST_END)
     except (FutureCancelled, TimeoutError):
         return
 
 
-async def _gone(work: Coroutine[object, object, object]) -> None:
-    if mine := [task for task in asyncio.all_tasks() if task.get_coro() is work]:
+async def _ended(work: Coroutine[object, object, object]) -> None:
+    # The loop takes in order what other threads hand to it: what has no task now was never begun.
+    mine = [task for task in asyncio.all_tasks() if task.get_coro() is work]
+    for task in mine:
+        task.cancel()
+    if mine:
         await asyncio.wait(mine)
+    else:
+        work.close()
