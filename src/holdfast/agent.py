@@ -216,6 +216,17 @@ class Agent(Generic[T]):
         """
         return await self._engine.resume(run_id, deps)
 
+    def resume_stream(self, run_id: str, *, deps: object = None) -> RunStream[T]:
+        """Go on with a run and watch it: `async with agent.resume_stream("ada") as run`.
+
+        What its journal holds is not shown again, except a question that is still open: it is put
+        to whoever reads the stream. Of a turn that is over already nothing is shown. Leaving the
+        block early cancels the turn.
+
+        The arguments are those of `resume`; its errors come with `.result`, as those of `stream`.
+        """
+        return self._engine.resume_stream(run_id, deps)
+
     async def recover(self, *, deps: object = None, parallel: int = 8) -> list[Recovered[T]]:
         """Go on with every run of this agent that a crash cut short, as `resume` does with one.
 

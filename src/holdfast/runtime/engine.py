@@ -6,7 +6,8 @@ else. This module must never perform an effect (that is the driver's) and holds 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Generic
 
 from typing_extensions import TypeVar
@@ -101,20 +102,32 @@ class Engine(Generic[T]):
 
     def stream(self, turn: Turn) -> RunStream[T]:
         """Run a turn that somebody watches."""
+        return self._watched(partial(self._turn, turn))
+
+    def _watched(self, work: Callable[[Channel, Questions], Awaitable[Result[T]]]) -> RunStream[T]:
         questions = self._questions(watched=True)
         output = self.plan.output.schema if self.plan.output is not None else None
-        return RunStream(lambda channel: self._turn(turn, channel, questions), questions, output)
+        return RunStream(lambda channel: work(channel, questions), questions, output)
 
     def _questions(self, *, watched: bool = False) -> Questions:
         return Questions(self._on_question, watched=watched, on_wait=self._on_wait)
 
     async def resume(self, run_id: str, deps: object) -> Result[T]:
         """Go on with a turn that was cut short; see `Agent.resume`."""
+        return await self._resumed(run_id, deps, None, self._questions())
+
+    def resume_stream(self, run_id: str, deps: object) -> RunStream[T]:
+        """Go on with a turn while somebody watches; see `Agent.resume_stream`."""
+        return self._watched(partial(self._resumed, run_id, deps))
+
+    async def _resumed(
+        self, run_id: str, deps: object, channel: Channel | None, questions: Questions
+    ) -> Result[T]:
         self._kept("resume")
         async with self.conversations.turn(run_id, patience=self._patience) as entry:
             if not entry.machine.turn:
                 raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
-            return await self._go_on(self._left(run_id, entry, deps))
+            return await self._go_on(self._left(run_id, entry, deps, channel, questions))
 
     def _kept(self, act: str) -> Journal:
         if self._journal is None:
@@ -123,11 +136,18 @@ class Engine(Generic[T]):
             )
         return self._journal
 
-    def _left(self, run_id: str, entry: Open, deps: object) -> Run:
+    def _left(
+        self,
+        run_id: str,
+        entry: Open,
+        deps: object,
+        channel: Channel | None,
+        questions: Questions,
+    ) -> Run:
         """The run of a turn that was left as the journal tells it."""
-        run = Run(self.plan, run_id, entry.machine, entry.log)
+        run = Run(self.plan, run_id, entry.machine, entry.log, channel)
         run.folds, run.session, run.deps = entry.folds, run_id, deps
-        run.questions, run.beside = self._questions(), self._journal
+        run.questions, run.beside = questions, self._journal
         return run
 
     async def recover(self, deps: object, parallel: int) -> list[Recovered[T]]:
@@ -144,7 +164,7 @@ class Engine(Generic[T]):
 
         async def go_on(run_id: str) -> Result[T] | None:
             async with self.conversations.turn(run_id, patience=0) as entry:
-                run = self._left(run_id, entry, deps)
+                run = self._left(run_id, entry, deps, None, self._questions())
                 return await self._go_on(run) if is_interrupted(run) else None
 
         return await recover_each(runs, go_on, parallel)

@@ -26,7 +26,7 @@ A = TypeVar("A")
 
 
 class RunStream(Generic[T]):
-    """What `agent.stream(...)` gives; use it with `async with`.
+    """What `agent.stream(...)` and `agent.resume_stream(...)` give; use it with `async with`.
 
     Args:
         start: begins the run with the channel to publish to, and gives its result.
@@ -50,7 +50,7 @@ class RunStream(Generic[T]):
 
     async def __aenter__(self) -> RunStream[T]:
         if self._task is not None:
-            raise RuntimeError("a stream runs once: make another one with agent.stream(...)")
+            raise RuntimeError("a stream runs once: ask the agent for another one")
         self._task = asyncio.create_task(self._work(), name="holdfast-run")
         # Not by the work itself: a task that is cancelled before its first step never begins it.
         self._task.add_done_callback(self._ended)
@@ -78,7 +78,7 @@ class RunStream(Generic[T]):
 
     def _running(self) -> asyncio.Task[Result[T]]:
         if self._task is None:
-            raise RuntimeError("use the stream inside `async with agent.stream(...) as run`")
+            raise RuntimeError("use the stream inside `async with ... as run`")
         return self._task
 
     def __aiter__(self) -> Channel:
