@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import holdfast
+from tests.cli.terminal import Terminal, holdfast
 
-from holdfast.testing import Emulator
-from holdfast.testing.emulator import call
+from holdfast import Agent, ClarificationRequest, MemoryJournal, ToolContext, tool
+from holdfast.cli.chat import _Talk
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.testing import Emulator, ScriptedModel
+from holdfast.testing.emulator import EmulatedRequest, Pace, call
+from holdfast.testing.emulator.brain import ReplyLike
 
 Start = Callable[..., Emulator]
+Given = Callable[[Emulator], tuple[tuple[str, ...], dict[str, str]]]
 
 TOOLS = '''
 from holdfast import ClarificationRequest, ToolContext, tool
@@ -23,28 +29,45 @@ async def book(ctx: ToolContext, city: str) -> str:
 '''
 
 
+def brain(request: EmulatedRequest) -> ReplyLike:
+    """Books one city, or two one after the other, and says what came of it."""
+    turn = list(request.messages)
+    while any(message.role == "user" for message in turn[1:]):
+        del turn[0]
+    said = turn[0].text
+    if not said.startswith("book"):
+        return "Hello."
+    booked = [part.text for m in turn for part in m.parts if isinstance(part, ToolResult)]
+    cities = ["Porto", "Faro"][: len(said.split())]
+    if len(booked) < len(cities):
+        return call("book", {"city": cities[len(booked)]}, id=str(len(booked)))
+    return f"Booked {', '.join(booked)}."
+
+
 @pytest.fixture
-def chat(tmp_path: Path, emulator: Start) -> Callable[..., tuple[int, str, str]]:
-    """`holdfast chat` over one journal, with these lines typed."""
+def given(tmp_path: Path) -> Given:
+    """The arguments of `holdfast chat` over one journal, and its environment."""
 
-    def reply(request: object) -> object:
-        messages = request.body["messages"]  # type: ignore[attr-defined]
-        if messages[-1]["role"] == "tool":
-            return f"Booked {messages[-1]['content']}."
-        asked = request.text == "book"  # type: ignore[attr-defined]
-        return call("book", {"city": "Porto"}, id="1") if asked else "Hello."
+    def of(provider: Emulator) -> tuple[tuple[str, ...], dict[str, str]]:
+        (tmp_path / "trips.py").write_text(TOOLS)
+        file = tmp_path / "agent.toml"
+        url = provider.base_url
+        file.write_text(f'model = "openai:demo"\nbase_url = "{url}"\ntools = ["trips:book"]\n')
+        path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+        env = {"OPENAI_API_KEY": "k", "PYTHONPATH": path, "XDG_STATE_HOME": str(tmp_path)}
+        journal = f"sqlite:///{tmp_path}/talk.db"
+        return ("chat", "--agent", str(file), "--journal", journal), env
 
-    (tmp_path / "trips.py").write_text(TOOLS)
-    file = tmp_path / "agent.toml"
-    url = emulator(reply).base_url
-    file.write_text(f'model = "openai:demo"\nbase_url = "{url}"\ntools = ["trips:book"]\n')
-    journal = f"sqlite:///{tmp_path}/talk.db"
-    env = {"OPENAI_API_KEY": "k", "PYTHONPATH": str(tmp_path)}
+    return of
+
+
+@pytest.fixture
+def chat(given: Given, emulator: Start) -> Callable[..., tuple[int, str, str]]:
+    """The same, with these lines typed."""
+    arguments, env = given(emulator(brain))
 
     def typed(said: str, *more: str) -> tuple[int, str, str]:
-        done = holdfast(
-            "chat", "--agent", str(file), "--journal", journal, *more, said=said, env=env
-        )
+        done = holdfast(*arguments, *more, said=said, env=env)
         return done.returncode, done.stdout, done.stderr
 
     return typed
@@ -62,7 +85,89 @@ def test_a_question_that_nobody_answers_waits_for_the_next_terminal(
     status, out, margin = chat("2\nand now?\n")
     assert (status, out) == (0, "Booked Porto: 2.\nHello.\n")
     assert "? Which class?" in margin
+    assert margin.endswith('  ▸ book({"city":"Porto"})\n  ✓ book: Porto: 2\n')
     assert chat("hi\n")[1:] == ("Hello.\n", "")
+
+
+def test_what_the_rest_of_the_turn_asks_is_answered_in_line(
+    chat: Callable[..., tuple[int, str, str]],
+) -> None:
+    chat("book both\n")
+    status, out, margin = chat("2\n1\nhi\n")
+    assert (status, out) == (0, "Booked Porto: 2, Faro: 1.\nHello.\n")
+    assert margin.count("? Which class?") == 2
+
+
+@tool(effect="write")
+async def book(ctx: ToolContext) -> str:
+    """Book a trip."""
+    where = await ctx.ask(ClarificationRequest(question="Where?"))
+    return f"{where}, {await ctx.ask(ClarificationRequest(question='When?'))}"
+
+
+async def waiting() -> Agent[str]:
+    """An agent whose session "ada" waits for an answer."""
+    model = ScriptedModel(ToolCall("c", "book", "{}"), "Booked.", "Hello.")
+    agent = Agent(model, tools=[book], journal=MemoryJournal(), on_wait="suspend")
+    await agent.run("Book.", session="ada")
+    return agent
+
+
+async def test_what_the_rest_asks_stays_open_at_the_end_of_the_input(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    agent = await waiting()
+    typed = iter(["Porto", None, "never read"])
+
+    async def read() -> str | None:
+        return next(typed)
+
+    await _Talk(agent, "ada", read, later=True).until_the_end()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("? When?") == 1
+    assert shown.err.count("the question stays open") == 1
+    assert [question.key for question in await agent.questions("ada")] == ["t1.i0.tool.0.ask.1"]
+
+
+async def test_what_somebody_else_finished_meanwhile_is_shown_as_well(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    agent = await waiting()
+    typed = iter(["Faro"])
+
+    async def read() -> str | None:
+        line = next(typed, None)
+        if line is not None:
+            for answer in ("Porto", "May"):
+                (question,) = await agent.questions("ada")
+                await agent.answer("ada", question.key, answer)
+                await agent.resume("ada")
+        return line
+
+    await _Talk(agent, "ada", read, later=True).until_the_end()
+    assert capsys.readouterr().out == "Booked.\n"
+
+
+def test_the_rest_is_shown_while_it_comes_and_ctrl_c_stops_it(
+    given: Given, emulator: Start
+) -> None:
+    arguments, env = given(emulator(brain, faults=[None, Pace(1)]))
+    holdfast(*arguments, said="book\n", env=env)
+    with Terminal(*arguments, env=env) as screen:
+        screen.wait_for("Which class?")
+        screen.wait_for(">")
+        screen.press("2\r")
+        screen.wait_for("▸ book")
+        screen.wait_for("Booked")
+        screen.press("\x03")
+        screen.wait_for("stopped")
+        screen.wait_for(">")
+        screen.press("and now?\r")
+        screen.wait_for("Hello.")
+        screen.wait_for(">")
+        screen.press("\x04")
+        assert screen.status() == 0
 
 
 def test_a_question_is_answered_in_line_as_ever(

@@ -12,8 +12,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,6 @@ from holdfast.cli.show import Show, said_of
 from holdfast.core.errors import HoldfastError, WaitingError
 from holdfast.core.events import Status
 from holdfast.core.requests import Request
-from holdfast.runtime.result import Result
 from holdfast.runtime.stream import RunStream
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class _Talk:
         self._prompts = prompts
         self._read = read
         self._show = Show(sys.stdout, sys.stderr)
-        self._run: RunStream[str] | asyncio.Task[Result[str]] | None = None
+        self._run: RunStream[str] | None = None
         self._task: asyncio.Task[None] | None = None
         self.failures = 0
 
@@ -108,29 +107,12 @@ class _Talk:
 
     async def _go_on(self) -> bool:
         """Answer what the conversation waits for; whether it is over with that."""
-        try:
-            result = await waiting.go_on(
-                self._agent, self._session, self._read, self._show, self._resume
-            )
-        except HoldfastError as error:
-            self._failed(error)
-            return True
-        except asyncio.CancelledError:
-            if self._ends:
-                raise
-            self._show.note("■ stopped")
-            return True
-        if result is None:
-            return False
-        self._show.whole(result.text)
-        return True
-
-    async def _resume(self) -> Result[str]:
-        self._run = asyncio.ensure_future(self._agent.resume(self._session))
-        try:
-            return await self._run
-        finally:
-            self._run = None
+        over = True
+        with self._surviving():
+            over = await waiting.answered(self._agent, self._session, self._read, self._show)
+            if over:
+                over = await self._watch(self._agent.resume_stream(self._session))
+        return over
 
     @property
     def _ends(self) -> bool:
@@ -141,11 +123,37 @@ class _Talk:
         self.failures += 1
         self._show.note(f"✗ {said_of(error)}")
 
-    async def _turn(self, line: str, *, waited: bool = False) -> None:
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """A turn that fails or is stopped is told, and the conversation goes on."""
         try:
-            async with self._agent.stream(line, session=self._session) as run:
+            yield
+        except HoldfastError as error:
+            self._failed(error)
+        except asyncio.CancelledError:
+            if self._ends:
+                raise
+            self._show.note("■ stopped")
+
+    async def _turn(self, line: str, *, waited: bool = False) -> None:
+        with self._surviving():
+            try:
+                await self._watch(self._agent.stream(line, session=self._session))
+            except WaitingError:
+                # Answered elsewhere, and nobody went on with it.
+                if waited:
+                    raise  # nor could it go on now
+                if await self._go_on():
+                    await self._turn(line, waited=True)
+
+    async def _watch(self, stream: RunStream[str]) -> bool:
+        """Show a turn as it goes, and put its questions to whoever sits there; whether it is over."""
+        told = False
+        try:
+            async with stream as run:
                 self._run = run
                 async for item in run:
+                    told = True
                     if isinstance(item, Request):
                         await questions.ask(run, item, self._read, self._show, later=self._later)
                     else:
@@ -153,18 +161,10 @@ class _Talk:
             self._show.end()
             if run.result.status is Status.WAITING:
                 self._show.note(waiting.LATER)
-        except WaitingError as error:
-            # Answered elsewhere, and nobody went on with it.
-            if waited:
-                self._failed(error)  # nor could it go on now
-            elif await self._go_on():
-                await self._turn(line, waited=True)
-        except HoldfastError as error:
-            self._failed(error)
-        except asyncio.CancelledError:
-            if self._ends:
-                raise
-            self._show.note("■ stopped")
+                return False
+            if not told:  # somebody else was faster to let it go on
+                self._show.whole(run.result.text)
+            return True
         finally:
             self._run = None
 

@@ -1,4 +1,4 @@
-"""A conversation in the terminal whose turn waits for an answer: it is asked for, and the turn goes on.
+"""A conversation in the terminal whose turn waits for an answer: it is asked for before the turn goes on.
 
 The end of the input is no answer: the question stays open for another time. This module must never
 answer for somebody.
@@ -12,42 +12,32 @@ from holdfast.agent import Agent
 from holdfast.cli.questions import parse, shown
 from holdfast.cli.show import Show
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import Status
 from holdfast.core.requests import AnyRequest
-from holdfast.runtime.result import Result
 
 LATER = "■ the question stays open: come back to this session to answer it"
 
 Read = Callable[[], Awaitable[str | None]]
-Resume = Callable[[], Awaitable[Result[str]]]
 
 
-async def go_on(
-    agent: Agent[str], session: str, read: Read, show: Show, resume: Resume
-) -> Result[str] | None:
-    """Ask for what the session waits for, and let its turn go on to its end.
+async def answered(agent: Agent[str], session: str, read: Read, show: Show) -> bool:
+    """Ask for what the session waits for; whether all of it was answered.
+
+    No turn is under way meanwhile, so that others may answer as well.
 
     Args:
         agent: that was asked.
         session: the conversation.
         read: the next line that is typed; None at the end.
         show: where it is shown.
-        resume: lets the turn go on.
-
-    Returns:
-        The result of the turn; None when the input ended before the answers.
 
     Raises:
-        HoldfastError: the turn did not complete.
+        HoldfastError: an answer could not be kept.
     """
-    while True:
-        for request in await agent.questions(session):
-            if not await _answered(agent, session, request, (read, show)):
-                show.note(LATER)
-                return None
-        result = await resume()
-        if result.status is not Status.WAITING:
-            return result
+    for request in await agent.questions(session):
+        if not await _answered(agent, session, request, (read, show)):
+            show.note(LATER)
+            return False
+    return True
 
 
 async def asked(agent: Agent[str], session: str) -> bool:
