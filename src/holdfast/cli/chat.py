@@ -56,7 +56,10 @@ def main(given: argparse.Namespace) -> int:
     def stop() -> bool:
         return talk.stop()
 
-    read = _prompting(lines, stop) if terminal else lines.next
+    def catch() -> None:
+        talk.catch_interrupts()
+
+    read = _prompting(lines, stop, catch) if terminal else lines.next
     talk = _Talk(agent, given.session, read, later=bool(given.journal), prompts=terminal)
     try:
         asyncio.run(talk.until_the_end())
@@ -98,7 +101,7 @@ class _Talk:
     async def until_the_end(self) -> None:
         """Read a line, take a turn, and so on."""
         self._task = asyncio.current_task()
-        self._catch_interrupts()
+        self.catch_interrupts()
         if await waiting.asked(self._agent, self._session) and not await self._go_on():
             return
         while (line := await self._read()) is not None and line.strip() not in ("/quit", "/exit"):
@@ -168,8 +171,8 @@ class _Talk:
         finally:
             self._run = None
 
-    def _catch_interrupts(self) -> None:
-        # Where the platform has no such handler, Ctrl-C ends the program.
+    def catch_interrupts(self) -> None:
+        """Let Ctrl-C stop the turn; where the platform has no such handler, it ends the program."""
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupted)
 
@@ -186,12 +189,13 @@ class _Talk:
             self._task.cancel()  # and with it the turn, if there is one
 
 
-def _prompting(lines: Lines, stop: Callable[[], bool]) -> ReadLine:
+def _prompting(lines: Lines, stop: Callable[[], bool], catch: Callable[[], None]) -> ReadLine:
     """A prompt with history and editing when prompt_toolkit is there, else a plain one.
 
     Args:
         lines: for the plain one.
         stop: called for Ctrl-C at a prompt: stops the turn that asks something, if there is one.
+        catch: called after each prompt, which has a handler of its own and leaves none behind.
     """
     try:
         from prompt_toolkit import PromptSession
@@ -199,11 +203,16 @@ def _prompting(lines: Lines, stop: Callable[[], bool]) -> ReadLine:
         return _asking(lines)
     session: PromptSession[str] = PromptSession(history=_history())
 
+    async def prompted() -> str:
+        try:
+            return await session.prompt_async("> ")
+        finally:
+            catch()
+
     async def ask() -> str | None:
         while True:
             try:
-                # Ctrl-C is a key here; a handler of its own would leave none behind.
-                return await session.prompt_async("> ", handle_sigint=False)
+                return await prompted()
             except KeyboardInterrupt:
                 if stop():
                     await asyncio.Event().wait()  # until the question is taken back

@@ -1,0 +1,46 @@
+"""Ctrl-C just after the end of a turn, which was meant for the turn, ended `holdfast chat`.
+
+It came before the prompt had the terminal, and was taken for a wish to end the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from holdfast import Agent
+from holdfast.cli.chat import _prompting, _Talk
+from holdfast.cli.lines import Lines
+from holdfast.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_next_line_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        came = iter(["one\r", "two\r", "/quit\r"])
+
+        async def read() -> str | None:
+            # The signal is there, and nobody has looked at it, when the prompt begins.
+            os.kill(os.getpid(), signal.SIGINT)
+            keys.send_text(next(came))
+            return await prompt()
+
+        talk = _Talk(Agent(ScriptedModel("One.", "Two.")), "ada", read)
+        prompt = _prompting(Lines(0), talk.stop, talk.catch_interrupts)
+        try:
+            async with asyncio.timeout(20):
+                await asyncio.ensure_future(talk.until_the_end())
+        finally:
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+    assert capsys.readouterr().out == "One.\nTwo.\n"
