@@ -12,7 +12,8 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from types import FrameType
     from typing import NoReturn
 
     from holdfast.core.errors import HoldfastError
@@ -81,30 +82,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _program() -> int:
     """All that this process does. Whenever Ctrl-C comes, it ends with one status and no word.
 
-    While modules are loaded, and at the end, there is nothing to tidy up: an exception would be
-    lost or shown there, depending on who is told of it.
+    A command that was under way lets go of its journal. While modules are loaded, and at the end,
+    there is nothing to tidy up: an exception would be lost or shown there, depending on who is told
+    of it.
     """
     try:
         import signal
 
         # Whoever started it may have said that Ctrl-C is not for it, as shells do with `&`.
         wanted = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if wanted:
-            signal.signal(signal.SIGINT, _leave)
+
+        def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> None:
+            if wanted:
+                signal.signal(signal.SIGINT, handler)
+
+        on_interrupt(_leave)
         given = _given(sys.argv[1:])
-        if wanted:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        on_interrupt(signal.default_int_handler)
         try:
             return _run(given)
+        except KeyboardInterrupt:
+            on_interrupt(_leave)  # before what the command had open is closed
+            _write_no_more()  # or the end would wait for whoever reads what is in a buffer
+            return _INTERRUPTED
         finally:
-            if wanted:
-                signal.signal(signal.SIGINT, _leave)
+            on_interrupt(_leave)
     except KeyboardInterrupt:
         _leave()
 
 
 def _leave(*_: object) -> NoReturn:
-    # Not by an exception, and without waiting for threads or for whoever reads what is in a buffer.
+    # Not by an exception, and without waiting for threads or for whoever reads.
     os._exit(_INTERRUPTED)
 
 
