@@ -6,7 +6,6 @@ It must never copy or encode an event: an in-memory run pays nothing for its jou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from holdfast.core.effects import Effect, digest
 from holdfast.core.errors import ConflictError
@@ -38,12 +37,14 @@ class MemoryJournal:
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`."""
-        kept = islice(self._runs.get(run, {}).values(), after, None)
+        # Listed at once, here and below: another thread may append meanwhile.
+        kept = list(self._runs.get(run, {}).values())[after:]
         return [Record(event, digest(effect) if effect else "") for event, effect in kept]
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""
-        entries = (_entry(run, kept) for run, kept in sorted(self._runs.items()))
+        there = sorted((run, list(kept.values())) for run, kept in list(self._runs.items()))
+        entries = (_entry(run, kept) for run, kept in there)
         return [entry for entry in entries if entry.turn_open or not turn_open]
 
     async def delete(self, run: str) -> int:
@@ -51,9 +52,9 @@ class MemoryJournal:
         return len(self._runs.pop(run, {}))
 
 
-def _entry(run: str, kept: dict[str, tuple[Event, Effect | None]]) -> RunEntry:
-    times = [event.at for event, _ in kept.values()]
-    ends = (e for e, _ in reversed(kept.values()) if isinstance(e, TurnOpened | TurnClosed))
+def _entry(run: str, kept: list[tuple[Event, Effect | None]]) -> RunEntry:
+    times = [event.at for event, _ in kept]
+    ends = (e for e, _ in reversed(kept) if isinstance(e, TurnOpened | TurnClosed))
     last = next(ends, None)
     opened = last if isinstance(last, TurnOpened) else next(ends, None)
     return RunEntry(
