@@ -6,6 +6,8 @@ the journal, where the run finds it when it goes on. Nothing here may run a tool
 
 from __future__ import annotations
 
+import asyncio
+
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.kept_request import kept_request
@@ -66,7 +68,7 @@ class Answering:
         """See `Agent.answer`."""
         run = self.under_way.get(run_id)
         if run is not None:
-            receipt = await run.questions.give(run, answer)
+            receipt = await _given(run, answer)
             if receipt is not None:
                 return receipt
         async with self._conversations.turn(run_id, patience=_PATIENCE) as entry:
@@ -92,6 +94,14 @@ class Answering:
             if entry.machine.phase is not Phase.IDLE:
                 await settle_left(run)
             return run.result()
+
+
+async def _given(run: Run, answer: AnyAnswer) -> Receipt | None:
+    giving = run.questions.give(run, answer)
+    if asyncio.get_running_loop() is run.loop:
+        return await giving
+    # It is kept there, and nobody would wake this loop.
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(giving, run.loop))
 
 
 def _check_known(machine: RunMachine, run_id: str) -> None:

@@ -5,6 +5,7 @@ These are events of the run. Nothing here may wait for an answer.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 from holdfast.core.effects import extended_key
@@ -37,6 +38,7 @@ class AskingTurn(Protocol):
     deadline: float | None
     acted: set[str]
     run_id: str
+    loop: asyncio.AbstractEventLoop
     beside: Journal | None
     unkept: BaseException | None
 

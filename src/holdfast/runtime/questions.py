@@ -286,13 +286,12 @@ class TurnAsker:
         hook: whether hooks ask, and not tools.
     """
 
-    __slots__ = ("_home", "_hook", "questions", "run")
+    __slots__ = ("_hook", "questions", "run")
 
     def __init__(self, questions: Questions, run: AskingTurn, *, hook: bool) -> None:
         self.questions = questions
         self.run = run
         self._hook = hook
-        self._home = asyncio.get_running_loop()
 
     async def __call__(
         self, scope: str, attempt: int, request: AnyRequest, timeout: Timeout
@@ -300,8 +299,9 @@ class TurnAsker:
         """The answer. Raises Suspended when the run does not wait for it."""
         who = (scope, attempt, self._hook)
         answer = self.questions.ask_for(self.run, who, request, timeout)
-        if asyncio.get_running_loop() is self._home:
+        home = self.run.loop
+        if asyncio.get_running_loop() is home:
             return await answer
         # A sync tool asks from a loop of its own, in its thread.
         elsewhere = self.questions.ask_from_elsewhere(answer)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(elsewhere, self._home))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(elsewhere, home))

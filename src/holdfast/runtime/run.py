@@ -92,6 +92,7 @@ class Run:
         "journal",
         "left",
         "limits",
+        "loop",
         "machine",
         "notes",
         "parsed",
@@ -119,6 +120,7 @@ class Run:
         self.machine = machine
         self.journal = journal
         self.channel = channel
+        self.loop = asyncio.get_running_loop()
         self.questions = Questions()
         self.limits: Limits = plan.limits
         self.history: Sequence[Message] = ()
