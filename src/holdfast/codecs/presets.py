@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.redaction import redact
 
 Wire: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini"]
 Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "none"]
@@ -82,7 +83,7 @@ class Preset(Struct, frozen=True, kw_only=True):
             )
         if not url.startswith(("https://", "http://")):
             raise ConfigurationError(
-                "base_url", f"must begin with https:// or http://, got {url[:40]!r}"
+                "base_url", f"must begin with https:// or http://, got {redact(url)[:40]!r}"
             )
         return url.rstrip("/")
 

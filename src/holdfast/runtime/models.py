@@ -24,6 +24,7 @@ from holdfast.core.deltas import Delta, ReasoningDelta, RefusalDelta, TextDelta,
 from holdfast.core.errors import HoldfastError, TransportError, exception_for
 from holdfast.core.messages import Reply
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
+from holdfast.core.redaction import redact
 from holdfast.core.request import ModelRequest
 from holdfast.resilience.cache import scope_of
 from holdfast.resilience.pipeline import Call, Done, Failed, Outcome, failed
@@ -105,7 +106,7 @@ class Endpoint:
         return scope_of(self.base_url, *(value for _, value in pairs))
 
     def __repr__(self) -> str:
-        return f"Endpoint({self.preset.name!r}, {self.base_url!r})"
+        return f"Endpoint({self.preset.name!r}, {redact(self.base_url)!r})"
 
 
 class HttpModel:
@@ -146,7 +147,7 @@ class HttpModel:
         return self._endpoint.account
 
     def __repr__(self) -> str:
-        return f"HttpModel({self.name!r}, {self._endpoint.base_url!r})"
+        return f"HttpModel({self.name!r}, {redact(self._endpoint.base_url)!r})"
 
     def describe(self) -> Mapping[str, object]:
         """What it is and where it is; with the name that it was given, if any."""
@@ -155,7 +156,7 @@ class HttpModel:
             **({} if self.name == model else {"name": self.name}),
             "model": model,
             "wire": self._codec.name,
-            "base_url": self._endpoint.base_url,
+            "base_url": redact(self._endpoint.base_url),
             "timeouts": self._timeouts,
         }
 

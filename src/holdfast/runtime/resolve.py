@@ -16,6 +16,7 @@ from holdfast.codecs.presets import PRESETS, Preset, find
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.checks import check_instance, check_text
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.redaction import redact
 from holdfast.runtime.models import Endpoint, HttpModel, Model
 from holdfast.transport.port import Timeouts, Transport
 
@@ -77,12 +78,12 @@ class ModelAt:
         object.__setattr__(self, "headers", checked)
 
     def __repr__(self) -> str:
-        shown = [repr(self.model)]
-        shown += [
-            f"{name}={value!r}"
-            for name in ("name", "base_url", "timeouts")
-            if (value := getattr(self, name))
-        ]
+        given = {
+            "name": self.name,
+            "base_url": redact(self.base_url or ""),
+            "timeouts": self.timeouts,
+        }
+        shown = [repr(self.model), *(f"{name}={value!r}" for name, value in given.items() if value)]
         # The values may be keys.
         shown += [f"headers={list(self.headers)}"] if self.headers else []
         return f"ModelAt({', '.join(shown)})"
@@ -92,7 +93,10 @@ def _checked_header(header: tuple[object, object]) -> tuple[str, str]:
     """Its name in lower case, and its value. No error shows a value: it may be a key."""
     name, value = header
     if not isinstance(name, str) or not _HEADER.fullmatch(name):
-        raise ConfigurationError("headers", f"{name!r} is no name of a header")
+        # Somebody may have written all of it in one text.
+        before, colon, _ = str(name).partition(":")
+        shown = redact(before) + (f"{colon} ..." if colon else "")
+        raise ConfigurationError("headers", f"{shown!r} is no name of a header")
     argument = f"headers[{name!r}]"
     if name.lower() in _NOT_YOURS:
         raise ConfigurationError(argument, "is set by Holdfast itself", fix="Leave it out")
