@@ -12,15 +12,15 @@ import pytest
 from holdfast import Agent, MemoryJournal, Middleware, SqliteJournal, tool
 from holdfast.core.effects import Effect
 from holdfast.core.errors import HoldfastError
-from holdfast.core.events import Event
+from holdfast.core.events import Event, ToolsBegun
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall
 from holdfast.core.request import ModelRequest
-from holdfast.journal.failures import JournalStorageError
+from holdfast.journal.failures import JournalClosedError, JournalStorageError
 from holdfast.journal.port import HandedOver, Journal, Then
 from holdfast.journal.writer import Act
 from holdfast.middleware.moments import AfterIteration, AfterTool, BeforeIteration, BeforeTool
 from holdfast.runtime.holding import Hold
-from holdfast.runtime.write_behind import enqueue_of
+from holdfast.runtime.write_behind import WriteBehind, enqueue_of
 from holdfast.testing import ScriptedModel
 from holdfast.testing.scripted import Line
 from holdfast.tools.tool import ToolEffect
@@ -275,6 +275,16 @@ async def test_none_of_two_results_is_believed_when_the_first_cannot_be_kept() -
     assert bench.shown == await bench.kept() == ["t1", "t1.i0.model", "t1.i0.begun"]
     bench.journal.let_go()
     assert await bench.begin("And now?") == "I am back."
+
+
+async def test_a_result_that_cannot_be_handed_over_is_not_on_its_way() -> None:
+    def closed(*_: object, **__: object) -> HandedOver:
+        raise JournalClosedError("talk.db", "is closed")
+
+    behind = WriteBehind(closed, None)
+    with pytest.raises(JournalClosedError):
+        await behind.keep_result("r", ToolsBegun("t1.i0.begun", 1.0), None, None)
+    assert behind.all_kept
 
 
 async def test_a_result_is_shown_when_it_is_safe_while_another_tool_is_at_work() -> None:

@@ -146,8 +146,8 @@ class WriteBehind:
                 waiter.set_result(None)
             self._over(error)
 
-        self._results.append(waiter)
         self._hand_over(run, event, effect, limit, over)
+        self._results.append(waiter)
         await waiter
         if self.error is not None:
             raise self.error
