@@ -201,7 +201,7 @@ async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
 def _finished(run: Run, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:
     call = effect.call
     at = run.plan.clock.now()
-    notes = run.notes.pop(effect.key, None)
+    notes = run.notes.get(effect.key)
     usage = notes.usage if notes is not None else Usage()
     if isinstance(outcome, Done):
         refusal = notes.refusal if notes is not None and outcome.value.is_error else None

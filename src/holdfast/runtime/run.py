@@ -260,6 +260,7 @@ class Run:
 
     def _believe(self, event: Event, *, checked: bool = False) -> None:
         self.machine.apply(event, checked=checked)
+        self.notes.pop(event.key, None)
         if self.folds is not None:
             self.folds.apply(event)
         if self.tell is not None:
