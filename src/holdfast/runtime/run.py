@@ -129,7 +129,7 @@ class Run:
         self.deps: object = None
         self.deadline: float | None = None
         self._away = 0.0  # seconds in which no process drove the turn, until an event tells them
-        self._keeping = 0  # events that are on their way into the journal, and not believed yet
+        self._keeping: list[Event] = []  # on their way into the journal, and not believed yet
         self._together = False  # whether those are results of tools
         self._waiters: list[asyncio.Future[None]] = []
         self.started: set[str] = set()
@@ -183,7 +183,7 @@ class Run:
         applied = machine.applied
         # A hook can end the turn in place of the effect; that event ends nothing that was planned.
         ended = effect if effect is not None and effect.key == event.key else None
-        self._keeping += 1
+        self._keeping.append(event)
         self._together = together
         try:
             await self._keep(event, ended)
@@ -193,7 +193,8 @@ class Run:
         else:
             self._believe(event, checked=machine.applied == applied)
         finally:
-            self._keeping -= 1
+            if event in self._keeping:
+                self._keeping.remove(event)
             if self._waiters:
                 wake_all(self._waiters)
 
@@ -211,17 +212,16 @@ class Run:
             else:
                 await self._keep_behind(self.behind, event, ended)
         except asyncio.CancelledError:
-            # Kept or not: what the journal says is what happened, or the next event would not fit.
-            # Another driver's outcome for the key is not this one.
-            kept = await _whatever_comes(self.journal.read(self.run_id))
-            if any(record.event == event for record in kept):
-                self._believe(event)
+            # Kept or not: what the journal says is what happened, or the next event would not fit,
+            # and in its order. Another driver's outcome for the key is not this one.
+            for record in await _whatever_comes(self.journal.read(self.run_id)):
+                self._believe(record.event)
             raise
 
     def _keep_behind(
         self, behind: WriteBehind, event: Event, ended: Effect | None
     ) -> Awaitable[None]:
-        all_kept, keeping = behind.all_kept, self._keeping
+        all_kept, keeping = behind.all_kept, len(self._keeping)
         ahead = goes_ahead(self.machine, event, self.plan, all_kept=all_kept, keeping=keeping)
         limit = self.questions.patience
         if keeping > 1 and ahead:
@@ -236,7 +236,7 @@ class Run:
         """The last result lets the others go on; all are believed in the order of the journal."""
         await behind.hand_over(self.run_id, event, ended, self.questions.patience)
         behind.let_go()
-        while self._keeping > 1:
+        while len(self._keeping) > 1:
             await self._one_less()
 
     async def believed(self) -> None:
@@ -259,6 +259,9 @@ class Run:
             await self.behind.until_kept()
 
     def _believe(self, event: Event, *, checked: bool = False) -> None:
+        if event not in self._keeping:
+            return  # it was believed when another one was cancelled that came after it
+        self._keeping.remove(event)
         self.machine.apply(event, checked=checked)
         self.notes.pop(event.key, None)
         if self.folds is not None:
