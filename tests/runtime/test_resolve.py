@@ -125,6 +125,15 @@ def test_two_places_of_one_model_need_names() -> None:
         Agent(ModelAt("ollama:a"), fallback=[ModelAt("ollama:a", base_url="http://other")])
 
 
+def test_headers_that_carry_the_key_need_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PRESETS["openai"].key_env + PRESETS["anthropic"].key_env:
+        monkeypatch.delenv(name, raising=False)
+    resolve(ModelAt("openai:a", headers={"Authorization": "Basic a"}), HttpTransport)
+    resolve(ModelAt("anthropic:a", headers={"x-api-key": "a"}), HttpTransport)
+    with pytest.raises(ConfigurationError, match="ANTHROPIC_API_KEY"):
+        resolve(ModelAt("anthropic:a", headers={"x-other": "a"}), HttpTransport)
+
+
 def test_an_address_beside_a_place_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="api_key: has no effect on a ModelAt object"):
         Agent(ModelAt("ollama:a"), api_key=KEY)

@@ -150,6 +150,8 @@ def _key(preset: Preset, model: ModelAt) -> str:
         return model.api_key.strip()
     if preset.auth == "none" or not preset.key_env:
         return ""
+    if ("authorization" if preset.auth == "bearer" else preset.auth) in model.headers:
+        return ""  # which count, and not the key of the environment
     for variable in preset.key_env:
         if value := os.environ.get(variable, "").strip():
             return value
