@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -65,6 +67,38 @@ def _started(
         timeout=_PATIENCE,
         check=False,
     )
+
+
+@contextmanager
+def piped(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command with pipes that stay open; it is killed at the end, whatever happened."""
+    with subprocess.Popen(
+        [HOLDFAST, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def told(process: subprocess.Popen[bytes], line: bytes) -> bytes:
+    """What it prints when a line is typed."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(line)
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+def interrupted(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
+    """Ctrl-C, while its input stays open: how it ends, and what it still says beside its output."""
+    assert process.stderr is not None
+    process.send_signal(signal.SIGINT)
+    return process.wait(3 * _PATIENCE), process.stderr.read()
 
 
 class Terminal:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import HOLDFAST, Terminal, environment, holdfast
+from tests.cli.terminal import Terminal, holdfast, interrupted, piped, told
 
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import Pace, Refused
@@ -121,25 +119,9 @@ def test_a_place_that_cannot_be_written_costs_only_the_history(
 
 
 def test_ctrl_c_while_a_pipe_is_silent_ends_it(emulator: Start) -> None:
-    with subprocess.Popen(
-        [HOLDFAST, *to(emulator())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as process:
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(b"hello\n")
-            process.stdin.flush()
-            assert process.stdout.readline() == b"You said: hello\n"
-            process.send_signal(signal.SIGINT)
-            status = process.wait(30)  # its input stays open: nothing else ends it
-            said = process.stderr.read() if process.stderr else None
-        finally:
-            process.kill()
-    assert (status, said) == (130, b"")
+    with piped(*to(emulator())) as process:
+        assert told(process, b"hello\n") == b"You said: hello\n"
+        assert interrupted(process) == (130, b"")
 
 
 WITHOUT_PROMPT_TOOLKIT = (

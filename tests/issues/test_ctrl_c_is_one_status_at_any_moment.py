@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import HOLDFAST, environment
+from tests.cli.terminal import environment, interrupted, piped
 
 from holdfast import Agent, SqliteJournal
 from holdfast.cli import sessions
@@ -75,26 +74,14 @@ def path(tmp_path: Path) -> str:
 
 
 def test_at_the_question_whether_to_delete(path: str) -> None:
-    with subprocess.Popen(
-        [HOLDFAST, "sessions", "delete", path, "ada"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as process:
-        try:
-            assert process.stderr is not None
-            said = b""
-            while not said.endswith(b"Type yes: "):
-                piece = process.stderr.read(1)
-                assert piece, said
-                said += piece
-            process.send_signal(signal.SIGINT)
-            status = process.wait(PATIENCE)  # its input stays open: nothing else ends it
-            rest = process.stderr.read()
-        finally:
-            process.kill()
-    assert (status, rest) == (130, b"")
+    with piped("sessions", "delete", path, "ada") as process:
+        assert process.stderr is not None
+        said = b""
+        while not said.endswith(b"Type yes: "):
+            piece = process.stderr.read(1)
+            assert piece, said
+            said += piece
+        assert interrupted(process) == (130, b"")
     assert main(["sessions", "show", path, "ada"]) == 0
 
 

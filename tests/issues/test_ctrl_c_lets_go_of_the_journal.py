@@ -6,13 +6,12 @@ The program went without closing its journal. Whoever copied the file alone had 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.terminal import HOLDFAST, environment
+from tests.cli.terminal import environment, interrupted, piped, told
 
 from holdfast.testing import Emulator
 
@@ -35,25 +34,10 @@ def test_the_file_alone_has_the_conversation(
     tmp_path: Path, emulator: Callable[..., Emulator]
 ) -> None:
     model = ("--model", "openai:demo", "--base-url", emulator().base_url)
-    with subprocess.Popen(
-        [HOLDFAST, "chat", *model, "--journal", f"sqlite:///{tmp_path / 'talk.db'}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(OPENAI_API_KEY="k"),
-    ) as process:
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(b"hello\n")
-            process.stdin.flush()
-            assert process.stdout.readline() == b"You said: hello\n"
-            process.send_signal(signal.SIGINT)
-            status = process.wait(PATIENCE)  # its input stays open: nothing else ends it
-            said = process.stderr.read() if process.stderr else None
-        finally:
-            process.kill()
-    assert (status, said) == (130, b"")
+    file = f"sqlite:///{tmp_path / 'talk.db'}"
+    with piped("chat", *model, "--journal", file) as process:
+        assert told(process, b"hello\n") == b"You said: hello\n"
+        assert interrupted(process) == (130, b"")
     assert [file.name for file in tmp_path.iterdir()] == ["talk.db"]
 
 
