@@ -194,10 +194,9 @@ def _check_access(given: Settings) -> None:
         if not isinstance(value, str):
             raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
         if not isinstance(given.model, str):
+            kind = "ModelAt" if isinstance(given.model, ModelAt) else "Model"
             raise ConfigurationError(
-                argument,
-                f"has no effect on a {'ModelAt' if isinstance(given.model, ModelAt) else 'Model'} object",
-                fix="Give it to that",
+                argument, f"has no effect on a {kind} object", fix=f"Give it to the {kind}"
             )
 
 
