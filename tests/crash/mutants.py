@@ -71,7 +71,7 @@ class LeaseCheckedAtClaim(Rules):
 
 
 class TornBatch(Rules):
-    """All appends of a group are acknowledged when the first of them is safe."""
+    """All appends of a group are acknowledged when the first of them is kept."""
 
     def unsafe(self, state: State, process: Process) -> int:
         together = [label for label in process.waiting if label.startswith("keep")]
@@ -277,7 +277,7 @@ MUTANTS = (
         swaps=((runs, "goes_ahead", goes_ahead_of_replies),),
     ),
     Mutant(
-        "shown before it was safe",
+        "shown before it was kept",
         "one write",
         Queueing,
         swaps=((WriteBehind, "tell", tell_at_once),),

@@ -65,7 +65,7 @@ class State:
 
     store: tuple[Record, ...] = ()
     lost_at_crash: int = 0
-    """How many of the last records are not safe yet; a right journal has none."""
+    """How many of the last records are not kept yet; a right journal has none."""
     begun: int = 0
     lease: int = 0
     acked: frozenset[str] = frozenset()

@@ -23,7 +23,7 @@ class Less(Middleware):
         return Patch(messages=moment.messages[:1])
 
 
-async def test_it_is_not_called_before_what_it_sees_is_safe() -> None:
+async def test_it_is_not_called_before_what_it_sees_is_kept() -> None:
     less = Less()
     bench = Bench(CALL, exception_for(TOO_LONG), "Done.", middleware=(less,))
     task = await bench.begun()

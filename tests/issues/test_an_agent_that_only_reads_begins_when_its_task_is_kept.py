@@ -1,4 +1,4 @@
-"""An agent without tools that write is a tool that only reads, and its hooks saw a task that was not safe."""
+"""An agent without tools that write is a tool that only reads, and its hooks saw a task that was not kept."""
 
 from __future__ import annotations
 

@@ -221,12 +221,12 @@ class Play:
             self.shown[seen.run_id].append(seen.item)  # type: ignore[arg-type]
 
     def at_check(self, _: int, context: OutputContext) -> None:
-        """No answer is checked that is not safe."""
+        """No answer is checked that is not kept."""
         if self.cranked is not None and self.cranked.on_the_way(context.run_id):
             self.wrong.append(f"{context.key} is checked while a record is on its way")
 
     def at_model(self, key: str, messages: tuple[Message, ...]) -> None:
-        """Nobody is asked before what was said is safe, nor to go on with a reply that is not."""
+        """Nobody is asked before what was said is kept, nor to go on with a reply that is not."""
         try:
             check_pairs(messages)
         except HoldfastError as error:
@@ -238,7 +238,7 @@ class Play:
                     self.wrong.append(f"the model is asked at {key} while {one.key} is on its way")
 
     def at_tool(self, context: ToolContext[Any], effect: ToolEffect) -> None:
-        """Nothing that may change something begins before its marker is safe."""
+        """Nothing that may change something begins before its marker is kept."""
         if self.cranked is None or effect == "read":
             return
         marker = begun_key(*numbers_of(context.key))
@@ -253,7 +253,7 @@ class Play:
             self.wrong.append(f"{name} wrote {self.paid[name]} times")
 
     def at_hook(self, hook: str, moment: Moment) -> None:
-        """No hook is called before what it sees is safe.
+        """No hook is called before what it sees is kept.
 
         Hooks of a tool run beside the other tools of the same reply, whose results, questions and
         answers they do not see: only those may be on their way.

@@ -1,4 +1,4 @@
-"""Whenever the records of a turn are safe, or cannot be kept: what was promised of it holds.
+"""Whenever the records of a turn are kept, or cannot be kept: what was promised of it holds.
 
 Random turns are played on a journal whose thread is turned by hand, with faults of the disk and
 cancellations, and beside it on journals that are never late.

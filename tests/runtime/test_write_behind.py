@@ -186,17 +186,17 @@ async def test_what_waits_and_what_does_not() -> None:
     bench = Bench(CALL, "Done.")
     task, journal = bench.begin(), bench.journal
     await journal.until("t1")
-    assert bench.asked == 0, "nobody is asked before what the user said is safe"
+    assert bench.asked == 0, "nobody is asked before what the user said is kept"
     journal.keep("t1")
     await journal.until("t1.i0.model", "t1.i0.begun")
     assert bench.shown == ["t1"]
     journal.keep("t1.i0.model")
     await journal.until("t1.i0.begun")
-    assert bench.paid == 0, "no tool begins before the marker is safe"
+    assert bench.paid == 0, "no tool begins before the marker is kept"
     journal.keep("t1.i0.begun")
     await journal.until("t1.i0.tool.0", "t1.i1.model", "t1.closed")
     assert bench.asked == 2, "the model is asked while the result is being kept"
-    assert bench.shown == ["t1", "t1.i0.model", "t1.i0.begun"], "nothing is shown that is not safe"
+    assert bench.shown == ["t1", "t1.i0.model", "t1.i0.begun"], "nothing is shown that is not kept"
     journal.keep("t1.i0.tool.0", "t1.i1.model")
     await journal.until("t1.closed")
     assert not task.done()
@@ -212,7 +212,7 @@ async def test_a_tool_that_only_reads_runs_while_the_reply_is_being_kept() -> No
     journal.keep("t1")
     await journal.until("t1.i0.model", "t1.i0.begun", "t1.i0.tool.0")
     assert bench.paid == 1
-    assert bench.asked == 1, "the model is not asked again before its reply is safe"
+    assert bench.asked == 1, "the model is not asked again before its reply is kept"
     assert bench.shown == ["t1"]
     journal.keep("t1.i0.model", "t1.i0.begun")
     await journal.until("t1.i0.tool.0")
@@ -255,7 +255,7 @@ async def test_tools_that_end_at_the_same_moment_are_not_waited_for() -> None:
     journal = bench.journal
     await journal.until("t1.i0.tool.0", "t1.i0.tool.1", "t1.i1.model", "t1.closed")
     assert bench.asked == 2, "the model is asked while both results are being kept"
-    assert bench.shown == ["t1", "t1.i0.model", "t1.i0.begun"], "nothing is shown that is not safe"
+    assert bench.shown == ["t1", "t1.i0.model", "t1.i0.begun"], "nothing is shown that is not kept"
     journal.keep("t1.i0.tool.0")
     await journal.until("t1.i0.tool.1", "t1.i1.model", "t1.closed")
     journal.let_go()
@@ -287,7 +287,7 @@ async def test_a_result_that_cannot_be_handed_over_is_not_on_its_way() -> None:
     assert behind.all_kept
 
 
-async def test_a_result_is_shown_when_it_is_safe_while_another_tool_is_at_work() -> None:
+async def test_a_result_is_shown_when_it_is_kept_while_another_tool_is_at_work() -> None:
     slow = asyncio.Event()
     bench = Bench((ToolCall("d", "look", "{}"), CALL), "Done.", until=slow)
     task, journal = await bench.begun(), bench.journal
@@ -328,7 +328,7 @@ async def test_one_tool_that_may_change_something_holds_up_all_of_a_reply() -> N
     assert bench.looked == 1
 
 
-async def test_a_reply_that_pauses_is_safe_before_the_model_is_asked_to_go_on() -> None:
+async def test_a_reply_that_pauses_is_kept_before_the_model_is_asked_to_go_on() -> None:
     bench = Bench(Reply((Text("Hm"),), ReplyKind.PAUSED), "Done.")
     task, journal = bench.begin(), bench.journal
     await journal.until("t1")
@@ -409,7 +409,7 @@ class Watching(Noting):
         await self.note("after")
 
 
-async def test_no_hook_is_called_before_what_it_sees_is_safe() -> None:
+async def test_no_hook_is_called_before_what_it_sees_is_kept() -> None:
     watching = Watching()
     bench = Bench(CALL, "Done.", middleware=(watching,))
     watching.journal = bench.journal
@@ -442,7 +442,7 @@ class AtTools(Noting):
         await self.note("after")
 
 
-async def test_no_hook_of_a_tool_that_reads_is_called_before_the_reply_is_safe() -> None:
+async def test_no_hook_of_a_tool_that_reads_is_called_before_the_reply_is_kept() -> None:
     watching = AtTools()
     bench = Bench(CALL, "Done.", middleware=(watching,), effect="read")
     watching.journal = bench.journal

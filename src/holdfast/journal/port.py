@@ -87,7 +87,7 @@ class Journal(RunLog, Protocol):
 
 
 Then: TypeAlias = Callable[[BaseException | None], None]
-"""Called on the loop that handed a record over when it is kept, or with why it could not be."""
+"""Called later, on the loop that handed a record over: when it is kept, or with why it could not be."""
 
 
 class HandedOver(Protocol):

@@ -233,7 +233,7 @@ class QueueingConformance:
         assert await keys(queueing, "r") == [f"t{n}" for n in range(21)]
 
     async def test_a_reader_sees_what_was_handed_over_before(self, queueing: QueueingLog) -> None:
-        """Also when nobody knows yet whether it is safe: the next turn may begin there."""
+        """Also when nobody knows yet whether it is kept: the next turn may begin there."""
         for number in range(20):
             queueing.enqueue("r", opened(number))
         assert await keys(queueing, "r") == [f"t{n}" for n in range(20)]
@@ -252,6 +252,7 @@ class QueueingConformance:
         failing = queueing.enqueue("r", opened(1, "again"), then=told.append)
         after = queueing.enqueue("r", opened(2), after=failing, then=told.append)
         last = queueing.enqueue("r", opened(3), after=after)
+        assert told == []
         await queueing.append("s", opened(1))
         await _raises(ConflictError, last)
         assert [type(error) for error in told] == [ConflictError] * 2
