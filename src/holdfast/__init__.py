@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.plain import execute as execute
     from holdfast.runtime.plain import resilient as resilient
     from holdfast.runtime.recovery import Recovered as Recovered
+    from holdfast.runtime.recovery import RecoveryStatus as RecoveryStatus
     from holdfast.runtime.resolve import ModelAt as ModelAt
     from holdfast.runtime.result import Result as Result
     from holdfast.runtime.stream import RunStream as RunStream
@@ -273,6 +274,7 @@ _HOME: dict[str, str] = {
     "QuestionUnanswered": "holdfast.core.events",
     "ReasoningDelta": "holdfast.core.deltas",
     "Recovered": "holdfast.runtime.recovery",
+    "RecoveryStatus": "holdfast.runtime.recovery",
     "RefusedError": "holdfast.core.errors",
     "RepetitionGuard": "holdfast.middleware.repetition_guard",
     "Replace": "holdfast.middleware.decisions",

@@ -227,8 +227,14 @@ class Agent(Generic[T]):
         """
         return self._engine.resume_stream(run_id, deps)
 
-    async def recover(self, *, deps: object = None, parallel: int = 8) -> list[Recovered[T]]:
+    async def recover(
+        self, *, deps: object = None, parallel: int = 8, seconds: float | None = 300.0
+    ) -> list[Recovered[T]]:
         """Go on with every run of this agent that a crash cut short, as `resume` does with one.
+
+        A turn is closed only by what happens in it: its answer, a limit of its own, a request that
+        the provider refuses. An outage, a wrong key, an error in the agent's code, the end of the
+        time and a cancellation of this call leave it open, and a later call goes on with it.
 
         Left alone are runs of agents of another name, runs that wait for an answer, and, in a
         journal that processes share, runs whose process lives. A journal that belongs to one
@@ -237,15 +243,17 @@ class Agent(Generic[T]):
         Args:
             deps: as for `run`.
             parallel: how many runs at once.
+            seconds: the time for all of them; what is under way then is stopped and left open.
+                The default is the default limit of one turn. None sets no limit.
 
         Returns:
-            One outcome for each, with its result or its error.
+            One outcome for each, with its status, and its result or its error.
 
         Raises:
-            ConfigurationError: this agent has no journal.
+            ConfigurationError: this agent has no journal, or an argument is wrong.
             JournalError: the journal could not list its runs.
         """
-        return await self._engine.recover(deps, parallel)
+        return await self._engine.recover(deps, parallel, seconds)
 
     async def questions(self, run_id: str) -> tuple[AnyRequest, ...]:
         """What a run waits for, as the journal tells it, in the order of asking.

@@ -187,6 +187,7 @@ MADE_BY_RUNS = {
     *("HistoryCompacted", "LimitExtended", "MaxConsecutiveErrorsExceeded", "Media", "Message"),
     *("ModelReplied", "Observed", "OutputChecked", "OutputContext", "Problem", "QuestionAnswered"),
     *("QuestionAsked", "QuestionUnanswered", "ReasoningDelta", "Recovered", "Reply", "Result"),
+    "RecoveryStatus",
     *("ResponseChunk", "RetryScheduled", "RunStream", "SessionInfo", "SessionRewound", "Skill"),
     *("Text", "TextDelta", "ToolContext", "ToolFinished", "ToolStarted", "Usage", "ErrorInfo"),
     *("TotalErrorThresholdExceeded", "TurnClosed", "TurnOpened", "TurnResumed", "TurnStopped"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, MemoryJournal, SessionBusyError, tool
+from holdfast import Agent, MemoryJournal, RecoveryStatus, SessionBusyError, tool
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message, ToolCall
 from holdfast.runtime.holding import Hold
@@ -83,7 +83,9 @@ async def test_what_another_agent_drives_is_not_recovered(session: str | None) -
     journal, slow = MemoryJournal(), Slow()
     first = asyncio.create_task(payer(journal, slow).run("Pay.", session=session))
     await slow.begun.wait()
-    assert await payer(journal, slow).recover() == []
+    (found,) = await payer(journal, slow).recover()
+    assert found.status is RecoveryStatus.BUSY
+    assert isinstance(found.error, SessionBusyError)
     slow.free.set()
     assert (await first).output == "Done."
     assert slow.runs == 1

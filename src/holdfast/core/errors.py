@@ -90,7 +90,9 @@ class ConfigurationError(HoldfastError, ValueError):
 
     def __init__(self, argument: str, problem: str, *, fix: str = "") -> None:
         message = f"{argument}: {problem}" + (f". {fix}" if fix else "")
-        info = ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe=message, landed=Landed.NO)
+        info = ErrorInfo(
+            category=self.default_category, safe=message, landed=Landed.NO, code="configuration"
+        )
         super().__init__(message, info=info)
         self.argument = argument
         self.problem = problem

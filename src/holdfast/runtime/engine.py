@@ -40,7 +40,7 @@ from holdfast.runtime.driver import drive
 from holdfast.runtime.hooked_turn import go_on, run_turn
 from holdfast.runtime.notices import Channel
 from holdfast.runtime.questions import Questions
-from holdfast.runtime.recovery import Recovered, is_interrupted, recover_each
+from holdfast.runtime.recovery import Attempt, Recovered, Timing, recover_each
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle_left
@@ -150,24 +150,27 @@ class Engine(Generic[T]):
         run.questions, run.beside = questions, self._journal
         return run
 
-    async def recover(self, deps: object, parallel: int) -> list[Recovered[T]]:
+    async def recover(
+        self, deps: object, parallel: int, seconds: float | None
+    ) -> list[Recovered[T]]:
         """Go on with every interrupted run of this agent; see `Agent.recover`."""
-        entries = await self._kept("recover").runs(turn_open=True)
+        journal, timing = self._kept("recover"), Timing(seconds)
         runs = [
             entry.run
-            for entry in entries
+            for entry in await timing.open_runs(journal)
             if entry.agent == self.plan.name
             and not entry.leased
             and not is_within(entry.run)
             and entry.run not in self.answering.under_way
         ]
 
-        async def go_on(run_id: str) -> Result[T] | None:
-            async with self.conversations.turn(run_id, patience=0) as entry:
-                run = self._left(run_id, entry, deps, None, self._questions())
-                return await self._go_on(run) if is_interrupted(run) else None
+        async def go_on(attempt: Attempt[T]) -> None:
+            async with self.conversations.turn(attempt.run_id, patience=0) as entry:
+                run = self._left(attempt.run_id, entry, deps, None, self._questions())
+                if attempt.begin(run):
+                    attempt.result = await self._go_on(run)
 
-        return await recover_each(runs, go_on, parallel)
+        return await recover_each(runs, go_on, parallel, timing)
 
     async def abandon(self, run_id: str) -> Result[T]:
         """Close a turn that nobody will finish; see `Agent.abandon`."""
@@ -220,6 +223,7 @@ class Engine(Generic[T]):
                 run = Run(self.plan, run_id, entry.machine, entry.log, channel)
                 run.folds, run.questions, run.beside = entry.folds, questions, beside.journal
                 run.deps, run.works_for = turn.deps, turn.notes
+                run.recover_under(beside.recovery)
                 if turn.notes is not None:
                     turn.notes.take_over(run_id, entry.machine.usage)
                 if not entry.machine.turn:
@@ -261,6 +265,8 @@ class Engine(Generic[T]):
         finally:
             del under_way[run.run_id]
             await run.questions.close()
+            if run.recovery is not None:
+                await run.until_settled()
         return self._ended(run)
 
     def _ended(self, run: Run) -> Result[T]:

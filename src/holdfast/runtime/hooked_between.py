@@ -24,13 +24,23 @@ from holdfast.runtime.waiting import left_to_wait
 _OUTPUT, _TOOLS = Phase.OUTPUT, Phase.TOOLS
 
 
+_CALLED_AGAIN = frozenset({"before_tools", "after_iteration", "fold"})
+"""Hooks between effects that a later recovery calls again, so that none is passed over."""
+
+
 def end_of(run: Run, hooks: Hooked) -> TurnStopped | None:
-    """The event that ends the turn, when a hook wants it to end."""
+    """The event that ends the turn, when a hook wants it to end.
+
+    Raises:
+        TurnLeftOpen: a recovery drives the turn, and the failing hook will be called again.
+    """
     if not hooks.wants_to_end():
         return None
     end = hooks.verdict(run.machine.turn, run.plan.clock.now())
     if end is not None and end.error is not None:
-        run.error = hooks.failure
+        run.error = failure = hooks.failure
+        if run.recovery is not None and failure is not None and failure.hook in _CALLED_AGAIN:
+            run.recovery.check_failure(failure, end.error)
     return end
 
 

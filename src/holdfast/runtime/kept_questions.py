@@ -24,6 +24,7 @@ from holdfast.core.requests import Answer, AnyRequest, ContinuationRequest, Cont
 from holdfast.core.run_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.asking import Asking
+from holdfast.runtime.leaving_open import TurnRecovery
 from holdfast.runtime.notices import Channel
 from holdfast.runtime.open_question import Ending, Receipt
 from holdfast.runtime.plan import Plan
@@ -41,6 +42,7 @@ class AskingTurn(Protocol):
     loop: asyncio.AbstractEventLoop
     beside: Journal | None
     unkept: BaseException | None
+    recovery: TurnRecovery | None
 
     async def commit(self, event: Event) -> None:
         """Keep a fact."""

@@ -64,7 +64,11 @@ def perform(run: Run, effect: Effect) -> Awaitable[Event]:
 
 
 async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed | TurnStopped:
-    """Ask the model, with everything that the pipeline does for safety."""
+    """Ask the model, with everything that the pipeline does for safety.
+
+    Raises:
+        TurnLeftOpen: a recovery drives the turn, and this failure must not end it.
+    """
     plan = run.plan
     run.cut.partial = None
     request = ModelRequest(
@@ -95,6 +99,8 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         )
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _detail(outcome))
+    if run.recovery is not None:
+        run.recovery.check_failure(outcome.error, outcome.info)
     partial = as_shown(run, _partial_of(outcome))
     if isinstance(outcome.error, HoldfastError):
         outcome.error.partial = partial
@@ -222,7 +228,11 @@ def _finished(run: Run, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFi
 
 
 async def check_output(run: Run, effect: CheckOutput) -> OutputChecked:
-    """Check an answer; a validator that fails is no answer to the model, and ends the turn."""
+    """Check an answer; a validator that fails is no answer to the model, and ends the turn.
+
+    Raises:
+        TurnLeftOpen: a recovery drives the turn, and the failing validator must not end it.
+    """
     from holdfast.runtime.checking import checked, wanted_by  # plain text needs none of it
 
     wanted_by(run)
@@ -232,6 +242,8 @@ async def check_output(run: Run, effect: CheckOutput) -> OutputChecked:
         failure = _unexpected(error)
     run.error = failure.error
     _log.warning("check %s of run %s failed: %s", effect.key, run.run_id, _detail(failure))
+    if run.recovery is not None:
+        run.recovery.check_failure(failure.error, failure.info)
     safe = (
         f"An output validator failed with {type(failure.error).__name__}; the log has the details."
     )

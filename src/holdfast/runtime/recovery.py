@@ -1,39 +1,164 @@
 """Going on with what a crash cut short: every interrupted run of an agent, a few at a time.
 
-It must never stop at a run that fails: each has its own outcome.
+Each run has its own outcome, and one that fails stops no other. A turn is closed only by what
+happened in it; whatever stops the recovery leaves it open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Generic
 
 from typing_extensions import TypeVar
 
 from holdfast.core.errors import (
+    ConflictError,
     ErrorCategory,
     ErrorInfo,
+    HoldfastError,
     SessionBusyError,
     exception_for,
 )
-from holdfast.core.limits import check_count
+from holdfast.core.events import Status
+from holdfast.core.limits import check_count, check_seconds
 from holdfast.core.run_state import Phase
+from holdfast.journal.failures import JournalUnreachableError, LeaseLostError
+from holdfast.journal.port import Journal, RunEntry
+from holdfast.runtime.leaving_open import Recovery, TurnLeftOpen
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
 from holdfast.runtime.waiting import all_waits
 
 T = TypeVar("T", default=str)
 
+_LONGEST_RELEASE = 5.0  # seconds that a run which was stopped may take to let go of its session
+_CANCELLED = ErrorInfo(
+    category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
+)
+"""Of a run that was cancelled by something in it, and not with the recovery."""
+_log = logging.getLogger("holdfast")
+_not_released: set[asyncio.Task[None]] = set()
+
+
+class RecoveryStatus(StrEnum):
+    """What became of one interrupted run.
+
+    RECOVERED: its turn came to its end; `result` has it.
+    WAITING: its turn went on until somebody has to answer; `result` has the questions.
+    FAILED: its turn is closed, and `error` says why.
+    LEFT_OPEN: its turn is still open; a later recovery goes on with it. `error` says why.
+    NOT_BEGUN: the time was over before its turn came.
+    BUSY: another driver has it.
+    """
+
+    RECOVERED = "recovered"
+    WAITING = "waiting"
+    FAILED = "failed"
+    LEFT_OPEN = "left_open"
+    NOT_BEGUN = "not_begun"
+    BUSY = "busy"
+
 
 @dataclass(frozen=True)
 class Recovered(Generic[T]):
-    """What became of one interrupted run: its `result`, or the `error` that ended it."""
+    """What became of one interrupted run: its `status`, and its `result` or else an `error`."""
 
     run_id: str
     result: Result[T] | None = None
     error: Exception | None = None
+    status: RecoveryStatus = field(kw_only=True)
+
+    @property
+    def reason(self) -> ErrorInfo | None:
+        """What is known about the error, safe to show; None when there is a result."""
+        if self.error is None:
+            return None
+        if isinstance(self.error, HoldfastError):
+            return self.error.info.public()
+        name = type(self.error).__name__
+        safe = f"An unexpected {name} stopped the recovery of this run; the log has the details."
+        return ErrorInfo(category=ErrorCategory.PROGRAMMING, safe=safe, code=name)
+
+
+class Timing:
+    """The time that one recovery has.
+
+    Args:
+        seconds: from now on; None sets no limit.
+
+    Raises:
+        ConfigurationError: that is no number of seconds.
+    """
+
+    __slots__ = ("_end", "seconds")
+
+    def __init__(self, seconds: float | None) -> None:
+        check_seconds("seconds", seconds)
+        self.seconds = seconds
+        self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
+
+    def left(self) -> float | None:
+        """Seconds until the end, never below 0; None without one."""
+        if self._end is None:
+            return None
+        return max(0.0, self._end - asyncio.get_running_loop().time())
+
+    async def open_runs(self, journal: Journal) -> Sequence[RunEntry]:
+        """The runs whose last turn has no end.
+
+        Raises:
+            JournalError: the journal could not list them, or not in time.
+        """
+        limit = asyncio.timeout(self.left())
+        try:
+            async with limit:
+                return await journal.runs(turn_open=True)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        path = str(getattr(journal, "path", type(journal).__name__))
+        raise JournalUnreachableError(path, f"did not list its runs within {self.seconds:g} s")
+
+    def over(self, *, begun: bool) -> HoldfastError:
+        """The error of a run for which there was no time."""
+        within = f" of {self.seconds:g} s" if self.seconds is not None else ""
+        when = "while this run was going on" if begun else "before this run was begun"
+        said = f"The recovery was stopped, or its time{within} was over, {when}. "
+        said += "Its turn is still open."
+        info = ErrorInfo(category=ErrorCategory.TIMEOUT, safe=said, code="recovery_time")
+        return HoldfastError(said, info=info)
+
+
+class Attempt(Generic[T]):
+    """How far the recovery of one run is.
+
+    Args:
+        run_id: the run.
+        recovery: that of all runs.
+    """
+
+    __slots__ = ("_recovery", "outcome", "result", "run", "run_id")
+
+    def __init__(self, run_id: str, recovery: Recovery) -> None:
+        self._recovery = recovery
+        self.run_id = run_id
+        self.run: Run | None = None
+        """The run, once it goes on."""
+        self.result: Result[T] | None = None
+        """Its result, once there is one."""
+        self.outcome: Recovered[T] | None = None
+
+    def begin(self, run: Run) -> bool:
+        """Whether there is something to do: a crash cut the turn short, and not a question."""
+        if not is_interrupted(run):
+            return False
+        run.recover_under(self._recovery)
+        self.run = run
+        return True
 
 
 def is_interrupted(run: Run) -> bool:
@@ -44,47 +169,132 @@ def is_interrupted(run: Run) -> bool:
 
 
 async def recover_each(
-    runs: Sequence[str], go_on: Callable[[str], Awaitable[Result[T] | None]], parallel: int
+    runs: Sequence[str],
+    go_on: Callable[[Attempt[T]], Awaitable[None]],
+    parallel: int,
+    timing: Timing,
 ) -> list[Recovered[T]]:
     """Go on with each run; those that turn out not to be interrupted are left out.
 
+    Cancelled, it returns when every run has let go of its session, with all turns left open.
+
     Args:
         runs: their ids.
-        go_on: resumes one; None when there is nothing to do.
+        go_on: resumes one, and notes in the attempt how far it is.
         parallel: how many at once.
+        timing: the time for all of them.
 
     Raises:
         ConfigurationError: parallel is no number from 1.
     """
     check_count("parallel", parallel, at_least=1)
-    places = asyncio.Semaphore(parallel)
+    recovery, places = Recovery(), asyncio.Semaphore(parallel)
+    attempts = [Attempt[T](run_id, recovery) for run_id in runs]
 
-    async def one(run_id: str) -> Result[T] | None:
-        async with places:
-            try:
-                return await go_on(run_id)
-            except SessionBusyError as error:
-                if error.session != run_id:
-                    raise
-                return None  # its driver lives
+    async def make(attempt: Attempt[T]) -> None:
+        try:
+            async with places:
+                await go_on(attempt)
+        except BaseException as error:
+            attempt.outcome = _outcome(attempt, error, recovery, timing)
+            if attempt.outcome is None:
+                raise
+        else:
+            attempt.outcome = _with_result(attempt)
 
-    ended = await asyncio.gather(*map(one, runs), return_exceptions=True)
-    return [
-        _recovered(run_id, end) for run_id, end in zip(runs, ended, strict=True) if end is not None
-    ]
+    tasks = [asyncio.create_task(make(attempt)) for attempt in attempts]
+    if not tasks:
+        return []
+    try:
+        await asyncio.wait(tasks, timeout=timing.left())
+    finally:
+        await _stop(tasks, recovery)
+    return [found for pair in zip(attempts, tasks, strict=True) if (found := _ended(*pair, timing))]
 
 
-def _recovered(run_id: str, end: Result[T] | BaseException) -> Recovered[T]:
-    if isinstance(end, asyncio.CancelledError):
-        # Nobody cancelled the recovery: something in this run did that, and to this run alone.
-        info = ErrorInfo(
-            category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
-        )
-        error = exception_for(info)
-        error.__cause__ = end
-        return Recovered(run_id, error=error)
-    if isinstance(end, Exception):
-        return Recovered(run_id, error=end)
-    if isinstance(end, BaseException):
-        raise end
-    return Recovered(run_id, end)
+async def _stop(tasks: Sequence[asyncio.Task[None]], recovery: Recovery) -> None:
+    """Stop what is under way, and wait until it has let go of its runs; safe to cancel again."""
+    recovery.is_stopped = True
+    left = {task for task in tasks if not task.done()}
+    for task in left:
+        task.cancel()
+    loop, cancelled = asyncio.get_running_loop(), None
+    end = loop.time() + _LONGEST_RELEASE
+    while left and (seconds := end - loop.time()) > 0:
+        try:
+            _, left = await asyncio.wait(left, timeout=seconds)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            left = {task for task in left if not task.done()}
+    for task in left:
+        _not_released.add(task)
+        task.add_done_callback(_not_released.discard)
+    if cancelled is not None:
+        raise cancelled
+
+
+def _ended(attempt: Attempt[T], task: asyncio.Task[None], timing: Timing) -> Recovered[T] | None:
+    """The outcome of one attempt; None when its run was not interrupted."""
+    if not task.done():
+        busy = SessionBusyError(attempt.run_id, "something in it does not stop")
+        return Recovered(attempt.run_id, error=busy, status=RecoveryStatus.BUSY)
+    if task.cancelled():  # before its first step
+        error = timing.over(begun=False)
+        return Recovered(attempt.run_id, error=error, status=RecoveryStatus.NOT_BEGUN)
+    task.result()
+    return attempt.outcome
+
+
+def _with_result(attempt: Attempt[T]) -> Recovered[T] | None:
+    result = attempt.result
+    if result is None:
+        return None
+    waits = result.status is Status.WAITING
+    status = RecoveryStatus.WAITING if waits else RecoveryStatus.RECOVERED
+    return Recovered(attempt.run_id, result, status=status)
+
+
+def _outcome(
+    attempt: Attempt[T], error: BaseException, recovery: Recovery, timing: Timing
+) -> Recovered[T] | None:
+    """What this exception says about the run; None when it is not about the run."""
+    if not isinstance(error, Exception | asyncio.CancelledError | TurnLeftOpen):
+        return None
+    if (known := _with_result(attempt)) is not None:
+        return known  # only the release of the session was disturbed
+    shown = _shown(attempt, error, recovery, timing)
+    status = _status(attempt, shown, stopped=isinstance(error, asyncio.CancelledError))
+    if status is RecoveryStatus.LEFT_OPEN:
+        _log.warning("the turn of run %s is left open: %s", attempt.run_id, shown)
+    return Recovered(attempt.run_id, error=shown, status=status)
+
+
+def _shown(
+    attempt: Attempt[T], error: BaseException, recovery: Recovery, timing: Timing
+) -> Exception:
+    """The exception that a user is shown."""
+    run = attempt.run
+    if isinstance(error, TurnLeftOpen):
+        return error.error
+    if isinstance(error, Exception):
+        return error
+    if run is not None and run.machine.phase is Phase.IDLE and run.machine.error is not None:
+        shown = exception_for(run.machine.error)
+    elif run is None or recovery.is_stopping:
+        return timing.over(begun=run is not None)
+    else:
+        shown = exception_for(_CANCELLED)
+    shown.__cause__ = error
+    return shown
+
+
+def _status(attempt: Attempt[T], error: Exception, *, stopped: bool) -> RecoveryStatus:
+    """What the error means, by what the journal says of the turn."""
+    run = attempt.run
+    other = isinstance(error, SessionBusyError) and error.session == attempt.run_id
+    if other or isinstance(error, LeaseLostError | ConflictError):
+        return RecoveryStatus.BUSY
+    if run is None:
+        return RecoveryStatus.NOT_BEGUN if stopped else RecoveryStatus.LEFT_OPEN
+    closed = run.machine.phase is Phase.IDLE
+    return RecoveryStatus.FAILED if closed else RecoveryStatus.LEFT_OPEN

@@ -32,6 +32,7 @@ from holdfast.journal.port import Journal, RunLog
 from holdfast.middleware.folds import Folds
 from holdfast.resilience.pipeline import Env
 from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.leaving_open import Recovery, TurnRecovery
 from holdfast.runtime.notices import Channel, wake_all
 from holdfast.runtime.observers import at_once, observed_by
 from holdfast.runtime.plan import Plan
@@ -98,6 +99,7 @@ class Run:
         "parsed",
         "plan",
         "questions",
+        "recovery",
         "run_id",
         "session",
         "started",
@@ -164,6 +166,7 @@ class Run:
         self.works_for: Meter | None = None
         """The call of another agent that this run works for."""
         self.env = Env(plan.clock, plan.dice, self.tell, ready, self.cut.keep)
+        self.recovery: TurnRecovery | None = None  # drives the turn, and may leave it open
 
     async def commit(self, event: Event, effect: Effect | None = None) -> None:
         """Dry-run against the machine, keep, then believe: one event after another.
@@ -249,6 +252,11 @@ class Run:
         self._waiters.append(waiter)
         await waiter
 
+    async def until_settled(self) -> None:
+        """Wait until everything handed over is saved or refused, whoever is cancelled meanwhile."""
+        if self.behind is not None:
+            await _whatever_comes(self.behind.until_settled())
+
     async def until_kept(self) -> None:
         """Wait until nothing of the turn is on its way into the journal; hooks see only what is kept.
 
@@ -292,6 +300,12 @@ class Run:
         if self.limits.seconds is not None:
             worked = machine.worked(at) - self._away
             self.deadline = self.plan.clock.monotonic() + self.limits.seconds - worked
+
+    def recover_under(self, recovery: Recovery | None) -> None:
+        """Leave the turn open where a recovery must not close it; None lets everything close it."""
+        if recovery is not None:
+            self.recovery = TurnRecovery(recovery, self.tell)
+            self.env = msgspec.structs.replace(self.env, publish=self.recovery.publish)
 
     def time_left(self) -> float | None:
         """Seconds until the deadline of the turn; None without one."""

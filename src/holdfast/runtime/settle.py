@@ -39,12 +39,19 @@ async def close_turn(run: Run, effect: CloseTurn) -> TurnClosed:
 
 
 async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
-    """Close the turn.
+    """Close the turn, unless a recovery drives it and is itself what was stopped.
 
     Args:
         run: whose turn; `started` says which tools had begun, so that their outcome is unknown.
         reason: who stopped it.
+
+    Raises:
+        TurnLeftOpen: a recovery drives the turn, whose time went into calls that failed.
     """
+    if (recovery := run.recovery) is not None and reason == "deadline":
+        recovery.check_deadline(run.machine)
+    elif recovery is not None and recovery.recovery.is_stopping:
+        return
     if run.machine.phase not in (Phase.IDLE, Phase.CLOSING):
         await end_within(run)
         key, begun = interrupted_key(run.machine.turn), tuple(sorted(run.started))

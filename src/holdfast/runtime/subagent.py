@@ -35,6 +35,7 @@ from holdfast.core.requests import AnyRequest, Request
 from holdfast.journal.failures import JournalError
 from holdfast.journal.port import Journal
 from holdfast.runtime.asking import OnQuestion
+from holdfast.runtime.leaving_open import Recovery
 from holdfast.runtime.notices import Channel, Item
 from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.plan import Plan
@@ -59,10 +60,13 @@ class Beside(Struct, frozen=True):
     Args:
         journal: that of the calling run.
         run_id: made from the calling run's and the key of the call.
+        recovery: what drives the calling run, when that is recovered: this one is then left open
+            where that one would be.
     """
 
     journal: Journal
     run_id: str
+    recovery: Recovery | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,9 +193,11 @@ async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext
 
 
 def _beside(caller: TurnAsker | None, context: ToolContext) -> Beside | None:
-    if caller is None or caller.run.beside is None:
+    run = caller.run if caller is not None else None
+    if run is None or run.beside is None:
         return None
-    return Beside(caller.run.beside, run_within(context.run_id, context.key))
+    recovery = run.recovery.recovery if run.recovery is not None else None
+    return Beside(run.beside, run_within(context.run_id, context.key), recovery)
 
 
 def _limits(own: Limits, remaining: float | None) -> Limits:

@@ -9,18 +9,24 @@ from holdfast.core.effects import Effect, begun_key, resumed_key
 from holdfast.core.events import TurnResumed
 from holdfast.core.machine import RunMachine
 from holdfast.core.question_log import ASKED, scope_of
+from holdfast.runtime.leaving_open import TurnLeftOpen
 from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.run import Run
 
 
 def left_to_wait(run: Run, effects: tuple[Effect, ...], error: BaseException) -> bool:
-    """Whether this error says that the effects wait for an answer; then that is noted.
+    """Whether this error says that the effects wait for an answer, or for another recovery.
+
+    Then that is noted.
 
     Args:
         run: whose effects they are.
         effects: what waits then.
         error: what came of performing them.
     """
+    if run.recovery is not None and isinstance(error, TurnLeftOpen):
+        run.recovery.left_open = error
+        return True
     keys = questions_of(error)
     if keys is None:
         return False
@@ -60,7 +66,9 @@ def questions_of(error: BaseException | None) -> frozenset[str] | None:
 
 
 def somebody_waits(run: Run) -> bool:
-    """Whether an effect was left to wait, or an answer came that was not taken up."""
+    """Whether an effect was left to wait or left open, or an answer was not taken up yet."""
+    if run.recovery is not None and run.recovery.left_open is not None:
+        return True
     return bool(run.waiting or run.machine.questions.due)
 
 
@@ -70,7 +78,12 @@ async def awake(run: Run, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
     Args:
         run: in which somebody waits.
         pending: its effects without an outcome.
+
+    Raises:
+        TurnLeftOpen: one of them was left open, and those beside it have ended.
     """
+    if run.recovery is not None and run.recovery.left_open is not None:
+        raise run.recovery.left_open
     machine = run.machine
     found = _free(run, pending)
     if not found:

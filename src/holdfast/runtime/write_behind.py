@@ -183,12 +183,16 @@ class WriteBehind:
         Raises:
             BaseException: why it cannot be kept; a HoldfastError unless the log knows others.
         """
+        await self.until_settled()
+        if self.error is not None:
+            raise self.error
+
+    async def until_settled(self) -> None:
+        """Wait until everything that was handed over is kept or cannot be."""
         while not self.all_kept:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
-        if self.error is not None:
-            raise self.error
 
     def _over(self, error: BaseException | None) -> None:
         self._on_the_way -= 1

@@ -1,0 +1,66 @@
+"""Which failures end a turn that is being recovered, and which ones leave it open: one table.
+
+A failure ends the turn when it says something about the turn itself: the same request would be
+refused again. A failure of the provider, of the configuration or of the agent's own code says
+nothing about the turn, so the turn stays open and a later recovery goes on with it.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.error_info import ErrorCategory, ErrorInfo
+
+CLOSES: dict[ErrorCategory, bool] = {
+    # An outage, or a load that passes. The retries of this recovery were not enough.
+    ErrorCategory.TRANSIENT: False,
+    ErrorCategory.TIMEOUT: False,
+    ErrorCategory.SERVER_ERROR: False,
+    ErrorCategory.RATE_LIMIT_RETRYABLE: False,
+    ErrorCategory.EMPTY_RESPONSE: False,
+    ErrorCategory.INVALID_RESPONSE: False,
+    ErrorCategory.UNKNOWN: False,
+    # The account or the deployment has to change.
+    ErrorCategory.RATE_LIMIT_TERMINAL: False,
+    ErrorCategory.AUTH_ERROR: False,
+    ErrorCategory.MODEL_NOT_FOUND: False,
+    # The code of the agent has to change: a hook, a validator or a model object raised.
+    ErrorCategory.PROGRAMMING: False,
+    # The turn itself: what it asks for, how long it is, what was said in it.
+    ErrorCategory.CLIENT_ERROR: True,
+    ErrorCategory.CONTEXT_WINDOW: True,
+    ErrorCategory.CONTENT_FILTERED: True,
+    ErrorCategory.TRUNCATED: True,
+    ErrorCategory.LIMIT: True,
+    ErrorCategory.CANCELLED: True,
+}
+"""Whether a failure of this category ends the turn, unless one of the tables below says otherwise."""
+
+CLOSES_BY_CODE: dict[tuple[ErrorCategory, str], bool] = {
+    (ErrorCategory.CLIENT_ERROR, "configuration"): False,
+    (ErrorCategory.CLIENT_ERROR, "bad_url"): False,
+    (ErrorCategory.CLIENT_ERROR, "bad_header"): False,
+    (ErrorCategory.CLIENT_ERROR, "tls"): False,
+    (ErrorCategory.CLIENT_ERROR, "journal"): False,
+    (ErrorCategory.CLIENT_ERROR, "busy"): False,
+    # The retries of the answer are over: `core.answer.given_up`.
+    (ErrorCategory.INVALID_RESPONSE, "output"): True,
+}
+"""Failures that were found on this side, without an answer of a provider."""
+
+ABSENT_ENDPOINT = frozenset({*range(300, 400), 404, 405, 410, 421, 426, 501, 505})
+"""Statuses of a CLIENT_ERROR which say that no model lives at this address: a wrong base URL."""
+
+
+def closes_turn(error: ErrorInfo) -> bool:
+    """Whether this failure ends a turn that is being recovered.
+
+    >>> closes_turn(ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="openai: 401 bad key"))
+    False
+    >>> closes_turn(ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="openai: filtered"))
+    True
+    """
+    if error.category is ErrorCategory.CLIENT_ERROR and error.status in ABSENT_ENDPOINT:
+        return False
+    default = CLOSES[error.category]
+    if error.status is not None or error.code is None:
+        return default
+    return CLOSES_BY_CODE.get((error.category, error.code), default)
