@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 from tests.crash.invariants import Violation, after_move, at_the_end, before_act, folded
-from tests.crash.process import CANCEL, Log, View, view
+from tests.crash.process import CANCEL, OUTAGE, Log, View, view
 from tests.crash.protocol import Process, Rules, State
 from tests.crash.stories import Story
 
@@ -94,11 +94,20 @@ class Explorer:
                 continue
             if state.crashes < self.story.crashes:
                 yield ("kill", number, "")
-            if state.cancels < self.story.cancels and CANCEL not in dict(process.log):
+            if self._may_fail(state, process):
+                yield from (("fail", number, one) for one in process.waiting if _asks_model(one))
+            if self._may_cancel(state, process):
                 yield ("cancel", number, "")
                 for label in process.waiting:
                     if label.startswith("keep"):
                         yield ("cancel", number, label)
+
+    def _may_cancel(self, state: State, process: Process) -> bool:
+        fits = self.story.after != "recover" or process.begins == "recover"
+        return fits and state.cancels < self.story.cancels and CANCEL not in dict(process.log)
+
+    def _may_fail(self, state: State, process: Process) -> bool:
+        return process.begins == "recover" and state.outages < self.story.outages
 
     def _steps(self, state: State) -> Iterator[Move]:
         for number, process in enumerate(state.processes):
@@ -122,7 +131,7 @@ class Explorer:
         machine = folded(state)
         if machine.phase is not Phase.IDLE or not machine.turn:
             return False
-        if self.story.after == "resume" or not state.crashes + state.overlaps:
+        if self.story.after != "message" or not state.crashes + state.overlaps:
             return True
         # Whoever has another message says it until it is answered.
         return machine.turn > 1 and machine.status is Status.COMPLETED
@@ -145,6 +154,9 @@ class Explorer:
             event, effect = process.waiting[label]
             change, outcome = self.rules.append(state, process, event, effect)
             return self._told(replace(state, **change), number, label, outcome)
+        if word == "act" and what == "fail":
+            state = replace(state, outages=state.outages + 1)
+            return self._told(state, number, label, OUTAGE)
         if word == "act":
             before_act(self.story, state, process, label, self.rules.kind)
             acts = {**state.acts, key: state.acts.get(key, 0) + 1}
@@ -208,6 +220,10 @@ class Explorer:
         if found is None:
             found = self.views[name] = view(self.story, begins, log, self.rules.kind)
         return found
+
+
+def _asks_model(label: str) -> bool:
+    return label.startswith("act ") and label.rstrip("'").endswith(".model")
 
 
 def _path(known: dict[object, tuple[object, str]], place: object) -> tuple[str, ...]:

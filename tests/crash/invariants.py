@@ -111,14 +111,16 @@ def at_the_end(story: Story, state: State, whole: tuple[Message, ...] | None) ->
     require(messages[-1].role == "assistant", else_say="nobody has the last word")
     _accepted(messages)
     doubts = _truthful(story, state, messages)
-    if not state.cancels:
+    # A recovery that is cancelled ends nothing.
+    cancels = state.cancels if story.after != "recover" else 0
+    if not cancels:
         require(machine.status is Status.COMPLETED, else_say=f"it ended as {machine.status}")
         said = messages[-1].text
         require(
             said == "I know: " + " | ".join(results(messages)),
             else_say=f"the answer knows something else: {said}",
         )
-    if whole is not None and not doubts and not state.cancels and story.after == "resume":
+    if whole is not None and not doubts and not cancels and story.after != "message":
         require(messages == whole, else_say=f"other messages than undisturbed: {messages}")
 
 
@@ -133,7 +135,8 @@ def _truthful(story: Story, state: State, messages: tuple[Message, ...]) -> int:
                 disturbed = state.crashes + state.overlaps + state.cancels
                 may_doubt = story.tools[name].effect == "write" or story.after == "message"
                 require(disturbed, else_say=f"{key} is in doubt, and nothing happened to it")
-                require(may_doubt or state.cancels, else_say=f"{key} is no write, and in doubt")
+                may_doubt = may_doubt or bool(state.cancels and story.after != "recover")
+                require(may_doubt, else_say=f"{key} is no write, and in doubt")
                 doubts += 1
             elif text == f"{name} did {key}":
                 require(state.acts.get(key), else_say=f"{key} has a result, and never ran")

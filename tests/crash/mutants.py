@@ -6,7 +6,7 @@ A mutant of the journal is a subclass of its rules; a mutant of the runtime swap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,21 +18,21 @@ from tests.crash.stories import RUN
 
 from holdfast.core.batch import NOT_RUN_TEXT, Batch
 from holdfast.core.effects import Effect, RunTool, begun_key
-from holdfast.core.errors import ConflictError
+from holdfast.core.errors import ConflictError, ErrorInfo
 from holdfast.core.events import Event, QuestionAnswered, ToolFinished, ToolsBegun
 from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Message, tool_results
 from holdfast.core.notices import Notice
 from holdfast.journal.failures import LeaseLostError
 from holdfast.journal.port import Lease, SharedJournal
-from holdfast.runtime import driver, perform
+from holdfast.runtime import driver, leaving_open, perform
 from holdfast.runtime import run as runs
 from holdfast.runtime.conversations import Conversations
 from holdfast.runtime.plan import Plan
 from holdfast.runtime.run import Run
 from holdfast.runtime.write_behind import WriteBehind
 
-Swap = tuple[object, str, Callable[..., Any]]
+Swap = tuple[object, str, object]
 
 
 @dataclass(frozen=True)
@@ -217,6 +217,10 @@ def tell_at_once(self: WriteBehind, item: Event | Notice) -> None:
         self._show(item)
 
 
+def close_whatever_failed(error: ErrorInfo) -> bool:
+    return True
+
+
 real_fill = Batch.fill
 real_goes_ahead = runs.goes_ahead
 
@@ -281,5 +285,15 @@ MUTANTS = (
         "one write",
         Queueing,
         swaps=((WriteBehind, "tell", tell_at_once),),
+    ),
+    Mutant(
+        "a recovery that is stopped closes the turn",
+        "recovered, cancelled and recovered",
+        swaps=((leaving_open.Recovery, "is_stopping", False),),
+    ),
+    Mutant(
+        "an outage closes the turn",
+        "recovered in an outage",
+        swaps=((leaving_open, "closes_turn", close_whatever_failed),),
     ),
 )

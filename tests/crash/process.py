@@ -17,21 +17,24 @@ from typing import Any, Literal, TypeAlias
 
 from tests.crash.stories import RUN, Story
 
-from holdfast import Agent, Limits, tool
+from holdfast import Agent, ErrorHandling, Limits, RecoveryStatus, tool
 from holdfast.core.effects import Effect
-from holdfast.core.errors import ConflictError, HoldfastError
+from holdfast.core.errors import ConflictError, HoldfastError, TransportError
 from holdfast.core.events import Event
+from holdfast.core.machine import RunMachine
 from holdfast.core.messages import Reply
 from holdfast.core.request import ModelRequest
 from holdfast.core.requests import Approved, PermissionRequest
+from holdfast.core.run_state import Phase
 from holdfast.journal.failures import LeaseLostError
 from holdfast.journal.port import Record, RunEntry, Then
-from holdfast.resilience.pipeline import Call, Done, Outcome
+from holdfast.resilience.pipeline import Call, Done, Outcome, failed
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import ToolEffect
 
 CANCEL = "cancel"
 CONFLICT = "conflict"
+OUTAGE = "outage"
 FENCED = "fenced"
 
 Kind: TypeAlias = Literal["leases", "keys", "queue"]
@@ -129,7 +132,12 @@ class GatedJournal(GatedLog):
     """A journal without leases."""
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
-        raise NotImplementedError
+        machine = RunMachine()
+        for record in await self.read(RUN):
+            machine.apply(record.event)
+        if machine.phase is Phase.IDLE:
+            return ()
+        return (RunEntry(RUN, machine.applied, 0.0, 0.0, turn_open=True, agent="agent"),)
 
     async def delete(self, run: str) -> int:
         raise NotImplementedError
@@ -233,7 +241,8 @@ class GatedModel:
 
     async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
         messages = tuple(call.payload.messages)
-        await self._gates.pass_through(f"act {call.key}", messages)
+        if await self._gates.pass_through(f"act {call.key}", messages) == OUTAGE:
+            return failed(TransportError("the provider is down"))
         return Done(self._story.reply(messages))
 
 
@@ -272,6 +281,7 @@ def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
         journal=_JOURNALS[kind](gates),
         on_question=person,
         limits=Limits(),
+        error_handling=ErrorHandling(max_retries=0),
         clock=StillClock(),
         dice=lambda: 0.5,
     )
@@ -282,7 +292,7 @@ def view(story: Story, begins: str, log: Log, kind: Kind) -> View:
 
     Args:
         story: the conversation.
-        begins: "run" with the first message, "message" with another one, or "resume".
+        begins: "run" with the first message, "message" with another one, "resume" or "recover".
         log: what happened to it.
         kind: of journal.
     """
@@ -295,6 +305,11 @@ def view(story: Story, begins: str, log: Log, kind: Kind) -> View:
     async def main() -> None:
         if begins == "resume":
             await agent.resume(RUN, deps=gates)
+            return
+        if begins == "recover":
+            for one in await agent.recover(deps=gates, seconds=None):
+                if one.error is not None and one.status is not RecoveryStatus.LEFT_OPEN:
+                    raise one.error
             return
         async with agent.stream(f"please {begins}", session=RUN, deps=gates) as run:
             async for item in run:

@@ -45,7 +45,7 @@ class Process:
         order = tuple(
             label if outcome is None else f"{label}!{_size(outcome)}"
             for label, outcome in self.log
-            if not label.startswith("act")
+            if not label.startswith("act") or outcome is not None
         )
         waiting = tuple(sorted(self.waiting))
         return (
@@ -74,6 +74,7 @@ class State:
     crashes: int = 0
     overlaps: int = 0
     cancels: int = 0
+    outages: int = 0
 
     @cached_property
     def place(self) -> object:
@@ -85,7 +86,7 @@ class State:
             self.acked,
             tuple(sorted(self.acts.items())),
             tuple(process.place for process in self.processes),
-            (self.crashes, self.overlaps, self.cancels),
+            (self.crashes, self.overlaps, self.cancels, self.outages),
         )
 
     @cached_property

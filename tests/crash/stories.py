@@ -30,10 +30,11 @@ class Story:
         name: for the table.
         tools: what the agent has.
         replies: the names of the tools that each reply asks for; then the answer comes.
-        after: how a process begins after a death, "resume" or "message".
+        after: how a process begins after a death: "resume", "recover" or "message".
         crashes: at most so many in one history.
         overlaps: so many drivers may begin while another one lives.
-        cancels: so often a driver is cancelled.
+        cancels: so often a driver is cancelled; with "recover", only one that recovers.
+        outages: so often the model fails for a driver that recovers.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Story:
     crashes: int = 2
     overlaps: int = 1
     cancels: int = 0
+    outages: int = 0
 
     def reply(self, messages: Sequence[Message]) -> Reply:
         """What the model says to these messages."""
@@ -98,5 +100,22 @@ STORIES = (
         crashes=1,
         overlaps=0,
         cancels=1,
+    ),
+    Story(
+        "recovered, cancelled and recovered",
+        {"look": READ, "pay": WRITE},
+        [["look", "pay"]],
+        after="recover",
+        crashes=1,
+        overlaps=0,
+        cancels=1,
+    ),
+    Story(
+        "recovered in an outage",
+        {"pay": WRITE},
+        [["pay"]],
+        after="recover",
+        crashes=1,
+        outages=1,
     ),
 )

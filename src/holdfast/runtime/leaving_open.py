@@ -7,12 +7,12 @@ had been killed. Which failures lead here is decided by `core.turn_failures` alo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast.core.effects import CallModel
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.errors import HoldfastError, exception_for
-from holdfast.core.events import Event
+from holdfast.core.events import Attempted, Event
 from holdfast.core.machine import RunMachine
 from holdfast.core.notices import Notice, RetryScheduled
 from holdfast.core.turn_failures import closes_turn
@@ -48,14 +48,19 @@ class Recovery:
         """Set when the time is over, or when the recovery was cancelled."""
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody asked for the end of the recovery; known before its task learns of it."""
+        task = self._task
+        return task is not None and task.cancelling() > self._cancelled_before
+
+    @property
     def is_stopping(self) -> bool:
         """Whether a cancellation of a run comes from outside, and not from the run itself.
 
-        A request to cancel the recovery counts at once: a signal handler that cancels all tasks of
-        the program reaches the runs before the recovery can set `is_stopped`.
+        A signal handler that cancels all tasks of the program may reach the runs before the
+        recovery can set `is_stopped`.
         """
-        task = self._task
-        return self.is_stopped or (task is not None and task.cancelling() > self._cancelled_before)
+        return self.is_stopped or self.is_cancelled
 
 
 class TurnRecovery:
@@ -84,14 +89,17 @@ class TurnRecovery:
         if self._publish is not None:
             self._publish(notice)
 
-    def check_failure(self, error: BaseException | None, info: ErrorInfo) -> None:
+    def check_failure(
+        self, error: BaseException | None, info: ErrorInfo, tried: Sequence[Attempted] = ()
+    ) -> None:
         """Raise TurnLeftOpen unless this failure ends the turn.
 
         Args:
             error: the exception, if there is one.
             info: what is known about it.
+            tried: the models that were asked before: one of them may be able to answer later.
         """
-        if closes_turn(info):
+        if closes_turn(info) and all(closes_turn(before.error) for before in tried):
             return
         if not isinstance(error, HoldfastError) or error.info.category is not info.category:
             made = exception_for(info)

@@ -100,7 +100,7 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _detail(outcome))
     if run.recovery is not None:
-        run.recovery.check_failure(outcome.error, outcome.info)
+        run.recovery.check_failure(outcome.error, outcome.info, outcome.tried)
     partial = as_shown(run, _partial_of(outcome))
     if isinstance(outcome.error, HoldfastError):
         outcome.error.partial = partial

@@ -123,14 +123,17 @@ class Timing:
         path = str(getattr(journal, "path", type(journal).__name__))
         raise JournalUnreachableError(path, f"did not list its runs within {self.seconds:g} s")
 
-    def over(self, *, begun: bool) -> HoldfastError:
+    def over(self, *, begun: bool, cancelled: bool) -> HoldfastError:
         """The error of a run for which there was no time."""
-        within = f" of {self.seconds:g} s" if self.seconds is not None else ""
-        when = "while this run was going on" if begun else "before this run was begun"
-        said = f"The recovery was stopped, or its time{within} was over, {when}. "
-        said += "Its turn is still open."
-        info = ErrorInfo(category=ErrorCategory.TIMEOUT, safe=said, code="recovery_time")
-        return HoldfastError(said, info=info)
+        when = "while this run was under way" if begun else "before this run was begun"
+        if cancelled or self.seconds is None:
+            said, code = "The recovery was cancelled", "recovery_cancelled"
+            category = ErrorCategory.CANCELLED
+        else:
+            said, code = f"The {self.seconds:g} s of the recovery were over", "recovery_time"
+            category = ErrorCategory.TIMEOUT
+        said = f"{said} {when}. Its turn is still open."
+        return HoldfastError(said, info=ErrorInfo(category=category, safe=said, code=code))
 
 
 class Attempt(Generic[T]):
@@ -239,7 +242,7 @@ def _ended(attempt: Attempt[T], task: asyncio.Task[None], timing: Timing) -> Rec
         busy = SessionBusyError(attempt.run_id, "something in it does not stop")
         return Recovered(attempt.run_id, error=busy, status=RecoveryStatus.BUSY)
     if task.cancelled():  # before its first step
-        error = timing.over(begun=False)
+        error = timing.over(begun=False, cancelled=False)
         return Recovered(attempt.run_id, error=error, status=RecoveryStatus.NOT_BEGUN)
     task.result()
     return attempt.outcome
@@ -281,7 +284,7 @@ def _shown(
     if run is not None and run.machine.phase is Phase.IDLE and run.machine.error is not None:
         shown = exception_for(run.machine.error)
     elif run is None or recovery.is_stopping:
-        return timing.over(begun=run is not None)
+        return timing.over(begun=run is not None, cancelled=recovery.is_cancelled)
     else:
         shown = exception_for(_CANCELLED)
     shown.__cause__ = error

@@ -1,0 +1,96 @@
+"""Which failures end a turn that is being recovered: every category is decided, and each exception."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.answer import given_up
+from holdfast.core.errors import (
+    ConfigurationError,
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastError,
+    LimitError,
+    MiddlewareError,
+    RefusedError,
+    SessionBusyError,
+    StoppedError,
+    TransportError,
+    UnterminatedError,
+)
+from holdfast.core.turn_failures import (
+    ABSENT_ENDPOINT,
+    CLOSES,
+    CLOSES_BY_CODE,
+    closes_turn,
+)
+from holdfast.journal.failures import JournalUnreachableError
+from holdfast.resilience.circuit import BreakerOpenError
+
+CLOSING = {
+    ErrorCategory.CLIENT_ERROR,
+    ErrorCategory.CONTEXT_WINDOW,
+    ErrorCategory.CONTENT_FILTERED,
+    ErrorCategory.TRUNCATED,
+    ErrorCategory.LIMIT,
+    ErrorCategory.CANCELLED,
+}
+
+
+def info(category: ErrorCategory, **known: object) -> ErrorInfo:
+    return ErrorInfo(category=category, safe="It failed.", **known)  # type: ignore[arg-type]
+
+
+def test_every_category_is_decided() -> None:
+    assert set(CLOSES) == set(ErrorCategory)
+
+
+@pytest.mark.parametrize("category", list(ErrorCategory))
+def test_each_category_closes_or_does_not(category: ErrorCategory) -> None:
+    closes = category in CLOSING
+    assert closes_turn(info(category)) is closes
+    assert closes_turn(info(category, code="something_else")) is closes
+    assert closes_turn(info(category, status=400, code="something_else")) is closes
+
+
+@pytest.mark.parametrize("category", list(ErrorCategory))
+def test_what_may_succeed_later_never_closes(category: ErrorCategory) -> None:
+    assert not (category.retryable and closes_turn(info(category)))
+
+
+@pytest.mark.parametrize(("category", "code"), list(CLOSES_BY_CODE))
+def test_a_code_of_ours_decides_only_where_no_provider_answered(
+    category: ErrorCategory, code: str
+) -> None:
+    assert closes_turn(info(category, code=code)) is CLOSES_BY_CODE[category, code]
+    assert closes_turn(info(category, code=code)) is not CLOSES[category]
+    assert closes_turn(info(category, code=code, status=400)) is CLOSES[category]
+
+
+@pytest.mark.parametrize("status", [301, 404, 405, 501])
+def test_an_address_at_which_no_model_lives_is_a_configuration(status: int) -> None:
+    assert status in ABSENT_ENDPOINT
+    assert not closes_turn(info(ErrorCategory.CLIENT_ERROR, status=status))
+    assert closes_turn(info(ErrorCategory.CONTENT_FILTERED, status=status))
+
+
+@pytest.mark.parametrize(
+    ("error", "closes"),
+    [
+        (ConfigurationError("api_key", "is missing"), False),
+        (TransportError("reset"), False),
+        (UnterminatedError("cut"), False),
+        (BreakerOpenError("openai", 10.0), False),
+        (JournalUnreachableError("talk.db", "does not answer"), False),
+        (SessionBusyError("ada"), False),
+        (MiddlewareError("Guard", "before_iteration", "raised KeyError"), False),
+        (HoldfastError("something"), False),
+        (RefusedError("no", info=info(ErrorCategory.CONTENT_FILTERED, code="refused")), True),
+        (LimitError("The limit of 3 tool calls is reached.", limit="tool_calls"), True),
+        (StoppedError("enough"), True),
+        (HoldfastError("no answer", info=given_up(3, ())), True),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_our_own_errors(error: HoldfastError, closes: bool) -> None:
+    assert closes_turn(error.info) is closes
