@@ -311,6 +311,57 @@ class TestWithin:
         assert sum(isinstance(event, ModelReplied) for event in within) == 2
         assert await journal.runs(turn_open=True) == []
 
+    @pytest.mark.parametrize("beside", [(), ("look",)], ids=["alone", "beside a tool"])
+    async def test_the_time_of_its_caller_that_went_into_an_outage(
+        self, beside: tuple[str, ...]
+    ) -> None:
+        async def hang(_: object) -> str:
+            return await asyncio.Event().wait()  # type: ignore[return-value]
+
+        journal, limits = MemoryJournal(), Limits(seconds=0.3)
+        dying = self.boss(
+            CrashAt(journal, CALLED), self.clerk(), calls("clerk", *beside), limits=limits
+        )
+        with pytest.raises(SimulatedCrash):
+            await dying.run("go", session="s")
+        clerk = Agent(
+            ScriptedModel(failing(ErrorCategory.SERVER_ERROR), hang),
+            name="clerk",
+            error_handling=ErrorHandling(max_retries=2, retry_delay=0.01),
+        )
+        (found,) = await self.boss(journal, clerk).recover()
+        assert found.status is LEFT_OPEN
+        assert len(await journal.runs(turn_open=True)) == 2
+        (found,) = await self.boss(journal, self.clerk("seen"), "done").recover()
+        assert found.status is RECOVERED
+
+    async def test_one_that_cannot_go_on_is_closed_with_a_turn_that_cancels_itself(self) -> None:
+        failed = asyncio.Event()
+
+        def down(_: object) -> Reply:
+            failed.set()
+            return failing(ErrorCategory.SERVER_ERROR)(_)
+
+        @tool(name="look", effect="read")
+        async def stray(task: str) -> str:
+            """Look."""
+            await failed.wait()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            asyncio.current_task().cancel()  # type: ignore[union-attr]
+            return await asyncio.Event().wait()  # type: ignore[return-value]
+
+        journal, clerk = MemoryJournal(), self.clerk(down)
+        tools = [clerk.as_tool(name="clerk"), stray]
+        dying = self.boss(CrashAt(journal, CALLED), clerk, calls("clerk", "look"), tools=tools)
+        with pytest.raises(SimulatedCrash):
+            await dying.run("go", session="s")
+        (found,) = await self.boss(journal, clerk, tools=tools).recover()
+        assert found.status is FAILED
+        assert found.reason is not None
+        assert found.reason.category is ErrorCategory.CANCELLED
+        assert await journal.runs(turn_open=True) == []
+
     async def test_one_that_is_refused_is_a_failed_tool(self) -> None:
         journal, refused = MemoryJournal(), failing(ErrorCategory.CONTENT_FILTERED)
         dying = self.boss(CrashAt(journal, CALLED), self.clerk(), calls("clerk"))

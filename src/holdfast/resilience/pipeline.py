@@ -23,7 +23,7 @@ from msgspec import Struct
 from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
 from holdfast.core.events import Attempted
 from holdfast.core.messages import Reply, Usage
-from holdfast.core.notices import Notice
+from holdfast.core.notices import Notice, RetryScheduled
 from holdfast.resilience.clock import Clock, Dice
 
 P = TypeVar("P")
@@ -103,7 +103,7 @@ class Env(Struct, frozen=True):
 
     `publish` and `ready` are None when nobody listens; `ready` waits until the listener has caught
     up, so that a slow reader slows the socket and not the memory. `keep_partial` is given what a
-    reply had when its attempt was cancelled.
+    reply had when its attempt was cancelled, and `note_retry` each retry that is scheduled.
     """
 
     clock: Clock
@@ -111,6 +111,7 @@ class Env(Struct, frozen=True):
     publish: Callable[[Notice], None] | None = None
     ready: Callable[[], Awaitable[None]] | None = None
     keep_partial: Callable[[Reply], None] | None = None
+    note_retry: Callable[[RetryScheduled], None] | None = None
 
     def tell(self, notice: Notice) -> None:
         """Publish, if somebody listens."""

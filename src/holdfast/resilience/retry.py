@@ -297,7 +297,10 @@ async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Deci
     info = progress.read or outcome.info
     attempt = max(progress.made, 1) + progress.first - 1
     limit = limit_for(handling, info.category)
-    call.env.tell(RetryScheduled(call.key, attempt, limit, decision.delay, info.public()))
+    scheduled = RetryScheduled(call.key, attempt, limit, decision.delay, info.public())
+    call.env.tell(scheduled)
+    if call.env.note_retry is not None:
+        call.env.note_retry(scheduled)
     _log.info("%s: attempt %d: %s; again in %.3g s", call.key, attempt, info.safe, decision.delay)
     return decision
 

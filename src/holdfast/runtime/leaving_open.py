@@ -7,14 +7,15 @@ had been killed. Which failures lead here is decided by `core.turn_failures` alo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
 from holdfast.core.effects import CallModel
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.errors import HoldfastError, exception_for
-from holdfast.core.events import Attempted, Event
+from holdfast.core.events import Attempted
 from holdfast.core.machine import RunMachine
-from holdfast.core.notices import Notice, RetryScheduled
+from holdfast.core.notices import RetryScheduled
 from holdfast.core.turn_failures import closes_turn
 
 
@@ -68,26 +69,19 @@ class TurnRecovery:
 
     Args:
         recovery: that of all runs.
-        publish: shows the notices of the run; None when nobody looks.
     """
 
-    __slots__ = ("_last_retry", "_publish", "left_open", "recovery")
+    __slots__ = ("_last_retry", "left_open", "recovery")
 
-    def __init__(
-        self, recovery: Recovery, publish: Callable[[Event | Notice], None] | None
-    ) -> None:
+    def __init__(self, recovery: Recovery) -> None:
         self.recovery = recovery
         self.left_open: TurnLeftOpen | None = None
         """Why an effect of the turn was left open, while the effects beside it come to their end."""
-        self._publish = publish
         self._last_retry: RetryScheduled | None = None
 
-    def publish(self, notice: Notice) -> None:
-        """Take a notice of the run: the last retry tells why a call is still under way."""
-        if type(notice) is RetryScheduled:
-            self._last_retry = notice
-        if self._publish is not None:
-            self._publish(notice)
+    def note_retry(self, retry: RetryScheduled) -> None:
+        """Keep the last retry of the run: it tells why a call is still under way."""
+        self._last_retry = retry
 
     def check_failure(
         self, error: BaseException | None, info: ErrorInfo, tried: Sequence[Attempted] = ()
@@ -107,12 +101,18 @@ class TurnRecovery:
             error = made
         raise TurnLeftOpen(error)
 
-    def check_deadline(self, machine: RunMachine) -> None:
+    def check_stop(self, machine: RunMachine, reason: Literal["cancelled", "deadline"]) -> None:
         """Raise TurnLeftOpen when the time of the turn went into attempts that failed.
 
+        An agent that is a tool is cancelled by the deadline of its caller, so that either of the
+        two may be the first to come here.
+
         Args:
-            machine: the run whose time is over.
+            machine: the run that was stopped.
+            reason: by what.
         """
+        if reason == "deadline" and self.left_open is not None:
+            raise self.left_open
         last = self._last_retry
         if last is not None and type(machine.planned(last.key)) is CallModel:
             self.check_failure(None, last.error)

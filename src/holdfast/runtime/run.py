@@ -304,8 +304,8 @@ class Run:
     def recover_under(self, recovery: Recovery | None) -> None:
         """Leave the turn open where a recovery must not close it; None lets everything close it."""
         if recovery is not None:
-            self.recovery = TurnRecovery(recovery, self.tell)
-            self.env = msgspec.structs.replace(self.env, publish=self.recovery.publish)
+            self.recovery = TurnRecovery(recovery)
+            self.env = msgspec.structs.replace(self.env, note_retry=self.recovery.note_retry)
 
     def time_left(self) -> float | None:
         """Seconds until the deadline of the turn; None without one."""

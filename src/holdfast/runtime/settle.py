@@ -48,10 +48,10 @@ async def settle(run: Run, reason: Literal["cancelled", "deadline"]) -> None:
     Raises:
         TurnLeftOpen: a recovery drives the turn, whose time went into calls that failed.
     """
-    if (recovery := run.recovery) is not None and reason == "deadline":
-        recovery.check_deadline(run.machine)
-    elif recovery is not None and recovery.recovery.is_stopping:
-        return
+    if (recovery := run.recovery) is not None:
+        if reason == "cancelled" and recovery.recovery.is_stopping:
+            return
+        recovery.check_stop(run.machine, reason)
     if run.machine.phase not in (Phase.IDLE, Phase.CLOSING):
         await end_within(run)
         key, begun = interrupted_key(run.machine.turn), tuple(sorted(run.started))

@@ -26,6 +26,7 @@ def left_to_wait(run: Run, effects: tuple[Effect, ...], error: BaseException) ->
     """
     if run.recovery is not None and isinstance(error, TurnLeftOpen):
         run.recovery.left_open = error
+        run.left.update(effect.key for effect in effects)
         return True
     keys = questions_of(error)
     if keys is None:
