@@ -260,6 +260,20 @@ class TestACancellation:
         assert task.cancelled()
         assert statuses(await agent(journal, "done").recover()) == {"s": RECOVERED}
 
+    async def test_a_turn_that_was_completed_meanwhile_has_its_result(self) -> None:
+        class SlowAtTheEnd(MemoryJournal):
+            async def append(self, run: str, event: Event, effect: Any = None) -> None:
+                await super().append(run, event, effect)
+                if isinstance(event, TurnClosed):
+                    await asyncio.Event().wait()
+
+        journal = SlowAtTheEnd()
+        await interrupt(journal, "s")
+        (found,) = await agent(journal, "done").recover(seconds=0.1)
+        assert found.status is RECOVERED
+        assert found.result is not None
+        assert found.result.output == "done"
+
     async def test_by_a_limit_of_the_caller(self) -> None:
         journal = MemoryJournal()
         task = await self.hung(journal)
@@ -275,6 +289,25 @@ class TestACancellation:
             task = await self.hung(one)
             task.cancel()
             await asyncio.wait([task])
+            assert not any(entry.leased for entry in await other.runs())
+            assert statuses(await agent(other, "done").recover()) == {"s": RECOVERED}
+
+    async def test_so_it_is_when_all_tasks_are_cancelled_again_and_again(
+        self, postgres: PostgresServer
+    ) -> None:
+        url = postgres.new_url()
+        with PostgresJournal(url) as one, PostgresJournal(url) as other:
+            before = asyncio.all_tasks()
+            task = await self.hung(one)
+            while not task.done():
+                for each in asyncio.all_tasks() - before:
+                    each.cancel()
+                await asyncio.sleep(0)
+            assert task.cancelled()
+            # The release was on its way, and nobody could wait for it.
+            async with asyncio.timeout(10.0):
+                while any(entry.leased for entry in await other.runs()):
+                    await asyncio.sleep(0.01)
             assert statuses(await agent(other, "done").recover()) == {"s": RECOVERED}
 
 

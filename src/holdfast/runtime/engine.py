@@ -40,7 +40,7 @@ from holdfast.runtime.driver import drive
 from holdfast.runtime.hooked_turn import go_on, run_turn
 from holdfast.runtime.notices import Channel
 from holdfast.runtime.questions import Questions
-from holdfast.runtime.recovery import Attempt, Recovered, Timing, recover_each
+from holdfast.runtime.recovery import Recovered, RecoveryProgress, RecoveryTime, recover_each
 from holdfast.runtime.result import Result
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import settle_left
@@ -154,7 +154,7 @@ class Engine(Generic[T]):
         self, deps: object, parallel: int, seconds: float | None
     ) -> list[Recovered[T]]:
         """Go on with every interrupted run of this agent; see `Agent.recover`."""
-        journal, timing = self._kept("recover"), Timing(seconds)
+        journal, timing = self._kept("recover"), RecoveryTime(seconds)
         runs = [
             entry.run
             for entry in await timing.open_runs(journal)
@@ -164,11 +164,11 @@ class Engine(Generic[T]):
             and entry.run not in self.answering.under_way
         ]
 
-        async def go_on(attempt: Attempt[T]) -> None:
-            async with self.conversations.turn(attempt.run_id, patience=0) as entry:
-                run = self._left(attempt.run_id, entry, deps, None, self._questions())
-                if attempt.begin(run):
-                    attempt.result = await self._go_on(run)
+        async def go_on(progress: RecoveryProgress[T]) -> None:
+            async with self.conversations.turn(progress.run_id, patience=0) as entry:
+                run = self._left(progress.run_id, entry, deps, None, self._questions())
+                if progress.begin(run):
+                    progress.result = await self._go_on(run)
 
         return await recover_each(runs, go_on, parallel, timing)
 

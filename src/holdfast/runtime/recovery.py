@@ -41,7 +41,7 @@ _CANCELLED = ErrorInfo(
 )
 """Of a run that was cancelled by something in it, and not with the recovery."""
 _log = logging.getLogger("holdfast")
-_not_released: set[asyncio.Task[None]] = set()
+_unreleased_tasks: set[asyncio.Task[None]] = set()
 
 
 class RecoveryStatus(StrEnum):
@@ -84,7 +84,7 @@ class Recovered(Generic[T]):
         return ErrorInfo(category=ErrorCategory.PROGRAMMING, safe=safe, code=name)
 
 
-class Timing:
+class RecoveryTime:
     """The time that one recovery has.
 
     Args:
@@ -101,7 +101,7 @@ class Timing:
         self.seconds = seconds
         self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds until the end, never below 0; None without one."""
         if self._end is None:
             return None
@@ -113,7 +113,7 @@ class Timing:
         Raises:
             JournalError: the journal could not list them, or not in time.
         """
-        limit = asyncio.timeout(self.left())
+        limit = asyncio.timeout(self.seconds_left())
         try:
             async with limit:
                 return await journal.runs(turn_open=True)
@@ -123,7 +123,7 @@ class Timing:
         path = str(getattr(journal, "path", type(journal).__name__))
         raise JournalUnreachableError(path, f"did not list its runs within {self.seconds:g} s")
 
-    def over(self, *, begun: bool, cancelled: bool) -> HoldfastError:
+    def make_error(self, *, begun: bool, cancelled: bool) -> HoldfastError:
         """The error of a run for which there was no time."""
         when = "while this run was under way" if begun else "before this run was begun"
         if cancelled or self.seconds is None:
@@ -136,7 +136,7 @@ class Timing:
         return HoldfastError(said, info=ErrorInfo(category=category, safe=said, code=code))
 
 
-class Attempt(Generic[T]):
+class RecoveryProgress(Generic[T]):
     """How far the recovery of one run is.
 
     Args:
@@ -163,6 +163,14 @@ class Attempt(Generic[T]):
         self.run = run
         return True
 
+    def take_result(self) -> None:
+        """Take the result of a turn that was completed, and then stopped before it could tell."""
+        machine = self.run.machine if self.run is not None else None
+        if self.run is None or machine is None or self.result is not None:
+            return
+        if machine.phase is Phase.IDLE and machine.status is Status.COMPLETED:
+            self.result = self.run.result()  # type: ignore[assignment]  # the plan's output type is T
+
 
 def is_interrupted(run: Run) -> bool:
     """Whether a crash cut its turn short, and not a question that nobody has answered yet."""
@@ -173,9 +181,9 @@ def is_interrupted(run: Run) -> bool:
 
 async def recover_each(
     runs: Sequence[str],
-    go_on: Callable[[Attempt[T]], Awaitable[None]],
+    go_on: Callable[[RecoveryProgress[T]], Awaitable[None]],
     parallel: int,
-    timing: Timing,
+    timing: RecoveryTime,
 ) -> list[Recovered[T]]:
     """Go on with each run; those that turn out not to be interrupted are left out.
 
@@ -183,7 +191,7 @@ async def recover_each(
 
     Args:
         runs: their ids.
-        go_on: resumes one, and notes in the attempt how far it is.
+        go_on: resumes one, and notes in the progress how far it is.
         parallel: how many at once.
         timing: the time for all of them.
 
@@ -192,27 +200,31 @@ async def recover_each(
     """
     check_count("parallel", parallel, at_least=1)
     recovery, places = Recovery(), asyncio.Semaphore(parallel)
-    attempts = [Attempt[T](run_id, recovery) for run_id in runs]
+    all_progress = [RecoveryProgress[T](run_id, recovery) for run_id in runs]
 
-    async def make(attempt: Attempt[T]) -> None:
+    async def drive(progress: RecoveryProgress[T]) -> None:
         try:
             async with places:
-                await go_on(attempt)
+                await go_on(progress)
         except BaseException as error:
-            attempt.outcome = _outcome(attempt, error, recovery, timing)
-            if attempt.outcome is None:
+            progress.outcome = _outcome_of_error(progress, error, recovery, timing)
+            if progress.outcome is None:
                 raise
         else:
-            attempt.outcome = _with_result(attempt)
+            progress.outcome = _outcome_of_result(progress)
 
-    tasks = [asyncio.create_task(make(attempt)) for attempt in attempts]
+    tasks = [asyncio.create_task(drive(progress)) for progress in all_progress]
     if not tasks:
         return []
     try:
-        await asyncio.wait(tasks, timeout=timing.left())
+        await asyncio.wait(tasks, timeout=timing.seconds_left())
     finally:
         await _stop(tasks, recovery)
-    return [found for pair in zip(attempts, tasks, strict=True) if (found := _ended(*pair, timing))]
+    return [
+        found
+        for pair in zip(all_progress, tasks, strict=True)
+        if (found := _find_outcome(*pair, timing))
+    ]
 
 
 async def _stop(tasks: Sequence[asyncio.Task[None]], recovery: Recovery) -> None:
@@ -230,53 +242,57 @@ async def _stop(tasks: Sequence[asyncio.Task[None]], recovery: Recovery) -> None
             cancelled = error
             left = {task for task in left if not task.done()}
     for task in left:
-        _not_released.add(task)
-        task.add_done_callback(_not_released.discard)
+        _unreleased_tasks.add(task)
+        task.add_done_callback(_unreleased_tasks.discard)
     if cancelled is not None:
         raise cancelled
 
 
-def _ended(attempt: Attempt[T], task: asyncio.Task[None], timing: Timing) -> Recovered[T] | None:
-    """The outcome of one attempt; None when its run was not interrupted."""
+def _find_outcome(
+    progress: RecoveryProgress[T], task: asyncio.Task[None], timing: RecoveryTime
+) -> Recovered[T] | None:
+    """The outcome of one run; None when its run was not interrupted."""
     if not task.done():
-        busy = SessionBusyError(attempt.run_id, "something in it does not stop")
-        return Recovered(attempt.run_id, error=busy, status=RecoveryStatus.BUSY)
+        busy = SessionBusyError(progress.run_id, "something in it does not stop")
+        return Recovered(progress.run_id, error=busy, status=RecoveryStatus.BUSY)
     if task.cancelled():  # before its first step
-        error = timing.over(begun=False, cancelled=False)
-        return Recovered(attempt.run_id, error=error, status=RecoveryStatus.NOT_BEGUN)
+        error = timing.make_error(begun=False, cancelled=False)
+        return Recovered(progress.run_id, error=error, status=RecoveryStatus.NOT_BEGUN)
     task.result()
-    return attempt.outcome
+    return progress.outcome
 
 
-def _with_result(attempt: Attempt[T]) -> Recovered[T] | None:
-    result = attempt.result
+def _outcome_of_result(progress: RecoveryProgress[T]) -> Recovered[T] | None:
+    result = progress.result
     if result is None:
         return None
     waits = result.status is Status.WAITING
     status = RecoveryStatus.WAITING if waits else RecoveryStatus.RECOVERED
-    return Recovered(attempt.run_id, result, status=status)
+    return Recovered(progress.run_id, result, status=status)
 
 
-def _outcome(
-    attempt: Attempt[T], error: BaseException, recovery: Recovery, timing: Timing
+def _outcome_of_error(
+    progress: RecoveryProgress[T], error: BaseException, recovery: Recovery, timing: RecoveryTime
 ) -> Recovered[T] | None:
     """What this exception says about the run; None when it is not about the run."""
     if not isinstance(error, Exception | asyncio.CancelledError | TurnLeftOpen):
         return None
-    if (known := _with_result(attempt)) is not None:
-        return known  # only the release of the session was disturbed
-    shown = _shown(attempt, error, recovery, timing)
-    status = _status(attempt, shown, stopped=isinstance(error, asyncio.CancelledError))
+    if isinstance(error, asyncio.CancelledError):
+        progress.take_result()
+    if (known := _outcome_of_result(progress)) is not None:
+        return known  # only the end of it was disturbed
+    shown = _choose_error(progress, error, recovery, timing)
+    status = _choose_status(progress, shown, stopped=isinstance(error, asyncio.CancelledError))
     if status is RecoveryStatus.LEFT_OPEN:
-        _log.warning("the turn of run %s is left open: %s", attempt.run_id, shown)
-    return Recovered(attempt.run_id, error=shown, status=status)
+        _log.warning("the turn of run %s is left open: %s", progress.run_id, shown)
+    return Recovered(progress.run_id, error=shown, status=status)
 
 
-def _shown(
-    attempt: Attempt[T], error: BaseException, recovery: Recovery, timing: Timing
+def _choose_error(
+    progress: RecoveryProgress[T], error: BaseException, recovery: Recovery, timing: RecoveryTime
 ) -> Exception:
     """The exception that a user is shown."""
-    run = attempt.run
+    run = progress.run
     if isinstance(error, TurnLeftOpen):
         return error.error
     if isinstance(error, Exception):
@@ -284,17 +300,19 @@ def _shown(
     if run is not None and run.machine.phase is Phase.IDLE and run.machine.error is not None:
         shown = exception_for(run.machine.error)
     elif run is None or recovery.is_stopping:
-        return timing.over(begun=run is not None, cancelled=recovery.is_cancelled)
+        return timing.make_error(begun=run is not None, cancelled=recovery.is_cancelled)
     else:
         shown = exception_for(_CANCELLED)
     shown.__cause__ = error
     return shown
 
 
-def _status(attempt: Attempt[T], error: Exception, *, stopped: bool) -> RecoveryStatus:
+def _choose_status(
+    progress: RecoveryProgress[T], error: Exception, *, stopped: bool
+) -> RecoveryStatus:
     """What the error means, by what the journal says of the turn."""
-    run = attempt.run
-    other = isinstance(error, SessionBusyError) and error.session == attempt.run_id
+    run = progress.run
+    other = isinstance(error, SessionBusyError) and error.session == progress.run_id
     if other or isinstance(error, LeaseLostError | ConflictError):
         return RecoveryStatus.BUSY
     if run is None:
