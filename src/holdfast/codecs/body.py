@@ -6,7 +6,7 @@ decides only where the first bytes could be either. This module must never know 
 
 from __future__ import annotations
 
-from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
+from holdfast.codecs.json_text import UNREADABLE, JsonReader, kind_of
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
 from holdfast.codecs.wire import RESPONSE_OBJECT
 from holdfast.core.deltas import NotAReply
@@ -26,6 +26,7 @@ class Body:
         content_type: the header's value, or "".
 
     Attributes:
+        json: reads the JSON texts of this body.
         problem: why the bytes are no body of this kind; nothing is read after it.
         sse: the reader of the event stream, once the body is known to be one.
 
@@ -37,12 +38,13 @@ class Body:
     ([], [], {'a': 1})
     """
 
-    __slots__ = ("_held", "_limit", "_told_stream", "problem", "sse")
+    __slots__ = ("_held", "_limit", "_told_stream", "json", "problem", "sse")
 
     def __init__(self, limit: int = LARGEST_EVENT, content_type: str = "") -> None:
         self._limit = limit
         self._told_stream = "event-stream" in content_type.lower()
         self._held = bytearray()
+        self.json = JsonReader()
         self.sse: SseDecoder | None = None
         self.problem: NotAReply | None = None
 
@@ -96,7 +98,7 @@ class Body:
             text: what `text()` gave, when it was asked before.
         """
         text = self.text() if text is None else text
-        value = read_json(text)
+        value = self.json.read(text)
         if not isinstance(value, dict):
             got = _looks_like(text) if value is UNREADABLE else kind_of(value)
             self.problem = self.problem or NotAReply(RESPONSE_OBJECT, got)

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
 from holdfast.codecs.body import Body
-from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
+from holdfast.codecs.call_arguments import spoil_mended
+from holdfast.codecs.json_text import UNREADABLE, kind_of
 from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
 from holdfast.core.deltas import Delta, NotAReply
 
@@ -49,7 +50,7 @@ class EventDecoder(ABC, Generic[P]):
         limit: the largest event or whole body, in bytes.
     """
 
-    __slots__ = ("_body", "_over", "_pieces")
+    __slots__ = ("_body", "_mended", "_over", "_pieces")
 
     def __init__(
         self, content_type: str = "", provider: str = "", limit: int = LARGEST_EVENT
@@ -57,6 +58,8 @@ class EventDecoder(ABC, Generic[P]):
         self._body = Body(limit, content_type)
         self._pieces = self._begin(provider)
         self._over = False
+        # Whether something was mended: pieces may keep a part of an event for a later delta.
+        self._mended = False
 
     @property
     def passed_over(self) -> dict[str, int]:
@@ -76,11 +79,14 @@ class EventDecoder(ABC, Generic[P]):
             return out
         if self._body.streamed:
             self._take(self._body.close(), out)
+            start = len(out)
             self._pieces.cut(out)
+            self._spoil(out, start)
         else:
             value = self._body.value()
             if isinstance(value, dict):
                 self._pieces.take_whole(value, out)
+                self._spoil(out, 0)
             elif self._body.problem is not None:
                 out.append(self._body.problem)
         self._over = True
@@ -102,9 +108,11 @@ class EventDecoder(ABC, Generic[P]):
             out.append(self._body.problem)
 
     def _read_carefully(self, name: bytes, payload: bytes, out: list[Delta]) -> None:
-        value = read_json(payload)
+        value = self._body.json.read(payload)
         if isinstance(value, dict):
+            start = len(out)
             self._pieces.take(value, name.decode("ascii", "replace"), out)
+            self._spoil(out, start)
         elif self._pieces.ended or value is None or payload.strip() in _NOTHING:
             return
         elif value is UNREADABLE and name == b"error":
@@ -116,6 +124,11 @@ class EventDecoder(ABC, Generic[P]):
         else:
             got = "cut or malformed JSON" if value is UNREADABLE else kind_of(value)
             out.append(NotAReply("event object", got))
+
+    def _spoil(self, out: list[Delta], start: int) -> None:
+        self._mended |= self._body.json.mended
+        if self._mended:
+            spoil_mended(out, start)
 
 
 def error_of(payload: bytes) -> dict[str, object]:

@@ -29,6 +29,47 @@ class Unreadable:
 UNREADABLE = Unreadable()
 
 
+class JsonReader:
+    r"""Reads the JSON texts of one body.
+
+    Attributes:
+        mended: whether U+FFFD stands in the last value for bytes that are not UTF-8, or for half a
+            surrogate pair.
+
+    >>> reader = JsonReader()
+    >>> reader.read(b'{"a": "\xff"}') == {"a": "\ufffd"}, reader.mended
+    (True, True)
+    >>> reader.read(b'{"a": 1}'), reader.mended
+    ({'a': 1}, False)
+    """
+
+    __slots__ = ("mended",)
+
+    def __init__(self) -> None:
+        self.mended = False
+
+    def read(self, data: bytes) -> object:
+        """The value of a JSON text, or UNREADABLE; never raises."""
+        self.mended = False
+        try:
+            return _decode(data)
+        except (ValueError, RecursionError):
+            # UnicodeDecodeError is a ValueError, and so is what msgspec raises.
+            return self._read_mended(data)
+
+    def _read_mended(self, data: bytes) -> object:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text, self.mended = data.decode("utf-8", "replace"), True
+        mended = _ESCAPE.sub(_mend, text)
+        self.mended |= mended != text
+        try:
+            return json.loads(mended, strict=False)
+        except (ValueError, RecursionError):
+            return UNREADABLE
+
+
 def read_json(data: bytes) -> object:
     r"""The value of a JSON text, or UNREADABLE; never raises.
 
@@ -39,25 +80,13 @@ def read_json(data: bytes) -> object:
     >>> read_json(b'{"a": ') is UNREADABLE
     True
     """
-    try:
-        return _decode(data)
-    except (ValueError, RecursionError):
-        # UnicodeDecodeError is a ValueError, and so is what msgspec raises.
-        return _read_mended(data)
+    return JsonReader().read(data)
 
 
 def read_unmended(text: str) -> object:
     """The value of a JSON text that must be right as it stands, or UNREADABLE; never raises."""
     try:
         return _decode(text)
-    except (ValueError, RecursionError):
-        return UNREADABLE
-
-
-def _read_mended(data: bytes) -> object:
-    text = _ESCAPE.sub(_mend, data.decode("utf-8", "replace"))
-    try:
-        return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return UNREADABLE
 

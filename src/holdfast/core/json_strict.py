@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import json
 from json import JSONDecodeError, JSONDecoder
+from math import isfinite
+from typing import Final
 
 from holdfast.core.problems import Problem
+
+SUBSTITUTE: Final = "\x1a"
+"""Stands in the arguments of a call for what was not Unicode: JSON allows it nowhere unescaped."""
 
 _WHOLE = "the answer"
 
@@ -96,6 +101,19 @@ def read_strictly(text: str) -> object:
     except UnicodeEncodeError:
         raise NotJson("holds characters that are no Unicode", len(text), forbidden=True) from None
     return value
+
+
+def is_finite(value: object) -> bool:
+    """Whether JSON can hold all numbers of a value.
+
+    >>> is_finite({"a": [1.5]}), is_finite({"a": [float("inf")]})
+    (True, False)
+    """
+    if isinstance(value, dict):
+        return all(map(is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(is_finite, value))
+    return not isinstance(value, float) or isfinite(value)
 
 
 def written(value: object) -> str:

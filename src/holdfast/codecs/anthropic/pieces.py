@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
 from holdfast.codecs.anthropic.vocabulary import finish_reason, usage_of
+from holdfast.codecs.call_arguments import arguments_text
 from holdfast.codecs.json_text import UNREADABLE, json_text, kind_of, read_json
 from holdfast.codecs.wire import Failure
 from holdfast.core.deltas import (
@@ -275,7 +276,8 @@ class Pieces:
                 out.append(PartSeen(Text("", {"wire": WIRE, **beside}), index))
         elif kind == "tool_use" and index not in self._filled:
             given = fields.get("input")
-            text = given if isinstance(given, str) else "{}" if given is None else json_text(given)
+            written = given if isinstance(given, str) else arguments_text(given)
+            text = "{}" if given is None else written
             out.append(ToolCallDelta(index, arguments=text))
         self._filled.discard(index)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from holdfast.codecs.call_arguments import arguments_text
 from holdfast.codecs.gemini.partial import PartialArguments
-from holdfast.codecs.json_text import json_text
 from holdfast.core.deltas import Delta, ToolCallDelta
 from holdfast.core.messages import Extra
 
@@ -87,7 +87,7 @@ class CallReader:
 def _arguments(args: object) -> str:
     if isinstance(args, str):
         return args
-    return "{}" if args is None else json_text(args)
+    return "{}" if args is None else arguments_text(args)
 
 
 def _text(value: object) -> str:

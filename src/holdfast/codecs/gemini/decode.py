@@ -14,10 +14,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.events import error_of
 from holdfast.codecs.gemini.documents import DocumentSplitter
 from holdfast.codecs.gemini.pieces import Pieces
-from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
+from holdfast.codecs.json_text import UNREADABLE, JsonReader, kind_of, read_json
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import Delta, NotAReply, TextDelta
@@ -74,8 +75,8 @@ class GeminiDecoder:
     """
 
     __slots__ = (
-        "_body", "_done", "_limit", "_pieces", "_plain", "_quick", "_splitter", "_sse", "_whole",
-        "bad_events",
+        "_body", "_done", "_json", "_limit", "_mended", "_pieces", "_plain", "_quick", "_splitter", "_sse",
+        "_whole", "bad_events",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +90,9 @@ class GeminiDecoder:
         self._limit = limit
         self._plain = "event-stream" not in content_type.lower()
         self._body = bytearray()
+        self._json = JsonReader()
+        # Whether something was mended: arguments may come value by value, and go out at their end.
+        self._mended = False
         self._sse: SseDecoder | None = None
         self._splitter: DocumentSplitter | None = None
         self._whole = False
@@ -167,7 +171,7 @@ class GeminiDecoder:
         payload = payload.strip()
         if self._done or not payload or payload == b"[DONE]":
             return
-        value = read_json(payload)
+        value = self._json.read(payload)
         if isinstance(value, dict):
             self._take(value, out)
         elif isinstance(value, list):
@@ -186,8 +190,15 @@ class GeminiDecoder:
             self._refuse("chunk object", kind_of(value), out)
 
     def _take(self, value: dict[str, object], out: list[Delta]) -> None:
+        start = len(out)
         self._pieces.take(value, out)
+        self._spoil(out, start)
         self._quick = self._pieces.open_text
+
+    def _spoil(self, out: list[Delta], start: int) -> None:
+        self._mended |= self._json.mended
+        if self._mended:
+            spoil_mended(out, start)
 
     def _close_stream(self, strange_lines: bool, out: list[Delta]) -> None:
         if self._done:
@@ -232,10 +243,11 @@ class GeminiDecoder:
         return out
 
     def _read_whole(self, body: bytes, out: list[Delta]) -> None:
-        value = read_json(body)
+        value = self._json.read(body)
         if isinstance(value, dict):
             self._pieces.take(value, out)
             self._pieces.end(out)
+            self._spoil(out, 0)
         elif value is UNREADABLE and b"}" in body and body[:1] == b"{":
             self._read_lines(body, out)
         elif value is UNREADABLE:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-from holdfast.codecs.json_text import json_text
+from holdfast.codecs.call_arguments import arguments_text
 
 _STEP = re.compile(
     r"""\.([^.\[\]'"\s*]+)|\[(\d{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""",
@@ -63,7 +63,7 @@ class PartialArguments:
         if self._spoiled:
             return _SPOILED
         try:
-            text = json_text(_settle(self._root))
+            text = arguments_text(_settle(self._root))
         except RecursionError:
             return _SPOILED
         return text if whole and not self._growing else text[:-1]

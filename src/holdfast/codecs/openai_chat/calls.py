@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.codecs.json_text import json_text
+from holdfast.codecs.call_arguments import arguments_text
 from holdfast.core.deltas import Delta, ToolCallDelta
 
 _KNOWN = frozenset({"index", "id", "type", "function"})
@@ -133,7 +133,7 @@ def _extra(entry: dict[str, object]) -> dict[str, object] | None:
 def _arguments(value: object) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json_text(value)
+    return value if isinstance(value, str) else arguments_text(value)
 
 
 def _number(value: object) -> int | None:

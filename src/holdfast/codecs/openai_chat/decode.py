@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.codecs.body import Body
+from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.events import error_of
-from holdfast.codecs.json_text import UNREADABLE, kind_of, read_json
+from holdfast.codecs.json_text import UNREADABLE, kind_of
 from holdfast.codecs.openai_chat.pieces import Pieces
 from holdfast.codecs.openai_chat.plain import decode_chunk, read_whole
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
@@ -139,9 +140,9 @@ class ChatDecoder:
             self._pieces.end(out)
             self._done, self._quick = True, False
             return
-        value = read_json(payload)
+        value = self._body.json.read(payload)
         if isinstance(value, dict):
-            self._pieces.take(value, out, failed=name == b"error")
+            self._take(value, out, failed=name == b"error")
             self._quick = self._pieces.at_rest
         elif value is None:
             # A sign of life.
@@ -159,6 +160,19 @@ class ChatDecoder:
         else:
             self._refuse(NotAReply("chunk object", kind_of(value)), out)
 
+    def _take(
+        self,
+        value: dict[str, object],
+        out: list[Delta],
+        *,
+        failed: bool = False,
+        whole: bool = False,
+    ) -> None:
+        start = len(out)
+        self._pieces.take(value, out, failed=failed, whole=whole)
+        if self._body.json.mended:
+            spoil_mended(out, start)
+
     def _whole(self, out: list[Delta]) -> None:
         text = self._body.text()
         if (quick := read_whole(text)) is not None:
@@ -172,7 +186,7 @@ class ChatDecoder:
                 return
             value, self._body.problem = value[0], None
         if isinstance(value, dict):
-            self._pieces.take(value, out, whole=True)
+            self._take(value, out, whole=True)
             self._pieces.end(out)
             self._done = True
 

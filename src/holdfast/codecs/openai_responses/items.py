@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from holdfast.codecs.call_arguments import arguments_text
 from holdfast.codecs.json_text import json_text
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.core.deltas import (
@@ -158,7 +159,7 @@ class ItemReader:
 
     def _end_call(self, item: Item, section: str, fields: _Object, out: list[Delta]) -> None:
         whole = fields.get(section)
-        text = whole if isinstance(whole, str) else "" if whole is None else json_text(whole)
+        text = whole if isinstance(whole, str) else "" if whole is None else arguments_text(whole)
         self.settle(item, section, 0, text, out)
         extra = {name: value for name, value in fields.items() if name not in _CALL_FIELDS}
         closing = ""
