@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from holdfast.core.checks import check_fields, check_type
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, Unanswered, UnansweredError
+from holdfast.core.json_strict import is_finite
 from holdfast.core.limits import check_count, check_seconds
 
 A = TypeVar("A")
@@ -293,7 +294,11 @@ def checked(request: AnyRequest, value: A) -> A:
 def plain_form(value: object) -> object:
     """What JSON can hold of a request or an answer. Raises ConfigurationError if that is not all."""
     try:
-        plain: object = msgspec.json.decode(msgspec.json.encode(value))
+        encoded = msgspec.json.encode(value)
+        # The encoder writes null for such a number.
+        if b"null" in encoded and not is_finite(msgspec.to_builtins(value, str_keys=True)):
+            raise ValueError("a number is infinite, or is not a number")
+        plain: object = msgspec.json.decode(encoded)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ConfigurationError(
             type(value).__name__,
