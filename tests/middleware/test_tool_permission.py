@@ -11,7 +11,7 @@ from hypothesis import given as given_any
 from hypothesis import strategies as st
 
 from holdfast import Agent, tool
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.requests import Approved, Denied, PermissionRequest, Request
 from holdfast.journal.memory import MemoryJournal
@@ -221,11 +221,35 @@ async def test_two_calls_of_one_tool_are_asked_about_apart() -> None:
     assert paid == [1]
 
 
-async def test_arguments_that_are_no_json_ask_nobody_to_approve_them_blindly() -> None:
-    permission = ToolPermission(allow=[Rule("pay", {"euros": "*"})])
-    broken = ToolCall("c1", "pay", "{euros")
-    result = await agent(permission, broken).run("go")
-    assert said(result) == ["Execution of 'pay' was denied: no rule allows it."]
+@pytest.mark.parametrize("arguments", ["{euros", '{"euros": "many"}', '{"euros": 1e400}'])
+async def test_nobody_is_asked_about_arguments_that_will_not_run(arguments: str) -> None:
+    for permission in (ToolPermission(ask=["pay"]), ToolPermission(default="allow")):
+        broken = ToolCall("c1", "pay", arguments)
+        result = await agent(permission, broken, on_question=answers(Approved())).run("go")
+        assert "Function 'pay' was not run: its arguments are" in said(result)[0]
+    assert (asked, paid) == ([], [])
+
+
+async def test_a_yes_with_other_arguments_is_remembered_for_those() -> None:
+    permission = ToolPermission(ask=["pay"])
+    handler = answers(Approved(arguments={"euros": 5}, remember="call"), Denied(reason="No."))
+    calls = (call(euros=500), call(euros=5), call(euros=500))
+    given = agent(permission, *calls, on_question=handler)
+    for prompt in "abc":
+        result = await given.run(prompt, session="ann")
+    assert paid == [5, 5]
+    assert said(result)[-1] == "No."
+
+
+async def test_an_answer_with_a_number_that_json_cannot_hold_is_refused() -> None:
+    permission = ToolPermission(ask=["pay"])
+    async with agent(permission, call(euros=3)).stream("go") as run:
+        async for item in run:
+            if isinstance(item, PermissionRequest):
+                with pytest.raises(AnswerTypeError):
+                    run.answer(item.approve(arguments={"euros": float("inf")}))
+                run.answer(item.deny("no"))
+    assert said(run.result) == ["no"]
 
 
 async def test_a_person_may_take_longer_than_a_hook() -> None:

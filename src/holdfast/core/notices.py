@@ -61,7 +61,7 @@ class BreakerChanged(Struct, frozen=True, gc=False):
 
 
 class ToolStarted(Struct, frozen=True):
-    """A tool begins; the arguments are those of the model, as text."""
+    """A tool begins; the arguments are those that it gets, as JSON text."""
 
     key: str
     name: str

@@ -199,7 +199,10 @@ class AfterReply(Moment, frozen=True):
 
 
 class AfterIteration(Moment, frozen=True):
-    """One model call and the tools that it asked for are done, well or badly."""
+    """One model call and the tools that it asked for are done, well or badly.
+
+    `calls` are as the model wrote them.
+    """
 
     iteration: int
     reply: Reply | None
@@ -216,20 +219,32 @@ class AfterIteration(Moment, frozen=True):
 
 
 class BeforeTools(Moment, frozen=True):
-    """The model asked for tools, and none has run."""
+    """The model asked for tools, and none has run.
+
+    `calls` are the calls with their validated arguments, in the order of the reply. Those of
+    `invalid`, by their numbers in it, stand as the model wrote them: they will not be run.
+    """
 
     iteration: int
     reply: Reply
     calls: tuple[ToolCall, ...]
+    invalid: frozenset[int] = frozenset()
 
 
 class BeforeTool(Moment, frozen=True):
-    """One tool is about to run. `result` is what an earlier hook put in place of running it."""
+    """One tool is about to run. `result` is what an earlier hook put in place of running it.
+
+    `call` has the validated arguments: what the tool gets, by the names of its parameters, with
+    defaults. `written` is the call as the model wrote it, or the hook that `edited` it: such a call
+    is validated again, and shown to these hooks again.
+    """
 
     iteration: int
     index: int
     call: ToolCall
     result: ToolResult | None = None
+    written: ToolCall | None = None
+    edited: bool = False
 
     @property
     def tool(self) -> str:
@@ -238,7 +253,7 @@ class BeforeTool(Moment, frozen=True):
 
     @property
     def arguments(self) -> Mapping[str, object] | None:
-        """The arguments as the model wrote them; None when they are no JSON object."""
+        """The validated arguments. Of a tool that does not exist: as written, None when malformed."""
         return arguments_of(self.call)
 
 
@@ -247,7 +262,11 @@ class ToolUse(BeforeTool, frozen=True):
 
 
 class AfterTool(Moment, frozen=True):
-    """One call has its result. `exception` is the full object that the model never sees."""
+    """One call has its result. `exception` is the full object that the model never sees.
+
+    `call` has the arguments that the tool got. `valid` is false when they were refused, so that the
+    tool was not run; then `call` is as the model wrote it.
+    """
 
     iteration: int
     index: int
@@ -257,6 +276,7 @@ class AfterTool(Moment, frozen=True):
     seconds: float
     denied: bool = False
     replaced: bool = False
+    valid: bool = True
 
     @property
     def tool(self) -> str:
@@ -265,8 +285,8 @@ class AfterTool(Moment, frozen=True):
 
     @property
     def arguments(self) -> Mapping[str, object] | None:
-        """The arguments as the model wrote them; None when they are no JSON object."""
-        return arguments_of(self.call)
+        """The validated arguments; None when they were refused."""
+        return arguments_of(self.call) if self.valid else None
 
 
 class OnError(Moment, frozen=True):

@@ -17,7 +17,7 @@ from holdfast.core.checks import check_flag
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import Event, ModelReplied, QuestionAnswered, QuestionAsked, ToolFinished
 from holdfast.core.limits import check_count, check_whole
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.messages import ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
 from holdfast.core.question_log import ASKED
 from holdfast.core.requests import (
@@ -176,6 +176,8 @@ class RepetitionGuard(Middleware[Repeated]):
         tool, mark = state.calls.current[worst.index]
         if tool in state.allowed or mark in state.allowed:
             return True
+        if worst.index in moment.invalid:
+            return True  # it will not run, so that there is nothing to approve
         call = moment.calls[worst.index]
         request = PermissionRequest(
             tool=tool,
@@ -210,7 +212,7 @@ class RepetitionGuard(Middleware[Repeated]):
             mark, arguments = state.edited
             if state.calls.current[moment.index][1] == mark:
                 written = _encode(arguments).decode()
-                call = ToolCall(moment.call.id, moment.call.name, written)
+                call = msgspec.structs.replace(moment.call, arguments=written)
                 moment = msgspec.structs.replace(moment, call=call)
         return await call_next(moment)
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.core.checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, QuestionAnswered, QuestionAsked, QuestionUnanswered
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.messages import ToolResult
 from holdfast.core.question_log import ASK, ASKED
 from holdfast.core.requests import (
     Approved,
@@ -36,6 +36,7 @@ SOURCE = "ToolPermission"
 STORED_TEXT = "Execution of '{tool}' was denied by a stored user preference."
 RULE_TEXT = "Execution of '{tool}' was denied by a rule."
 DEFAULT_TEXT = "Execution of '{tool}' was denied: no rule allows it."
+EDITED_TEXT = "Execution of '{tool}' was denied: its arguments were edited twice."
 
 _MOST_TOOLS = 256
 
@@ -47,8 +48,9 @@ class Rule(Struct, frozen=True):
 
     Args:
         tool: a name, or a pattern with `*` and `?`, such as "read_*".
-        arguments: patterns for arguments by name; all must be there and match. What is no text is
-            compared by its JSON form.
+        arguments: patterns for arguments by the names of the parameters; all must be there and match.
+            They judge the validated arguments, with defaults, so that `"yes"` for a boolean is
+            `true`. What is not text is compared by its JSON form.
 
     >>> Rule("send", {"to": "*@example.org"}).matches("send", {"to": "ann@example.org"})
     True
@@ -63,7 +65,7 @@ class Rule(Struct, frozen=True):
     def matches(self, tool: str, arguments: Mapping[str, object]) -> bool:
         """Whether the rule is about this call."""
         return fnmatchcase(tool, self.tool) and all(
-            name in arguments and fnmatchcase(_text(arguments[name]), pattern)
+            name in arguments and _is_like(arguments[name], pattern)
             for name, pattern in self.arguments.items()
         )
 
@@ -197,6 +199,8 @@ class ToolPermission(Middleware[Remembered]):
         if verdict == "allow":
             return None
         state = moment.state_of(self)
+        if _is_edited_by_answer(moment, state):
+            return None
         said = state.calls.get(_call(tool, arguments), state.tools.get(tool))
         if said is not None:
             return None if said else Deny(STORED_TEXT.format(tool=tool))
@@ -204,7 +208,11 @@ class ToolPermission(Middleware[Remembered]):
             tool=tool, arguments=arguments, call_id=moment.call.id, source=SOURCE
         )
         answer = await moment.ask(request, timeout=self._timeout)
-        return Deny(answer.reason) if isinstance(answer, Denied) else None
+        if isinstance(answer, Denied):
+            return Deny(answer.reason)
+        # The arguments are on their way to the tool already, and are not what somebody wants.
+        late = moment.edited and answer.arguments is not None
+        return Deny(EDITED_TEXT.format(tool=tool)) if late else None
 
     async def wrap_tool(
         self, moment: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
@@ -212,9 +220,24 @@ class ToolPermission(Middleware[Remembered]):
         """Run the call with the arguments that somebody gave it in place of the model's."""
         edited = moment.state_of(self).edited.get(moment.key)
         if edited is not None:
-            call = ToolCall(moment.call.id, moment.call.name, _encode(edited).decode())
+            call = msgspec.structs.replace(moment.call, arguments=_encode(edited).decode())
             moment = msgspec.structs.replace(moment, call=call)
         return await call_next(moment)
+
+
+def _is_edited_by_answer(moment: BeforeTool, state: Remembered) -> bool:
+    """Whether the call has the very arguments that somebody approved in place of the model's."""
+    edited, written = state.edited.get(moment.key), moment.written
+    if edited is None or written is None:
+        return False
+    return written.arguments == _encode(edited).decode()
+
+
+def _is_like(value: object, pattern: str) -> bool:
+    """Whether a value matches; a whole number in either of its spellings, 5 and 5.0."""
+    if isinstance(value, float) and value.is_integer() and fnmatchcase(str(int(value)), pattern):
+        return True
+    return fnmatchcase(_text(value), pattern)
 
 
 def _text(value: object) -> str:
@@ -248,7 +271,8 @@ def _answered(state: Remembered, event: QuestionAnswered) -> Remembered:
     if answer.remember == "tool":
         tools = {**tools, tool: yes}
     elif answer.remember == "call":
-        calls = {**calls, call: yes}
+        changed = answer.arguments if isinstance(answer, Approved) else None
+        calls = {**calls, call if changed is None else _call(tool, changed): yes}
     if isinstance(answer, Approved) and answer.arguments is not None:
         edited = {**edited, event.key.partition(ASK)[0]: answer.arguments}
     return Remembered(_without(state.asked, event.key), tools, calls, edited)

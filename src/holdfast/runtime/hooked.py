@@ -17,6 +17,7 @@ from holdfast.middleware.decisions import Decision, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.moments import ModelCall, RunFacts
 from holdfast.resilience.pipeline import Done, Env, Failed, Outcome
+from holdfast.tools.checked_call import CheckedCall, Invocation
 
 
 class Iteration(Struct):
@@ -29,6 +30,8 @@ class Iteration(Struct):
     results: dict[int, ToolResult] = {}
     denied: str | None = None
     tools_seen: bool = False
+    checked: dict[int, CheckedCall | Invocation] = {}
+    """The calls of the reply that were checked before their own turn came."""
 
     @property
     def reply(self) -> Reply | None:

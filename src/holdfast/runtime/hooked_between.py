@@ -9,16 +9,18 @@ from holdfast.core.effects import Effect, begun_key
 from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import TurnStopped
 from holdfast.core.machine import RunMachine
+from holdfast.core.messages import ReplyKind, ToolCall
 from holdfast.core.run_state import Phase
 from holdfast.middleware.calling import acting, anybody, call_after, call_each
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Deny
 from holdfast.middleware.moments import AfterIteration, BeforeTools
-from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.hooked import Hooked, Iteration
 from holdfast.runtime.open_question import Suspended
 from holdfast.runtime.run import Run
 from holdfast.runtime.settle import end_within
 from holdfast.runtime.waiting import left_to_wait
+from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 
 # Members of an enum are looked up slowly, and these are asked for between all effects.
 _OUTPUT, _TOOLS = Phase.OUTPUT, Phase.TOOLS
@@ -87,7 +89,7 @@ async def ended_between(run: Run, effects: tuple[Effect, ...]) -> bool:
 async def _between(run: Run, hooks: Hooked) -> TurnStopped | None:
     machine = run.machine
     if machine.phase is _TOOLS:
-        await _before_tools(hooks, machine)
+        await _before_tools(run, hooks, machine)
     elif hooks.iteration is not None:
         await _after_iteration(hooks, machine)
     if machine.phase is Phase.CLOSING:
@@ -95,7 +97,7 @@ async def _between(run: Run, hooks: Hooked) -> TurnStopped | None:
     return end_of(run, hooks)
 
 
-async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
+async def _before_tools(run: Run, hooks: Hooked, machine: RunMachine) -> None:
     this = hooks.iteration
     if this is None or this.tools_seen or this.reply is None or hooks.stop is not None:
         return
@@ -103,7 +105,12 @@ async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
     if not hooks.chain.before_tools:
         return
     key = begun_key(machine.turn, this.number)
-    moment = BeforeTools(hooks.facts, key, this.number, this.reply, this.calls)
+    for index, call in enumerate(this.calls):
+        this.checked[index] = check_call(
+            run.plan.registry, call, unfinished=this.reply.kind is ReplyKind.TRUNCATED
+        )
+    calls, invalid = _shown(this)
+    moment = BeforeTools(hooks.facts, key, this.number, this.reply, calls, invalid)
 
     def take(_: BeforeTools, hook: Hook, decision: Decision) -> None:
         if isinstance(decision, Deny):
@@ -117,6 +124,16 @@ async def _before_tools(hooks: Hooked, machine: RunMachine) -> None:
         raise
     except MiddlewareError as error:
         hooks.fail(error)
+
+
+def _shown(this: Iteration) -> tuple[tuple[ToolCall, ...], frozenset[int]]:
+    """The calls with their validated arguments, and which of them are invalid."""
+    calls = list(this.calls)
+    for index, checked in this.checked.items():
+        if isinstance(checked, CheckedCall):
+            calls[index] = checked.shown
+    invalid = [at for at, checked in this.checked.items() if isinstance(checked, Invocation)]
+    return tuple(calls), frozenset(invalid)
 
 
 async def _after_iteration(hooks: Hooked, machine: RunMachine) -> None:

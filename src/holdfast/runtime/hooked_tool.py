@@ -7,7 +7,7 @@ until all attempts are over, and the model never reads more of it than the forma
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,16 +15,18 @@ from holdfast.core.batch import NOT_RUN_TEXT
 from holdfast.core.effects import RunTool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, MiddlewareError
 from holdfast.core.events import ToolFinished
-from holdfast.core.messages import Text, ToolResult
+from holdfast.core.messages import Text, ToolCall, ToolResult
 from holdfast.middleware.calling import acting, call_after, call_each, onion
-from holdfast.middleware.chain import Hook
+from holdfast.middleware.chain import Hook, ToolHooks
 from holdfast.middleware.decisions import Decision, Deny, Replace, Stop
-from holdfast.middleware.moments import AfterTool, OnError, ToolUse
+from holdfast.middleware.moments import AfterTool, OnError, ToolUse, arguments_of
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed
-from holdfast.runtime.hooked import Hooked
+from holdfast.runtime.hooked import Hooked, Iteration
 from holdfast.runtime.run import Run
+from holdfast.tools.checked_call import UNKNOWN_TOOL, CheckedCall, Invocation, check_call
 
-Use = Callable[[Run, RunTool], Awaitable[Outcome[ToolResult]]]
+Checked: TypeAlias = CheckedCall | Invocation
+Use = Callable[[Run, RunTool, Checked | None], Awaitable[Outcome[ToolResult]]]
 Finish = Callable[[Run, RunTool, Outcome[ToolResult]], ToolFinished]
 
 
@@ -43,23 +45,26 @@ async def around_tool(
     this = hooks.iteration
     mine = hooks.chain.of_tool(effect.call.name or "Unknown")
     if mine.none and not hooks.holds_tools():
-        event = finish(run, effect, await use(run, effect))
+        event = finish(run, effect, await use(run, effect, None))
         if this is not None:
             this.results[effect.index] = event.result
         return event
     await run.until_kept()
     number = this.number if this is not None else run.machine.iteration
-    moment = ToolUse(hooks.facts, effect.key, number, effect.index, effect.call)
+    checked = _checked(run, this, effect)
+    moment = ToolUse(
+        hooks.facts,
+        effect.key,
+        number,
+        effect.index,
+        _shown(checked, effect.call),
+        written=effect.call,
+    )
+    within = _Within((run, hooks, mine), effect, use, moment, checked)
     began = hooks.facts.clock() if mine.after else 0.0
     outcome: Outcome[ToolResult] | None = None
     try:
-        moment = await _before(hooks, mine.before, moment)
-        if moment.result is not None:
-            outcome = Done(moment.result, 0)
-        elif mine.wrap:
-            outcome = await _through_wraps(run, mine.wrap, effect, moment, use)
-        else:
-            outcome = await use(run, effect)
+        outcome = await within.outcome()
         event = finish(run, effect, outcome)
     except _Denied as refusal:
         event = _refused(run, effect, refusal)
@@ -67,12 +72,135 @@ async def around_tool(
         outcome = failed(error)
         event = finish(run, effect, outcome)
     if isinstance(outcome, Failed) and hooks.chain.on_error:
-        await _tell_error(hooks, moment, outcome)
+        await _tell_error(hooks, within.moment, outcome)
     if mine.after:
-        event = await _after(hooks, mine.after, moment, event, _How(began, outcome))
+        event = await _after(hooks, mine.after, within, event, _How(began, outcome))
     if this is not None:
         this.results[effect.index] = event.result
     return event
+
+
+def _checked(run: Run, this: Iteration | None, effect: RunTool) -> Checked:
+    before = this.checked.get(effect.index) if this is not None else None
+    return before or check_call(run.plan.registry, effect.call, unfinished=effect.unfinished)
+
+
+def _shown(checked: Checked, call: ToolCall) -> ToolCall:
+    """The call with its validated arguments; as it was written when it cannot be run."""
+    return checked.shown if isinstance(checked, CheckedCall) else call
+
+
+class _Within:
+    """One call with the hooks before it and around it.
+
+    Args:
+        run: the turn.
+        hooks: of the turn.
+        mine: those of this tool.
+        effect: the call as the model wrote it.
+        use: runs the tool.
+        moment: what the first hook sees.
+        checked: the call, validated.
+
+    Attributes:
+        moment: what the last hook saw, or what came of an edited call.
+    """
+
+    __slots__ = ("_checked", "_effect", "_hooks", "_last", "_mine", "_run", "_use", "moment")
+
+    def __init__(
+        self,
+        turn: tuple[Run, Hooked, ToolHooks],
+        effect: RunTool,
+        use: Use,
+        moment: ToolUse,
+        checked: Checked,
+    ) -> None:
+        self._run, self._hooks, self._mine = turn
+        self._effect = effect
+        self._use = use
+        self._checked = checked
+        self._last: Outcome[ToolResult] | None = None
+        self.moment = moment
+
+    @property
+    def valid(self) -> bool:
+        """Whether hooks may judge the call: it can be run, or a hook may answer for an unknown tool."""
+        checked = self._checked
+        if isinstance(checked, CheckedCall):
+            return True
+        unknown = checked.info is not None and checked.info.code == UNKNOWN_TOOL
+        if not unknown or self._effect.unfinished:
+            return False
+        return arguments_of(self.moment.call) is not None
+
+    async def outcome(self) -> Outcome[ToolResult]:
+        """What comes of the call. Raises _Denied when a hook refuses it."""
+        _check_held(self._hooks, self.moment)
+        if not self.valid:
+            # It will not run, so that there is nothing to approve and nothing to wrap.
+            return await self._run_it(self._effect)
+        self.moment = await self._judge(self.moment)
+        if self.moment.result is not None:
+            return Done(self.moment.result, 0)
+        if self._mine.wrap:
+            return await self._through_wraps()
+        return await self._run_it(self._effect)
+
+    def _judge(self, moment: ToolUse) -> Awaitable[ToolUse]:
+        """Ask the hooks before the tool. Raises _Denied."""
+        before = self._hooks.chain.of_tool(moment.tool).before
+        return call_each(acting(before, moment), moment, self._take)
+
+    def _take(self, seen: ToolUse, hook: Hook, decision: Decision) -> ToolUse:
+        if isinstance(decision, Deny):
+            raise _Denied(decision.reason, "denied")
+        if isinstance(decision, Stop):
+            self._hooks.ask_to_stop(hook, decision)
+            raise _Denied(NOT_RUN_TEXT.format(name=seen.tool), "stopped")
+        if isinstance(decision, Replace):
+            return msgspec.structs.replace(seen, result=decision.for_call(seen.call))
+        return seen
+
+    def _run_it(self, effect: RunTool) -> Awaitable[Outcome[ToolResult]]:
+        return self._use(self._run, effect, self._checked)
+
+    async def _through_wraps(self) -> Outcome[ToolResult]:
+        try:
+            result: ToolResult = await onion(self._mine.wrap, self._act)(self.moment)
+        except Exception as error:
+            last = self._last
+            if isinstance(last, Failed) and last.error is error:
+                return last
+            if not isinstance(error, HoldfastError):
+                raise
+            # The tool may have done its work before the wrap failed.
+            attempts = last.attempts if last is not None else 0
+            return Failed(error, error.info, attempts, may_repeat=last is None)
+        return Done(result, self._last.attempts if self._last is not None else 0)
+
+    async def _act(self, inner: ToolUse) -> ToolResult:
+        """Innermost of the wraps. A call that one of them edited is checked and judged again."""
+        if inner.call not in (self.moment.call, self.moment.written):
+            await self._take_edited(inner)
+        if self.moment.result is not None:
+            return self.moment.result
+        effect = msgspec.structs.replace(self._effect, call=inner.call)
+        self._last = outcome = await self._run_it(effect)
+        if isinstance(outcome, Done):
+            return outcome.value
+        raise outcome.error
+
+    async def _take_edited(self, inner: ToolUse) -> None:
+        self._checked = check_call(
+            self._run.plan.registry, inner.call, unfinished=self._effect.unfinished, edited=True
+        )
+        shown = _shown(self._checked, inner.call)
+        self.moment = msgspec.structs.replace(
+            inner, call=shown, result=None, written=inner.call, edited=True
+        )
+        if self.valid:
+            self.moment = await self._judge(self.moment)
 
 
 class _How(NamedTuple):
@@ -92,52 +220,18 @@ def _refused(run: Run, effect: RunTool, refusal: _Denied) -> ToolFinished:
     return ToolFinished(effect.key, run.plan.clock.now(), result, info, 0)
 
 
-async def _before(hooks: Hooked, mine: tuple[Hook, ...], moment: ToolUse) -> ToolUse:
+def _check_held(hooks: Hooked, moment: ToolUse) -> None:
+    """Raise _Denied when no tool of this reply may run."""
     if hooks.stop is not None:
         raise _Denied(NOT_RUN_TEXT.format(name=moment.tool), "stopped")
     if hooks.iteration is not None and hooks.iteration.denied is not None:
         raise _Denied(hooks.iteration.denied, "denied")
 
-    def take(seen: ToolUse, hook: Hook, decision: Decision) -> ToolUse:
-        if isinstance(decision, Deny):
-            raise _Denied(decision.reason, "denied")
-        if isinstance(decision, Stop):
-            hooks.ask_to_stop(hook, decision)
-            raise _Denied(NOT_RUN_TEXT.format(name=seen.tool), "stopped")
-        if isinstance(decision, Replace):
-            return msgspec.structs.replace(seen, result=decision.for_call(seen.call))
-        return seen
-
-    return await call_each(acting(mine, moment), moment, take)
-
-
-async def _through_wraps(
-    run: Run, wraps: tuple[Hook, ...], effect: RunTool, moment: ToolUse, use: Use
-) -> Outcome[ToolResult]:
-    last: list[Outcome[ToolResult]] = []
-
-    async def act(inner: ToolUse) -> ToolResult:
-        outcome = await use(run, msgspec.structs.replace(effect, call=inner.call))
-        last[:] = [outcome]
-        if isinstance(outcome, Done):
-            return outcome.value
-        raise outcome.error
-
-    try:
-        result: ToolResult = await onion(wraps, act)(moment)
-    except Exception as error:
-        if last and isinstance(last[0], Failed) and last[0].error is error:
-            return last[0]
-        if not isinstance(error, HoldfastError):
-            raise
-        # The tool may have done its work before the wrap failed.
-        return Failed(error, error.info, last[0].attempts if last else 0, may_repeat=not last)
-    return Done(result, last[0].attempts if last else 0)
-
 
 async def _after(
-    hooks: Hooked, mine: tuple[Hook, ...], asked: ToolUse, event: ToolFinished, how: _How
+    hooks: Hooked, mine: tuple[Hook, ...], within: _Within, event: ToolFinished, how: _How
 ) -> ToolFinished:
+    asked = within.moment
     moment = AfterTool(
         hooks.facts,
         asked.key,
@@ -149,6 +243,7 @@ async def _after(
         hooks.facts.clock() - how.began,
         how.outcome is None,
         asked.result is not None,
+        within.valid,
     )
 
     def take(seen: AfterTool, hook: Hook, decision: Decision) -> AfterTool:

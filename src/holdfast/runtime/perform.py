@@ -42,6 +42,7 @@ from holdfast.runtime.run import Run
 from holdfast.runtime.settle import close_turn
 from holdfast.runtime.spending import CallNotes
 from holdfast.runtime.tool_call import ToolAttempt, outlet_of
+from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import Meter, ToolContext
 from holdfast.tools.failures import text_of
 
@@ -159,7 +160,7 @@ async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
     if effect.key in run.in_doubt and not _may_repeat(run, effect):
         return _doubted(run, effect)
     if run.hooks is None:
-        return _finished(run, effect, await _use(run, effect))
+        return _finished(run, effect, await _use(run, effect, None))
     return await around_tool(run, run.hooks, effect, _use, _finished)
 
 
@@ -180,7 +181,9 @@ def _doubted(run: Run, effect: RunTool) -> ToolFinished:
     return ToolFinished(effect.key, run.plan.clock.now(), result, info, attempts=0)
 
 
-async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
+async def _use(
+    run: Run, effect: RunTool, checked: CheckedCall | Invocation | None
+) -> Outcome[ToolResult]:
     call = effect.call
     notes = run.notes.setdefault(effect.key, CallNotes(run.tokens_left, run.works_for))
     run.acted.add(effect.key)
@@ -198,7 +201,7 @@ async def _use(run: Run, effect: RunTool) -> Outcome[ToolResult]:
     )
     try:
         return await run.plan.use_tool(
-            Call(effect.key, ToolAttempt(effect, context, notes), run.env, run.deadline)
+            Call(effect.key, ToolAttempt(effect, context, notes, checked), run.env, run.deadline)
         )
     except Exception as error:
         return _unexpected(error)

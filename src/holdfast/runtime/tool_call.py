@@ -16,17 +16,22 @@ from holdfast.journal.failures import JournalError
 from holdfast.resilience.pipeline import Act, Call, Done, Env, Failed, Outcome
 from holdfast.runtime.observers import at_once
 from holdfast.runtime.spending import CallNotes
+from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import Outlet, ToolContext
-from holdfast.tools.invoke import Invocation, invoke
+from holdfast.tools.invoke import invoke
 from holdfast.tools.registry import Registry
 
 
 class ToolAttempt(Struct, frozen=True):
-    """What one attempt of a tool needs; the context is that of the first attempt."""
+    """What one attempt of a tool needs; the context is that of the first attempt.
+
+    `checked` is the call as hooks were shown it, or why it cannot be run; None when no hook saw it.
+    """
 
     effect: RunTool
     context: ToolContext
     notes: CallNotes
+    checked: CheckedCall | Invocation | None = None
 
 
 def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, ToolResult]:
@@ -42,9 +47,17 @@ def tool_act(registry: Registry, timeout: float | None) -> Act[ToolAttempt, Tool
         if call.attempt > 1:
             left = call.remaining()
             context = msgspec.structs.replace(context, attempt=call.attempt, remaining=left)
-        done = await invoke(
-            registry, effect.call, context, unfinished=effect.unfinished, timeout=timeout
-        )
+        checked = call.payload.checked
+        if isinstance(checked, Invocation):
+            done = checked
+        else:
+            done = await invoke(
+                registry,
+                checked or effect.call,
+                context,
+                unfinished=effect.unfinished,
+                timeout=timeout,
+            )
         call.payload.notes.refusal = done.info
         if done.result is not None:
             return Done(done.result)

@@ -19,9 +19,8 @@ from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
 from holdfast.runtime.perform import IN_DOUBT_NOTE
 from holdfast.runtime.tool_call import ToolAttempt
 from holdfast.testing.told import IN_DOUBT, is_formatted, told
-from holdfast.tools.invoke import invoke
+from holdfast.tools.checked_call import Invocation, check_call
 from holdfast.tools.registry import Registry
-from holdfast.tools.wording import Refused
 
 _BESIDE = (
     ev.QuestionAsked,
@@ -101,13 +100,12 @@ class Tape:
         event = self.found(key, f"{name} is run")
         if not isinstance(event, ev.ToolFinished):
             raise Differs(key, f"{name} is run now; then: {told(event)}")
-        if self._is_refused(call.payload):
-            done = await invoke(
-                self._registry, effect.call, call.payload.context, unfinished=effect.unfinished
-            )
-            if done.result is not None:
-                call.payload.notes.refusal = done.info
-                return Done(done.result)
+        checked = call.payload.checked or check_call(
+            self._registry, effect.call, unfinished=effect.unfinished
+        )
+        if isinstance(checked, Invocation) and checked.result is not None:
+            call.payload.notes.refusal = checked.info
+            return Done(checked.result)
         if not event.attempts and not (event.error and event.error.code == IN_DOUBT):
             raise Differs(key, f"{name} is run now, and was not then: {told(event)}")
         if event.result.is_error and event.result.text.startswith(
@@ -121,14 +119,6 @@ class Tape:
         return Failed(
             exception_for(event.error), event.error, event.attempts, may_repeat=repeatable
         )
-
-    def _is_refused(self, attempt: ToolAttempt) -> bool:
-        """Whether the call would not be run: no such tool, or arguments that it does not take."""
-        effect = attempt.effect
-        tool = self._registry.get(effect.call.name)
-        if tool is None or effect.unfinished:
-            return True
-        return isinstance(tool.signature.parse(effect.call.arguments), Refused)
 
     async def answer(self, request: AnyRequest) -> object:
         """What was answered then, or None when nobody did."""

@@ -21,6 +21,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 from pydantic_core.core_schema import ErrorType
 
+from holdfast.core.json_strict import SUBSTITUTE
 from holdfast.core.redaction import redact
 from holdfast.tools.wording import (
     SEND_AGAIN,
@@ -43,15 +44,16 @@ class Wanted(Protocol):
 
     schema: Mapping[str, object]
     required: Sequence[str]
-    validate_json: Callable[[str], BaseModel]
+    validate_json: Callable[..., BaseModel]
 
 
-def parse(signature: Wanted, text: str) -> BaseModel | Refused:
+def parse(signature: Wanted, text: str, *, by_name: bool = False) -> BaseModel | Refused:
     """Validate the argument text of one call.
 
     Args:
         signature: of the tool.
         text: as the model wrote it.
+        by_name: arguments may have the names of their parameters, beside their aliases.
 
     Raises:
         Exception: whatever a validator of the user raises, other than ValueError and
@@ -62,7 +64,10 @@ def parse(signature: Wanted, text: str) -> BaseModel | Refused:
             return _malformed("its arguments are empty", signature)
         text = "{}"
     try:
-        validated = signature.validate_json(text)
+        if by_name:
+            validated = signature.validate_json(text, by_alias=True, by_name=True)
+        else:
+            validated = signature.validate_json(text)
     except ValidationError as error:
         # A validator of the user may itself have validated something else.
         return _refused(signature, text, error)
@@ -76,6 +81,17 @@ def _malformed(problem: str, signature: Wanted | None = None) -> Refused:
     names = ", ".join(signature.required) if signature is not None else ""
     needed = f" It needs: {names}." if names else ""
     return Refused(f"{problem}.{needed} {SEND_AGAIN}", "malformed_arguments")
+
+
+def not_showable(name: str, problem: str) -> Refused:
+    """The refusal of arguments that nobody could be shown.
+
+    Args:
+        name: of the argument.
+        problem: what it holds.
+    """
+    shown = quote(name)
+    return _malformed(f"its argument {shown} holds {problem}, which JSON cannot hold")
 
 
 class _Twice(ValueError):
@@ -134,6 +150,8 @@ def _refused(signature: Wanted, text: str, error: ValidationError) -> Refused:
 
 def _not_json(text: str, problem: str) -> Refused:
     """The parser's words, and the text around the place that it names."""
+    if SUBSTITUTE in text:
+        return _malformed("its arguments are no Unicode text")
     what, _, place = problem.rpartition(" at line ")
     line, _, column = place.partition(" column ")
     if not (what and line.isdigit() and column.isdigit()):

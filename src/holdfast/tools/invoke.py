@@ -18,34 +18,32 @@ from contextlib import aclosing
 from functools import partial
 from itertools import islice
 from types import AsyncGeneratorType, GeneratorType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedError
 from holdfast.core.limits import check_count
-from holdfast.core.messages import Text, ToolCall, ToolResult
+from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.resilience.patience import pausable
+from holdfast.tools.checked_call import (
+    CheckedCall,
+    Invocation,
+    call_failed,
+    check_call,
+    error_result,
+)
 from holdfast.tools.context import ToolContext
 from holdfast.tools.current import answering
-from holdfast.tools.failures import ToolError, failure_info, text_of
 from holdfast.tools.registry import Registry
-from holdfast.tools.results import (
-    MOST_ITEMS,
-    RESULT_LIMIT,
-    ResultTypeError,
-    clean,
-    content_of,
-    cut,
-)
+from holdfast.tools.results import MOST_ITEMS, RESULT_LIMIT, ResultTypeError, content_of
 from holdfast.tools.threads import ToolThreads, Work
-from holdfast.tools.tool import NAME_PATTERN, Tool
-from holdfast.tools.wording import Refused, cut_off
+from holdfast.tools.tool import Tool
 
-_MOST_NAMES = 128
-_LONGEST_NAME = 64
+if TYPE_CHECKING:
+    from pydantic import BaseModel  # it is heavy, and imported with the first tool
+
 _MORE_ITEMS = f"[cut: only the first {MOST_ITEMS:,} items are shown]"
 _SHARED_THREADS = ToolThreads()
 
@@ -68,22 +66,9 @@ class Options(Struct, frozen=True, kw_only=True):
 _DEFAULT = Options()
 
 
-class Invocation(Struct, frozen=True):
-    """What came of one attempt.
-
-    `result` is there when the model has something to read now: the tool returned, the call could
-    not be run, or the tool raised `ToolError`. Otherwise `error` and `info` say how it failed.
-    `info` is there for every failure, with or without a result.
-    """
-
-    result: ToolResult | None = None
-    error: Exception | None = None
-    info: ErrorInfo | None = None
-
-
 async def invoke(
     registry: Registry,
-    call: ToolCall,
+    call: ToolCall | CheckedCall,
     context: ToolContext,
     *,
     unfinished: bool = False,
@@ -94,53 +79,52 @@ async def invoke(
 
     Args:
         registry: the tools that there are.
-        call: as the model wrote it.
+        call: as the model wrote it; or checked before, so that it is not validated again.
         context: for tools that ask for it.
         unfinished: the reply was cut, so that the call must not be run.
         timeout: seconds, for a tool that names none; None waits.
         options: limits and threads.
     """
-    tool = registry.get(call.name)
-    if tool is None:
-        return _not_run(call, "unknown_tool", _unknown(registry, call.name))
     with answering(context):
-        return await _answer(
-            tool, call, context, unfinished=unfinished, timeout=timeout, options=options
-        )
+        if not isinstance(call, CheckedCall):
+            checked = check_call(registry, call, unfinished=unfinished)
+            if isinstance(checked, Invocation):
+                return checked
+            return await _answer(checked, checked.take(), context, timeout, options)
+        try:
+            validated = call.take()
+        except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code
+            return call_failed(call.call, error, landed=Landed.NO)
+        return await _answer(call, validated, context, timeout, options)
 
 
 async def _answer(
-    tool: Tool,
-    call: ToolCall,
+    checked: CheckedCall,
+    validated: BaseModel,
     context: ToolContext,
-    *,
-    unfinished: bool,
     timeout: float | None,
     options: Options,
 ) -> Invocation:
-    try:
-        arguments = _arguments(tool, call, context, unfinished=unfinished)
-    except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code
-        return _failed(call, error, landed=Landed.NO)
-    if isinstance(arguments, Invocation):
-        return arguments
+    tool, call = checked.tool, checked.call
+    arguments = tool.signature.call_with(validated, context)
     if context.outlet is not None and context.attempt == 1:
-        context.outlet.publish(ToolStarted(context.key, call.name, call.arguments))
+        started = ToolStarted(context.key, call.name, checked.shown.arguments)
+        context.outlet.publish(started)
     seconds = tool.timeout if tool.timeout is not None else timeout
     try:
         value = await _run(tool, arguments, seconds, options.threads)
     except _TimedOut as late:
         return _timed_out(call, late)
     except Exception as error:  # noqa: BLE001  # REASON: the tool is the user's code
-        return _failed(call, error)
+        return call_failed(call, error)
     except SystemExit as error:
         what = "tried to end the process"
-        return _failed(call, _escaped(call.name, error, ErrorCategory.PROGRAMMING, what))
+        return call_failed(call, _escaped(call.name, error, ErrorCategory.PROGRAMMING, what))
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
         what = "waited for something that was cancelled"
-        return _failed(call, _escaped(call.name, error, ErrorCategory.UNKNOWN, what))
+        return call_failed(call, _escaped(call.name, error, ErrorCategory.UNKNOWN, what))
     return _returned(call, value, tool.result_limit or options.result_limit)
 
 
@@ -154,16 +138,6 @@ class _TimedOut(Exception):
 
 
 _Arguments = tuple[Sequence[object], dict[str, object]]
-
-
-def _arguments(
-    tool: Tool, call: ToolCall, context: ToolContext, *, unfinished: bool
-) -> _Arguments | Invocation:
-    signature = tool.signature
-    found = cut_off(call.arguments) if unfinished else signature.parse(call.arguments)
-    if isinstance(found, Refused):
-        return _not_run(call, found.code, found.text)
-    return signature.call_with(found, context)
 
 
 async def _run(
@@ -233,55 +207,8 @@ def _returned(call: ToolCall, value: object, limit: int) -> Invocation:
     except ResultTypeError as error:
         said = f"Function '{call.name}' ran, but {error}."
         info = ErrorInfo(category=ErrorCategory.PROGRAMMING, safe=said, code=type(error).__name__)
-        return Invocation(_error_result(call, f"Error: {said}"), error, info)
+        return Invocation(error_result(call, f"Error: {said}"), error, info)
     return Invocation(ToolResult(call.id, call.name, content))
-
-
-def _error_result(call: ToolCall, text: str) -> ToolResult:
-    return ToolResult(call.id, call.name, (Text(cut(clean(text), RESULT_LIMIT)),), is_error=True)
-
-
-_WHY = {
-    "unknown_tool": "there is no such function",
-    "malformed_arguments": "its arguments are no JSON object",
-    "unfinished_arguments": "its arguments were cut off",
-    "invalid_arguments": "its arguments are invalid",
-}
-
-
-def _not_run(call: ToolCall, code: str, text: str) -> Invocation:
-    shown = call.name if NAME_PATTERN.fullmatch(call.name) else call.name[:_LONGEST_NAME]
-    head = f"Function '{clean(shown)}' was not run: "
-    info = ErrorInfo(
-        category=ErrorCategory.CLIENT_ERROR,
-        landed=Landed.NO,
-        safe=f"{head}{_WHY[code]}.",
-        code=code,
-    )
-    return Invocation(_error_result(call, f"Error: {head}{text}"), None, info)
-
-
-def _unknown(registry: Registry, name: str) -> str:
-    """The names that there are, and the one that was probably meant."""
-    names = registry.names
-    if not names:
-        return "there is no such function, and there are no others."
-    # Needed only when a model errs.
-    from difflib import get_close_matches
-
-    close = get_close_matches(name[:_LONGEST_NAME], names, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    listed = ", ".join(names[:_MOST_NAMES])
-    return f"there is no such function.{hint} The functions are: {listed}{more}."
-
-
-def _failed(call: ToolCall, error: Exception, landed: Landed | None = None) -> Invocation:
-    info = failure_info(error, call.name)
-    if landed is not None:
-        info = msgspec.structs.replace(info, landed=landed)
-    told = isinstance(error, ToolError)
-    return Invocation(_error_result(call, text_of(error)) if told else None, error, info)
 
 
 def _is_cancelled() -> bool:

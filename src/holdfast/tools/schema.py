@@ -25,8 +25,10 @@ from holdfast.tools.annotations import (
     parameters_of,
 )
 from holdfast.tools.arguments import parse
+from holdfast.tools.checked_arguments import CheckedArguments, check_arguments
 from holdfast.tools.context import ToolContext
 from holdfast.tools.docstrings import Described, described
+from holdfast.tools.plain_types import is_plain
 from holdfast.tools.wording import Refused
 
 _UNUSABLE = (
@@ -67,6 +69,8 @@ class Signature:
         "_plain",
         "_positional",
         "description",
+        "fields",
+        "is_plain",
         "required",
         "schema",
         "validate_json",
@@ -82,8 +86,13 @@ class Signature:
         self.schema = schema
         self.description = description
         self.required: Sequence[str] = schema.get("required", ())  # type: ignore[assignment]  # REASON: JSON
-        self.validate_json: Callable[[str], BaseModel] = model.__pydantic_validator__.validate_json
+        self.validate_json: Callable[..., BaseModel] = model.__pydantic_validator__.validate_json
         order, positional = slots
+        self.fields = tuple((_shown_name(slot, model), slot.field) for slot in order if slot.field)
+        """The name by which each argument is shown, and its field."""
+        named = all(name == field for name, field in self.fields)
+        self.is_plain = named and is_plain(model.__pydantic_core_schema__)
+        """Whether the values are JSON data as validation leaves them."""
         self._positional = tuple(order[:positional])
         self._keywords = tuple(order[positional:])
         self._plain = not positional and all(slot.parameter == slot.field for slot in order)
@@ -91,6 +100,15 @@ class Signature:
     def parse(self, text: str) -> BaseModel | Refused:
         """The validated arguments of one call, or why they are refused; see `arguments`."""
         return parse(self, text)
+
+    def check(self, text: str, *, edited: bool = False) -> CheckedArguments | Refused:
+        """The validated arguments with what is shown of them, or why they are refused.
+
+        Args:
+            text: as the model wrote it.
+            edited: somebody else wrote it, who was shown the names of the parameters.
+        """
+        return check_arguments(self, text, edited=edited)
 
     def call_with(
         self, validated: BaseModel, context: ToolContext
@@ -156,6 +174,13 @@ def _field_name(parameter: str) -> str:
     if parameter.startswith("_") or parameter in _RESERVED:
         return f"field_{parameter}"
     return parameter
+
+
+def _shown_name(slot: _Slot, model: type[BaseModel]) -> str:
+    """The parameter's name; its alias, where pydantic does not allow a field of that name."""
+    if slot.field is None or slot.field == slot.parameter:
+        return slot.parameter
+    return model.__pydantic_fields__[slot.field].alias or slot.parameter
 
 
 def _field(
