@@ -51,7 +51,7 @@ def test_only_arguments_that_were_mended_are_spoiled() -> None:
 def test_a_reader_says_whether_it_mended(data: bytes, mended: bool) -> None:
     reader = JsonReader()
     assert reader.read(data) is not UNREADABLE
-    assert reader.mended is mended
+    assert reader.has_mended is mended
 
 
 def arguments(decoder: Decoder, body: bytes) -> list[str]:

@@ -32,8 +32,8 @@ def test_a_call_stays_as_it_was_written_where_that_says_the_same(written: str, s
     call = ToolCall("1", "pay", written, "anthropic", {"a": 1})
     found = check_call(REGISTRY, call)
     assert isinstance(found, CheckedCall)
-    assert found.shown == ToolCall("1", "pay", shown, "anthropic", {"a": 1})
-    assert (found.shown is call) == (written == shown)
+    assert found.visible_call == ToolCall("1", "pay", shown, "anthropic", {"a": 1})
+    assert (found.visible_call is call) == (written == shown)
 
 
 @pytest.mark.parametrize(

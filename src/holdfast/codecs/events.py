@@ -126,7 +126,7 @@ class EventDecoder(ABC, Generic[P]):
             out.append(NotAReply("event object", got))
 
     def _spoil(self, out: list[Delta], start: int) -> None:
-        self._mended |= self._body.json.mended
+        self._mended |= self._body.json.has_mended
         if self._mended:
             spoil_mended(out, start)
 

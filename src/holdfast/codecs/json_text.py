@@ -33,24 +33,24 @@ class JsonReader:
     r"""Reads the JSON texts of one body.
 
     Attributes:
-        mended: whether U+FFFD stands in the last value for bytes that are not UTF-8, or for half a
+        has_mended: whether U+FFFD stands in the last value for bytes that are not UTF-8, or for half a
             surrogate pair.
 
     >>> reader = JsonReader()
-    >>> reader.read(b'{"a": "\xff"}') == {"a": "\ufffd"}, reader.mended
+    >>> reader.read(b'{"a": "\xff"}') == {"a": "\ufffd"}, reader.has_mended
     (True, True)
-    >>> reader.read(b'{"a": 1}'), reader.mended
+    >>> reader.read(b'{"a": 1}'), reader.has_mended
     ({'a': 1}, False)
     """
 
-    __slots__ = ("mended",)
+    __slots__ = ("has_mended",)
 
     def __init__(self) -> None:
-        self.mended = False
+        self.has_mended = False
 
     def read(self, data: bytes) -> object:
         """The value of a JSON text, or UNREADABLE; never raises."""
-        self.mended = False
+        self.has_mended = False
         try:
             return _decode(data)
         except (ValueError, RecursionError):
@@ -61,9 +61,9 @@ class JsonReader:
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            text, self.mended = data.decode("utf-8", "replace"), True
+            text, self.has_mended = data.decode("utf-8", "replace"), True
         mended = _ESCAPE.sub(_mend, text)
-        self.mended |= mended != text
+        self.has_mended |= mended != text
         try:
             return json.loads(mended, strict=False)
         except (ValueError, RecursionError):

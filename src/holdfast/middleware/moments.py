@@ -235,7 +235,7 @@ class BeforeTool(Moment, frozen=True):
     """One tool is about to run. `result` is what an earlier hook put in place of running it.
 
     `call` has the validated arguments: what the tool gets, by the names of its parameters, with
-    defaults. `written` is the call as the model wrote it, or the hook that `edited` it: such a call
+    defaults. `written_call` is the call as the model wrote it, or the hook that `edited` it: such a call
     is validated again, and shown to these hooks again.
     """
 
@@ -243,7 +243,7 @@ class BeforeTool(Moment, frozen=True):
     index: int
     call: ToolCall
     result: ToolResult | None = None
-    written: ToolCall | None = None
+    written_call: ToolCall | None = None
     edited: bool = False
 
     @property

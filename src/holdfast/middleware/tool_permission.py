@@ -227,7 +227,7 @@ class ToolPermission(Middleware[Remembered]):
 
 def _is_edited_by_answer(moment: BeforeTool, state: Remembered) -> bool:
     """Whether the call has the very arguments that somebody approved in place of the model's."""
-    edited, written = state.edited.get(moment.key), moment.written
+    edited, written = state.edited.get(moment.key), moment.written_call
     if edited is None or written is None:
         return False
     return written.arguments == _encode(edited).decode()

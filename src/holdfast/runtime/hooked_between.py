@@ -109,7 +109,7 @@ async def _before_tools(run: Run, hooks: Hooked, machine: RunMachine) -> None:
         this.checked[index] = check_call(
             run.plan.registry, call, unfinished=this.reply.kind is ReplyKind.TRUNCATED
         )
-    calls, invalid = _shown(this)
+    calls, invalid = _visible_calls(this)
     moment = BeforeTools(hooks.facts, key, this.number, this.reply, calls, invalid)
 
     def take(_: BeforeTools, hook: Hook, decision: Decision) -> None:
@@ -126,12 +126,12 @@ async def _before_tools(run: Run, hooks: Hooked, machine: RunMachine) -> None:
         hooks.fail(error)
 
 
-def _shown(this: Iteration) -> tuple[tuple[ToolCall, ...], frozenset[int]]:
+def _visible_calls(this: Iteration) -> tuple[tuple[ToolCall, ...], frozenset[int]]:
     """The calls with their validated arguments, and which of them are invalid."""
     calls = list(this.calls)
     for index, checked in this.checked.items():
         if isinstance(checked, CheckedCall):
-            calls[index] = checked.shown
+            calls[index] = checked.visible_call
     invalid = [at for at, checked in this.checked.items() if isinstance(checked, Invocation)]
     return tuple(calls), frozenset(invalid)
 

@@ -51,16 +51,16 @@ async def around_tool(
         return event
     await run.until_kept()
     number = this.number if this is not None else run.machine.iteration
-    checked = _checked(run, this, effect)
+    checked = _check_effect(run, this, effect)
     moment = ToolUse(
         hooks.facts,
         effect.key,
         number,
         effect.index,
-        _shown(checked, effect.call),
-        written=effect.call,
+        _visible_call(checked, effect.call),
+        written_call=effect.call,
     )
-    within = _Within((run, hooks, mine), effect, use, moment, checked)
+    within = _HookedCall((run, hooks, mine), effect, use, moment, checked)
     began = hooks.facts.clock() if mine.after else 0.0
     outcome: Outcome[ToolResult] | None = None
     try:
@@ -80,17 +80,17 @@ async def around_tool(
     return event
 
 
-def _checked(run: Run, this: Iteration | None, effect: RunTool) -> Checked:
+def _check_effect(run: Run, this: Iteration | None, effect: RunTool) -> Checked:
     before = this.checked.get(effect.index) if this is not None else None
     return before or check_call(run.plan.registry, effect.call, unfinished=effect.unfinished)
 
 
-def _shown(checked: Checked, call: ToolCall) -> ToolCall:
+def _visible_call(checked: Checked, call: ToolCall) -> ToolCall:
     """The call with its validated arguments; as it was written when it cannot be run."""
-    return checked.shown if isinstance(checked, CheckedCall) else call
+    return checked.visible_call if isinstance(checked, CheckedCall) else call
 
 
-class _Within:
+class _HookedCall:
     """One call with the hooks before it and around it.
 
     Args:
@@ -181,7 +181,7 @@ class _Within:
 
     async def _act(self, inner: ToolUse) -> ToolResult:
         """Innermost of the wraps. A call that one of them edited is checked and judged again."""
-        if inner.call not in (self.moment.call, self.moment.written):
+        if inner.call not in (self.moment.call, self.moment.written_call):
             await self._take_edited(inner)
         if self.moment.result is not None:
             return self.moment.result
@@ -195,9 +195,9 @@ class _Within:
         self._checked = check_call(
             self._run.plan.registry, inner.call, unfinished=self._effect.unfinished, edited=True
         )
-        shown = _shown(self._checked, inner.call)
+        shown = _visible_call(self._checked, inner.call)
         self.moment = msgspec.structs.replace(
-            inner, call=shown, result=None, written=inner.call, edited=True
+            inner, call=shown, result=None, written_call=inner.call, edited=True
         )
         if self.valid:
             self.moment = await self._judge(self.moment)
@@ -229,7 +229,7 @@ def _check_held(hooks: Hooked, moment: ToolUse) -> None:
 
 
 async def _after(
-    hooks: Hooked, mine: tuple[Hook, ...], within: _Within, event: ToolFinished, how: _How
+    hooks: Hooked, mine: tuple[Hook, ...], within: _HookedCall, event: ToolFinished, how: _How
 ) -> ToolFinished:
     asked = within.moment
     moment = AfterTool(

@@ -65,7 +65,7 @@ class CheckedCall(Struct, gc=False):
     used: bool = False
 
     @property
-    def shown(self) -> ToolCall:
+    def visible_call(self) -> ToolCall:
         """The call with its validated arguments; as it was written, where that says the same."""
         written = self.call.arguments
         if written == self.text or _says(written, self.text):

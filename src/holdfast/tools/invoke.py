@@ -108,7 +108,7 @@ async def _answer(
     tool, call = checked.tool, checked.call
     arguments = tool.signature.call_with(validated, context)
     if context.outlet is not None and context.attempt == 1:
-        started = ToolStarted(context.key, call.name, checked.shown.arguments)
+        started = ToolStarted(context.key, call.name, checked.visible_call.arguments)
         context.outlet.publish(started)
     seconds = tool.timeout if tool.timeout is not None else timeout
     try:

@@ -196,7 +196,7 @@ class GeminiDecoder:
         self._quick = self._pieces.open_text
 
     def _spoil(self, out: list[Delta], start: int) -> None:
-        self._mended |= self._json.mended
+        self._mended |= self._json.has_mended
         if self._mended:
             spoil_mended(out, start)
 

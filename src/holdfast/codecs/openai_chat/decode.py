@@ -170,7 +170,7 @@ class ChatDecoder:
     ) -> None:
         start = len(out)
         self._pieces.take(value, out, failed=failed, whole=whole)
-        if self._body.json.mended:
+        if self._body.json.has_mended:
             spoil_mended(out, start)
 
     def _whole(self, out: list[Delta]) -> None:
