@@ -23,9 +23,12 @@ _PICK = (
 _HOLDING = f"SELECT run, key FROM records WHERE type IN {SAID}{{}} ORDER BY at DESC, run, seq DESC"  # noqa: S608  # REASON: names of our own
 _LIKE = " AND event LIKE ? ESCAPE '!'"
 _LIKE_OR_ESCAPED = " AND (event LIKE ? ESCAPE '!' OR INSTR(event, '\\u'))"
+NEXT_ID = "SELECT MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)) + 1 FROM identity"
+"""The id of the next record: it was never given to another one, not even to one that was deleted."""
+
 _INSERT = (
-    "INSERT INTO records (run, seq, key, digest, type, at, schema, event)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event)"  # noqa: S608  # REASON: a text of our own
+    f" VALUES (({NEXT_ID}), ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 # From one name to the next by an index, and then to the first and the last record of each: what is
 # between them is not looked at.

@@ -65,4 +65,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             " WHERE type IN ('turn_opened', 'turn_closed')"
         ),
     ),
+    # Which journal it is, and where in its history, so that a log of another file or of an older state
+    # is known. `log` names the log that SQLite writes now, and `base` the one before, which the file
+    # holds completely. `last_id` is the largest id of a record that was deleted or is there, as of the
+    # last deletion: an id is given once.
+    (
+        (
+            "CREATE TABLE identity ("
+            " journal TEXT NOT NULL,"
+            " log TEXT NOT NULL,"
+            " base TEXT NOT NULL,"
+            " last_id INTEGER NOT NULL,"
+            " deletions INTEGER NOT NULL"
+            ")"
+        ),
+        (
+            "INSERT INTO identity VALUES"
+            " (lower(hex(randomblob(16))), lower(hex(randomblob(16))), '', 0, 0)"
+        ),
+    ),
 )

@@ -16,11 +16,10 @@ from holdfast.journal.failures import (
     JournalCorruptError,
     JournalError,
     JournalStorageError,
-    JournalVersionError,
 )
-from holdfast.journal.migrations import APPLICATION_ID, MIGRATIONS
-
-RESTORE = "Keep the file as it is for an attempt to recover it, and restore a backup elsewhere"
+from holdfast.journal.file_check import RESTORE
+from holdfast.journal.log_check import busy_error, check_files, check_left_alone
+from holdfast.journal.migrations import MIGRATIONS
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -63,6 +62,7 @@ def claim(path: str) -> Identity:
             raise JournalBusyError(
                 path, "is open in this process already", fix="Use one SqliteJournal for all"
             )
+        check_left_alone(path)
         try:
             # 0600: conversations are nobody else's business. SQLite gives its log the same mode.
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -73,9 +73,6 @@ def claim(path: str) -> Identity:
             found = os.fstat(descriptor)
         finally:
             os.close(descriptor)
-        if found.st_size == 0 and _size(path + "-wal"):
-            # SQLite would take the file for new and throw the log away.
-            raise JournalCorruptError(path, "is empty, but its -wal file is not", fix=RESTORE)
         _open_here.add(_identity(found))
         return _identity(found)
 
@@ -90,13 +87,6 @@ def _identity(found: os.stat_result) -> Identity:
     return found.st_dev, found.st_ino
 
 
-def _size(path: str) -> int:
-    try:
-        return Path(path).stat().st_size
-    except OSError:
-        return 0
-
-
 def connect(path: str, wait: float) -> sqlite3.Connection:
     """The one connection: exclusive, durable, checked and migrated.
 
@@ -107,6 +97,10 @@ def connect(path: str, wait: float) -> sqlite3.Connection:
     Raises:
         JournalError: the file cannot be used.
     """
+    try:
+        check_files(path, wait)
+    except (sqlite3.Error, TypeError, ValueError) as error:
+        raise failure_of(error, path) from error
     connection = sqlite3.connect(
         path, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=16
     )
@@ -124,33 +118,14 @@ def connect(path: str, wait: float) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     run = connection.execute
     run("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: no shared memory, and one process only
-    _check_owner(connection, path)
     run("PRAGMA journal_mode = WAL")
+    run("PRAGMA wal_autocheckpoint = 0")  # the writer does that, and knows when it is done
     run("PRAGMA synchronous = FULL")
     run("PRAGMA secure_delete = ON")  # what is deleted is overwritten
     run("PRAGMA trusted_schema = OFF")
     run("BEGIN IMMEDIATE")  # takes the lock now, and keeps it
     run("COMMIT")
-    problems = [str(row[0]) for row in run("PRAGMA quick_check(3)")]
-    if problems != ["ok"]:
-        raise JournalCorruptError(path, "is damaged: " + "; ".join(problems), fix=RESTORE)
     migrate(connection, path)
-
-
-def _check_owner(connection: sqlite3.Connection, path: str) -> None:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    mark = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    empty = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
-    if mark != APPLICATION_ID and not (empty and version == 0 and mark == 0):
-        raise JournalVersionError(
-            path, "is a database of another program", fix="Choose another path"
-        )
-    if version > len(MIGRATIONS):
-        raise JournalVersionError(
-            path,
-            f"has version {version}, and this Holdfast knows up to {len(MIGRATIONS)}",
-            fix="Update Holdfast to the version that wrote it, or a newer one",
-        )
 
 
 def migrate(
@@ -181,11 +156,7 @@ def failure_of(error: Exception, path: str, *, is_open: bool = False) -> Journal
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
-        return JournalBusyError(
-            path,
-            "is open in another process",
-            fix="Stop that one, or use one journal file for each process",
-        )
+        return busy_error(path)
     # Python has no code of its own for text that is no UTF-8, not even in what SQLite says.
     unreadable = isinstance(error, UnicodeError) or "Could not decode" in str(error)
     if code in _BROKEN or unreadable:

@@ -28,8 +28,9 @@ from holdfast.journal.rows import checked, line_from, records_from, row_of, writ
 from holdfast.journal.writer import Act, Writer
 
 _INSERT = (
-    "INSERT INTO records (run, seq, key, digest, type, at, schema, event) VALUES"
-    " (?, (SELECT COALESCE(MAX(seq), 0) + 1 FROM records WHERE run = ?), ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event) VALUES"  # noqa: S608  # REASON: a text of our own
+    f" (({finding.NEXT_ID}), ?, (SELECT COALESCE(MAX(seq), 0) + 1 FROM records WHERE run = ?),"
+    " ?, ?, ?, ?, ?, ?)"
 )
 _SELECT = (
     "SELECT schema, run, seq, key, digest, type, at, event FROM records"
@@ -246,6 +247,10 @@ def _rows(
 
 
 def _delete(run: str, connection: sqlite3.Connection) -> int:
+    connection.execute(
+        "UPDATE identity SET deletions = deletions + 1,"
+        " last_id = MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0))"
+    )
     connection.execute("DELETE FROM snapshots WHERE run = ?", (run,))
     return connection.execute("DELETE FROM records WHERE run = ?", (run,)).rowcount
 

@@ -20,6 +20,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.journal import opening
 from holdfast.journal.failures import JournalClosedError
 from holdfast.journal.hand_over import HandOver, end_all
+from holdfast.journal.log_file import LogKeeper
 from holdfast.journal.port import Then
 
 MOST_IN_GROUP = 256
@@ -130,7 +131,9 @@ def _serve(
     opened: Future[None],
 ) -> None:
     try:
+        log = LogKeeper(path)
         connection = opening.connect(path, wait)
+        log.start(connection)
     except Exception as error:  # noqa: BLE001  # REASON: whoever opens it waits for this outcome
         opening.release(identity)
         opened.set_exception(error)
@@ -142,8 +145,9 @@ def _serve(
         while group:
             writes = group[0].writes
             same = next((n for n, act in enumerate(group) if act.writes != writes), len(group))
-            _perform(connection, path, group[:same])
+            _perform(connection, path, group[:same], log)
             del group[:same]
+    log.close()
     connection.close()
     opening.release(identity)
 
@@ -161,14 +165,18 @@ def _take(acts: queue.SimpleQueue[Act[object] | None]) -> tuple[list[Act[object]
     return group, False
 
 
-def _perform(connection: sqlite3.Connection, path: str, group: list[Act[object]]) -> None:
+def _perform(
+    connection: sqlite3.Connection, path: str, group: list[Act[object]], log: LogKeeper
+) -> None:
     try:
         if group[0].writes:
             connection.execute("BEGIN IMMEDIATE")
+            log.begin(connection)
         for act in group:
             act.perform(connection)
         if group[0].writes:
             connection.execute("COMMIT")
+            log.finish(connection)
     except Exception as error:  # noqa: BLE001  # REASON: without this thread all would wait for ever
         _undo(connection)
         for act in group:

@@ -1,0 +1,179 @@
+"""Whether a SQLite database is a journal that this Holdfast can open: its header, its schema, its pages.
+
+It must never write: what is refused here was opened for reading only, or is a copy.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from holdfast.journal.failures import JournalCorruptError, JournalVersionError
+from holdfast.journal.migrations import APPLICATION_ID, MIGRATIONS
+
+RESTORE = "Keep the file as it is for an attempt to recover it, and restore a backup elsewhere"
+
+SchemaEntry: TypeAlias = tuple[str, str, str, str | None]
+
+_MAGIC = b"SQLite format 3\0"
+_VERSION_AT, _MARK_AT = 60, 68
+_BROKEN_RECORDS = (
+    "SELECT run, seq FROM records WHERE NOT json_valid(event)"
+    " UNION ALL SELECT run, 0 FROM records GROUP BY run HAVING COUNT(*) <> MAX(seq)"
+)
+
+
+class JournalIdentity(NamedTuple):
+    """The row of the table `identity`; see the migration that makes it."""
+
+    journal: str
+    log: str
+    base: str
+    last_id: int
+    deletions: int
+
+
+def connect_read_only(path: str) -> sqlite3.Connection:
+    """A connection to the main file alone: SQLite takes no lock, and reads and makes no other file."""
+    return _with_care(
+        sqlite3.connect(
+            Path(path).as_uri() + "?immutable=1&mode=ro", uri=True, isolation_level=None
+        )
+    )
+
+
+def connect_copy(path: str) -> sqlite3.Connection:
+    """A connection to a copy, with the logs beside it."""
+    connection = _with_care(sqlite3.connect(path, isolation_level=None))
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA synchronous = OFF")  # it is deleted soon
+    return connection
+
+
+def _with_care(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.text_factory = lambda data: data.decode(errors="replace")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def check_header(path: str) -> None:
+    """Refuse a file whose first bytes are those of no journal.
+
+    Args:
+        path: a file that is not empty.
+
+    Raises:
+        JournalError: another program or a newer Holdfast wrote it, or it is damaged.
+    """
+    with Path(path).open("rb") as file:
+        header = file.read(100)
+    if len(header) < 100 or not header.startswith(_MAGIC):
+        raise JournalCorruptError(path, "is damaged: file is not a database", fix=RESTORE)
+    version = int.from_bytes(header[_VERSION_AT : _VERSION_AT + 4], "big", signed=True)
+    mark = int.from_bytes(header[_MARK_AT : _MARK_AT + 4], "big", signed=True)
+    _check_owner(path, mark, version, may_be_empty=True)
+
+
+def _check_owner(path: str, mark: int, version: int, *, may_be_empty: bool) -> None:
+    if mark != APPLICATION_ID and not (may_be_empty and version == 0 and mark == 0):
+        raise JournalVersionError(
+            path, "is a database of another program", fix="Choose another path"
+        )
+    if version > len(MIGRATIONS):
+        raise JournalVersionError(
+            path,
+            f"has version {version}, and this Holdfast knows up to {len(MIGRATIONS)}",
+            fix="Update Holdfast to the version that wrote it, or a newer one",
+        )
+    if version < 0:
+        raise JournalCorruptError(path, f"is damaged: it has version {version}", fix=RESTORE)
+
+
+def check_database(connection: sqlite3.Connection, path: str, *, check: str) -> None:
+    """Refuse what is not a sound journal of a version that is known here.
+
+    Args:
+        connection: to the file read-only, or to a copy of it.
+        path: the file, for errors.
+        check: the check of its pages, "quick_check" or "integrity_check".
+
+    Raises:
+        JournalError: it is refused.
+        sqlite3.Error: it is damaged.
+    """
+    version = read_number(connection, "PRAGMA user_version")
+    mark = read_number(connection, "PRAGMA application_id")
+    found = _read_schema(connection)
+    _check_owner(path, mark, version, may_be_empty=not found)
+    if odd := sorted(found ^ expected_schema(version), key=repr):
+        kind, name = odd[0][:2]
+        raise JournalVersionError(
+            path,
+            f"has another schema than a journal: see {kind} {name[:60]!r}",
+            fix="Choose another path, or restore a backup",
+        )
+    problems = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(3)")]
+    if problems != ["ok"]:
+        raise JournalCorruptError(path, "is damaged: " + "; ".join(problems), fix=RESTORE)
+
+
+@cache
+def expected_schema(version: int) -> frozenset[SchemaEntry]:
+    """What the migrations up to a version make."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statements in MIGRATIONS[:version]:
+            for statement in statements:
+                connection.execute(statement)
+        return _read_schema(connection)
+    finally:
+        connection.close()
+
+
+def _read_schema(connection: sqlite3.Connection) -> frozenset[SchemaEntry]:
+    # ANALYZE leaves tables of its own, which change nothing.
+    rows = connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_stat%' ESCAPE '!'"
+    )
+    return frozenset(rows.fetchall())
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether a database has no tables yet."""
+    return not _read_schema(connection)
+
+
+def read_number(connection: sqlite3.Connection, query: str) -> int:
+    """The number that a statement gives."""
+    return int(connection.execute(query).fetchone()[0])
+
+
+def read_identity(connection: sqlite3.Connection) -> JournalIdentity | None:
+    """Which journal it is, and where in its history; None before the version that keeps it."""
+    if ("table", "identity") not in {entry[:2] for entry in _read_schema(connection)}:
+        return None
+    row = connection.execute(
+        "SELECT journal, log, base, deletions,"
+        " MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)) FROM identity"
+    ).fetchone()
+    if row is None:
+        raise sqlite3.DatabaseError("the table identity is empty")
+    journal, log, base, deletions, last_id = row
+    return JournalIdentity(str(journal), str(log), str(base), int(last_id), int(deletions))
+
+
+def read_last_numbers(connection: sqlite3.Connection) -> dict[str, int]:
+    """The number of the last record of each run."""
+    if is_empty(connection):
+        return {}
+    return dict(connection.execute("SELECT run, MAX(seq) FROM records GROUP BY run").fetchall())
+
+
+def find_broken_records(connection: sqlite3.Connection) -> set[tuple[str, int]]:
+    """Run and number of records that are not JSON, and run and 0 where a record is missing."""
+    if is_empty(connection):
+        return set()
+    return set(connection.execute(_BROKEN_RECORDS).fetchall())

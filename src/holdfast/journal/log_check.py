@@ -1,0 +1,297 @@
+"""Looks at all files of a SQLite journal before it is opened, and leaves them as they are if it refuses.
+
+SQLite writes a log into the file beside which it finds it, whatever the file is, and does so when a
+file is opened or closed. Hence nothing is opened for writing before it was accepted: a file without
+a log is read as it is, and a log that is not known to belong to the file is tried on a copy.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from holdfast.journal.failures import (
+    JournalBusyError,
+    JournalCorruptError,
+    JournalError,
+    JournalStorageError,
+    JournalVersionError,
+)
+from holdfast.journal.file_check import (
+    RESTORE,
+    check_database,
+    check_header,
+    connect_copy,
+    connect_read_only,
+    find_broken_records,
+    is_empty,
+    read_identity,
+    read_last_numbers,
+    read_number,
+)
+from holdfast.journal.log_file import (
+    LOG,
+    ROLLBACK,
+    find_commits,
+    is_blank,
+    is_noted,
+    read_header,
+    read_note,
+    size_of,
+)
+from holdfast.journal.migrations import APPLICATION_ID
+
+if sys.platform != "win32":
+    import fcntl
+
+_PAUSE = 0.01  # seconds between two looks whether another process has the file
+_SQLITE_LOCKS = (0x40000000, 512)  # the bytes that SQLite locks
+_LARGEST_PAGE = 65536
+_COPY = "copy"
+_COPIES = (_COPY, _COPY + LOG, _COPY + ROLLBACK, _COPY + "-shm")
+
+
+def check_left_alone(path: str) -> None:
+    """Refuse a file that is missing or empty while there is a log: SQLite would delete the log.
+
+    Raises:
+        JournalCorruptError: there is one.
+    """
+    if size_of(path):
+        return
+    for ending in (LOG, ROLLBACK):
+        if size_of(path + ending) and not (ending == ROLLBACK and _is_of_new_file(path)):
+            problem = "is empty" if Path(path).exists() else "is missing"
+            raise JournalCorruptError(path, f"{problem}, but its {ending} file is not", fix=RESTORE)
+
+
+def _is_of_new_file(path: str) -> bool:
+    # The header says how many pages the file had: none when its making was interrupted.
+    with Path(path + ROLLBACK).open("rb") as file:
+        return not any(file.read(20)[16:])
+
+
+def check_files(path: str, wait: float) -> None:
+    """Refuse a journal that must not be opened for writing; nothing of it is changed.
+
+    Args:
+        path: a file that this process has claimed.
+        wait: seconds to wait for another program that has it open.
+
+    Raises:
+        JournalError: it is refused.
+        sqlite3.Error: it is damaged.
+    """
+    _wait_for_others(path, wait)
+    if not size_of(path):
+        return
+    check_header(path)
+    if size_of(path + LOG) == size_of(path + ROLLBACK) == 0:
+        _check_alone(path)
+        return
+    if not size_of(path + ROLLBACK) and is_noted(path) and _is_sound_alone(path):
+        with _copied(path, pages=False) as copy, closing(connect_copy(copy)) as connection:
+            _check_log_is_whole(connection, path)
+        return
+    with _copied(path, pages=True) as copy:
+        _check_copy(copy, path)
+
+
+def _wait_for_others(path: str, wait: float) -> None:
+    """Wait until no program has the file open by SQLite; `claim` keeps other journals away."""
+    if sys.platform == "win32":
+        return
+    deadline = time.monotonic() + wait
+    start, length = _SQLITE_LOCKS
+    while True:
+        with Path(path).open("r+b", buffering=0) as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EAGAIN):
+                    return  # no locks there; SQLite says what is wrong
+            else:
+                return
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise busy_error(path)
+        time.sleep(min(_PAUSE, left))
+
+
+def busy_error(path: str) -> JournalBusyError:
+    """The error of a file that another process has open."""
+    return JournalBusyError(
+        path,
+        "is open in another process",
+        fix="Stop that one, or use one journal file for each process",
+    )
+
+
+def _check_alone(path: str) -> None:
+    with closing(connect_read_only(path)) as connection:
+        check_database(connection, path, check="quick_check")
+
+
+def _is_sound_alone(path: str) -> bool:
+    try:
+        _check_alone(path)
+    except (JournalError, sqlite3.Error):
+        return False
+    return True
+
+
+@contextmanager
+def _copied(path: str, *, pages: bool) -> Iterator[str]:
+    """A copy of a journal and its logs in a folder beside it, for as long as it is looked at.
+
+    Args:
+        path: the journal.
+        pages: whether all its pages are needed; else the first one.
+    """
+    folder = Path(path).with_name(f".{Path(path).name}-check")
+    logs = [ending for ending in (LOG, ROLLBACK) if size_of(path + ending)]
+    needed = (size_of(path) if pages else 0) + 2 * sum(size_of(path + one) for one in logs)
+    try:
+        if shutil.disk_usage(folder.parent).free < needed:
+            raise OSError(errno.ENOSPC, "no room")
+        _make_folder(folder)
+        try:
+            copy = folder / _COPY
+            _copy_file(path, copy, pages=pages)
+            for ending in logs:
+                shutil.copyfile(path + ending, str(copy) + ending)
+            yield str(copy)
+        finally:
+            _remove_folder(folder)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            problem = f"has a log, and no room for a copy of {needed} bytes to check it on"
+            raise JournalStorageError(
+                path, problem, fix="Free some space, and open it again"
+            ) from error
+        problem = f"has a log that cannot be checked on a copy in {folder}: {error.strerror}"
+        raise JournalStorageError(
+            path, problem, fix="Allow this user to write the folder"
+        ) from error
+
+
+def _copy_file(path: str, copy: Path, *, pages: bool) -> None:
+    if pages:
+        shutil.copyfile(path, copy)
+        return
+    with Path(path).open("rb") as file, copy.open("xb") as made:
+        made.write(file.read(_LARGEST_PAGE))
+        made.truncate(size_of(path))  # a hole: it takes no room
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(0o700)
+    except FileExistsError:
+        # A process that was killed while it looked. Of anything else, nothing is deleted.
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise
+        _remove_folder(folder)
+        folder.mkdir(0o700)
+
+
+def _remove_folder(folder: Path) -> None:
+    for name in _COPIES:
+        (folder / name).unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def _check_copy(copy: str, path: str) -> None:
+    with closing(connect_copy(copy)) as connection:
+        try:
+            check_database(connection, path, check="integrity_check")
+        except (JournalError, sqlite3.DatabaseError) as error:
+            # Sound without the log: the log is the wrong one, unless a newer Holdfast wrote both.
+            if _is_sound_alone(path) and not _is_ours(connection, error):
+                raise _foreign_log(path) from error
+            raise
+        _check_log_is_whole(connection, path)
+        with closing(connect_read_only(path)) as alone:
+            if not _descends(connection, alone, path):
+                raise _foreign_log(path)
+
+
+def _is_ours(connection: sqlite3.Connection, error: Exception) -> bool:
+    if not isinstance(error, JournalVersionError):
+        return False
+    return read_number(connection, "PRAGMA application_id") == APPLICATION_ID
+
+
+def _check_log_is_whole(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse a log of which SQLite would read a part only, and then overwrite the rest.
+
+    Args:
+        connection: to a copy with the log.
+        path: the journal.
+    """
+    header = read_header(path + LOG)
+    if header is None:
+        if is_blank(path + LOG):
+            return
+        raise _damaged_log(path)
+    _, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    # A process that is killed leaves at most one transaction, the last, that is not whole.
+    if sum(number > frames for number in find_commits(path + LOG, header)) > 1:
+        raise _damaged_log(path)
+
+
+def _descends(after: sqlite3.Connection, before: sqlite3.Connection, path: str) -> bool:
+    """Whether the state with the log comes after the state of the main file alone.
+
+    Args:
+        after: to a copy with the log, which is sound.
+        before: to the main file alone. It may be damaged, when a process was killed while it copied
+            the log into the file; what can be read is then a part of a state before `after`.
+        path: the journal.
+    """
+    now = read_identity(after)
+    try:
+        if is_empty(before):
+            return True
+        then = read_identity(before)
+        if then is None:  # of a version before there was an identity
+            last = read_last_numbers(after)
+            known = read_last_numbers(before)
+            return all(last.get(run, 0) >= number for run, number in known.items())
+    except sqlite3.DatabaseError:
+        note = read_note(path)
+        return note is None or now is None or note.journal == now.journal
+    if now is None or now.journal != then.journal or then.log not in (now.log, now.base):
+        return False
+    if now.last_id < then.last_id or now.deletions < then.deletions:
+        return False
+    return not _breaks_records(after, before)
+
+
+def _breaks_records(after: sqlite3.Connection, before: sqlite3.Connection) -> bool:
+    broken = find_broken_records(after)
+    try:
+        return bool(broken and broken - find_broken_records(before))
+    except sqlite3.DatabaseError:
+        return False  # they cannot be compared, and were broken before or not
+
+
+def _foreign_log(path: str) -> JournalCorruptError:
+    return JournalCorruptError(
+        path,
+        f"has a log beside it, {path}{LOG}, that belongs to another database or another state of it",
+        fix="Put the log that belongs to it back, or move that file away to open it without a log",
+    )
+
+
+def _damaged_log(path: str) -> JournalCorruptError:
+    return JournalCorruptError(
+        path, f"is damaged: a part of {path}{LOG} cannot be read", fix=RESTORE
+    )

@@ -1,0 +1,239 @@
+"""The write-ahead log beside a SQLite journal: what its header says, and which log belongs to the file.
+
+SQLite starts a log again from its beginning when all of it was copied into the file, and gives it
+new salts. The first transaction of each log names it in the table `identity`, and names the log
+before it, which the file then holds completely. Beside that, a small file, `<journal>-wal.json`,
+notes the salts of the log and the state of the file: with it, a log is known without a look into it.
+The note is a short cut only. Without it, or with an old one, the log is tried on a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import struct
+import sys
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+LOG = "-wal"
+NOTE = "-wal.json"
+ROLLBACK = "-journal"
+FRAMES_TO_FOLD = 1000
+"""The length of a log, in pages, from which it is copied into the file; SQLite's own default."""
+
+_HEADER = 32
+_FRAME = 24
+_FORMAT = 3007000
+_MAGIC = (0x377F0682, 0x377F0683)
+_MOST_OF_NOTE = 4096
+
+
+class LogHeader(NamedTuple):
+    """What the header of a log says."""
+
+    page_size: int
+    salts: bytes
+
+
+class LogNote(Struct, frozen=True):
+    """What is kept of a log, in the small file beside it."""
+
+    journal: str
+    salts: str
+    file: tuple[int, int, int]
+    """Inode, size and time of change of the main file, which does not change while the log grows."""
+
+
+def size_of(path: str) -> int:
+    """The size of a file, 0 when there is none."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def parse_header(data: bytes) -> LogHeader | None:
+    """The header of a log, of its first bytes; None when it is damaged, or no header."""
+    if len(data) < _HEADER:
+        return None
+    magic, version, page_size = struct.unpack(">III", data[:12])
+    if magic not in _MAGIC or version != _FORMAT:
+        return None
+    if not 512 <= page_size <= 65536 or page_size & (page_size - 1):
+        return None
+    words = struct.unpack((">" if magic & 1 else "<") + "6I", data[:24])
+    first = second = 0
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    if struct.pack(">II", first, second) != data[24:32]:
+        return None
+    return LogHeader(page_size, data[16:24])
+
+
+def read_header(path: str) -> LogHeader | None:
+    """The header of the log at a path; None when there is none, or when it is damaged."""
+    try:
+        with Path(path).open("rb") as file:
+            return parse_header(file.read(_HEADER))
+    except OSError:
+        return None
+
+
+def find_commits(path: str, header: LogHeader) -> list[int]:
+    """The numbers, from 1, of the frames that end a transaction, by their salts alone.
+
+    Args:
+        path: the log.
+        header: its header.
+    """
+    commits = []
+    with Path(path).open("rb", buffering=0) as file:
+        at, number = _HEADER, 0
+        while len(frame := _read_at(file, at, _FRAME)) == _FRAME:
+            number += 1
+            if frame[8:16] == header.salts and any(frame[4:8]):
+                commits.append(number)
+            at += _FRAME + header.page_size
+    return commits
+
+
+def is_blank(path: str) -> bool:
+    """Whether a log has no content: shorter than a header, or zeros, as after a loss of power."""
+    if size_of(path) < _HEADER:
+        return True
+    with Path(path).open("rb") as file:
+        return not any(any(piece) for piece in iter(lambda: file.read(1 << 16), b""))
+
+
+def is_noted(path: str) -> bool:
+    """Whether the note says that the log beside a journal belongs to the file as it is now.
+
+    Args:
+        path: the journal.
+    """
+    note, header = read_note(path), read_header(path + LOG)
+    if note is None or header is None or note.salts != header.salts.hex():
+        return False
+    return note.file == _state_of(path)
+
+
+def read_note(path: str) -> LogNote | None:
+    """The note beside a journal; None when there is none, or when it is something else."""
+    place = Path(path + NOTE)
+    try:
+        if not stat.S_ISREG(place.lstat().st_mode):
+            return None
+        with place.open("rb") as file:
+            return msgspec.json.decode(file.read(_MOST_OF_NOTE), type=LogNote)
+    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
+        return None
+
+
+def _state_of(path: str) -> tuple[int, int, int]:
+    found = Path(path).stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _read_at(file: BinaryIO, at: int, count: int) -> bytes:
+    file.seek(at)
+    return file.read(count)
+
+
+class LogKeeper:
+    """Names each log of an open journal, notes it, and copies it into the file when it is long.
+
+    It must be made before the file is opened. Nothing here fails a transaction that is committed:
+    without a note, the next opening takes longer.
+
+    Args:
+        path: the journal.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._journal = ""
+        self._found_log = size_of(path + LOG) > 0
+        self._log: BinaryIO | None = None
+        self._is_folded = False
+        self._begins_log = False
+
+    def start(self, connection: sqlite3.Connection) -> None:
+        """Take over a file that was opened: fold a log that a killed process left."""
+        try:
+            self._journal = connection.execute("SELECT journal FROM identity").fetchone()[0]
+            if self._found_log:
+                self._is_folded = _fold(connection, "TRUNCATE")
+            elif size_of(self._path + LOG):  # the migrations wrote it, and named it
+                self._note()
+        except (OSError, sqlite3.Error):
+            return
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Name the log that the transaction begins, if it begins one."""
+        self._begins_log = self._is_folded or not size_of(self._path + LOG)
+        if self._begins_log:
+            connection.execute("UPDATE identity SET base = log, log = lower(hex(randomblob(16)))")
+
+    def finish(self, connection: sqlite3.Connection) -> None:
+        """The transaction is committed: note its log if it is new, and fold it if it is long."""
+        begins, self._begins_log = self._begins_log, False
+        if begins:
+            self._is_folded = False
+        try:
+            if begins:
+                self._note()
+            if self._is_long():
+                self._is_folded = _fold(connection, "PASSIVE")
+        except (OSError, sqlite3.Error):
+            return
+
+    def close(self) -> None:
+        """Remove the note: the log is about to be folded and deleted."""
+        if self._log is not None:
+            self._log.close()
+        for name in (NOTE, NOTE + ".new"):
+            try:
+                Path(self._path + name).unlink(missing_ok=True)
+            except OSError:
+                continue
+
+    def _header(self) -> LogHeader | None:
+        if self._log is None:
+            self._log = Path(self._path + LOG).open("rb", buffering=0)  # noqa: SIM115  # REASON: it stays open
+        return parse_header(_read_at(self._log, 0, _HEADER))
+
+    def _is_long(self) -> bool:
+        header = self._header()
+        if header is None or self._log is None:
+            return False
+        at = _HEADER + (FRAMES_TO_FOLD - 1) * (_FRAME + header.page_size)
+        # What stands after the end of this log is of an older one, with other salts.
+        return _read_at(self._log, at, _FRAME)[8:16] == header.salts
+
+    def _note(self) -> None:
+        header = self._header()
+        if header is None:
+            return
+        note = LogNote(self._journal, header.salts.hex(), _state_of(self._path))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
+        if sys.platform != "win32":
+            flags |= os.O_NOFOLLOW
+        place = self._path + NOTE + ".new"
+        descriptor = os.open(place, flags, 0o600)
+        try:
+            os.write(descriptor, msgspec.json.encode(note))
+        finally:
+            os.close(descriptor)
+        Path(place).replace(self._path + NOTE)
+
+
+def _fold(connection: sqlite3.Connection, mode: str) -> bool:
+    """Copy the log into the file; whether all of it was copied."""
+    busy, frames, copied = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    return bool(busy == 0 and frames == copied)
