@@ -13,18 +13,30 @@ from pathlib import Path
 
 from tests.crash.writer import work
 
+from holdfast.journal import log_file
 from holdfast.journal.sqlite import SqliteJournal
 
 MOST = 0.12  # seconds from the start of a writer to its death
 
 
-def killed(path: Path, after: float, *, at_work: bool = False) -> dict[str, int]:
+def killed(
+    path: Path,
+    after: float,
+    *,
+    at_work: bool = False,
+    at_start: bool = False,
+    deletes: bool = False,
+    frames: int = 0,
+) -> dict[str, int]:
     """Run a writer for so long, kill it, and return the last number that each run acknowledged.
 
     Args:
         path: the file.
         after: seconds from its start to its death.
         at_work: whether it starts with its first acknowledgement, and not with the open file.
+        at_start: whether the time starts with the process, which may die while it opens the file.
+        deletes: whether it deletes runs beside.
+        frames: the length of a log from which it is copied into the file; 0 for the usual one.
     """
     reading, writing = os.pipe()
     # A fork starts in milliseconds; it must come before this process opens any journal or loop.
@@ -32,13 +44,14 @@ def killed(path: Path, after: float, *, at_work: bool = False) -> dict[str, int]
     if child == 0:
         try:
             os.close(reading)
-            work(str(path), writing)
+            log_file.FRAMES_TO_FOLD = frames or log_file.FRAMES_TO_FOLD
+            work(str(path), writing, deletes=deletes)
         finally:
             os._exit(1)
     os.close(writing)
     try:
-        said = _heard(reading)
-        assert said.startswith(b"open 0\n")
+        said = b"" if at_start else _heard(reading)
+        assert at_start or said.startswith(b"open 0\n")
         while at_work and said == b"open 0\n":
             said += _heard(reading)
         time.sleep(after)
@@ -95,3 +108,49 @@ def crash(folder: Path, rounds: int, seed: int) -> tuple[int, int]:
         fell += bool(acknowledged)
         records = look(path, acknowledged)
     return fell, records
+
+
+def crash_logs(folder: Path, rounds: int, seed: int) -> tuple[int, int]:
+    """The same with logs that are short, writers that die while they open, and notes that are lost.
+
+    Returns how many logs were left without a note that vouches for them, and how many records there
+    are.
+    """
+    dice, unknown, records = random.Random(seed), 0, 0
+    notes: list[bytes] = [b""]
+    acknowledged: dict[str, int] = {}
+    for number in range(rounds):
+        path = folder / f"{seed}-{number // 10}.db"
+        note = Path(f"{path}-wal.json")
+        if number % 10 == 0:
+            acknowledged, notes = {}, [b""]  # a note of another journal may be believed
+        way = dice.choice(("at_start", "at_work", "any"))
+        after = dice.random() * (MOST / 4 if way == "at_start" else MOST)
+        last = killed(
+            path,
+            after,
+            at_work=way == "at_work",
+            at_start=way == "at_start",
+            deletes=dice.random() < 0.3,
+            frames=dice.choice((10, 30, 100)),
+        )
+        acknowledged |= {run: max(at, acknowledged.get(run, 0)) for run, at in last.items()}
+        _spoil(note, notes, dice)
+        unknown += log_file.size_of(f"{path}-wal") > 0 and not log_file.is_noted(str(path))
+        if dice.random() < 0.3:
+            continue  # the next writer finds what this one left
+        records = look(path, acknowledged)
+    return unknown, records
+
+
+def _spoil(note: Path, notes: list[bytes], dice: random.Random) -> None:
+    found = note.read_bytes() if note.exists() else None
+    match dice.choice(("keep", "delete", "garbage", "older")):
+        case "delete":
+            note.unlink(missing_ok=True)
+        case "garbage":
+            note.write_bytes(dice.randbytes(dice.randrange(200)))
+        case "older":
+            note.write_bytes(dice.choice(notes))
+    if found:
+        notes.append(found)

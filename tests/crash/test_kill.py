@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 
-def test_sixty_kills_lose_nothing(tmp_path: Path) -> None:
+def run_rounds(folder: Path, name: str, rounds: int, seed: int) -> tuple[int, int]:
     # In a process of its own: the writers are forks, and pytest has threads.
     code = (
-        "import sys; from pathlib import Path; from tests.crash.rounds import crash;"
-        "print(*crash(Path(sys.argv[1]), 60, 11))"
+        f"import sys; from pathlib import Path; from tests.crash.rounds import {name};"
+        f"print(*{name}(Path(sys.argv[1]), {rounds}, {seed}))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path],
+        [sys.executable, "-c", code, folder],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -22,6 +22,17 @@ def test_sixty_kills_lose_nothing(tmp_path: Path) -> None:
         timeout=100,
     )
     assert done.returncode == 0, done.stderr
-    fell, records = map(int, done.stdout.split())
+    first, second = map(int, done.stdout.split())
+    return first, second
+
+
+def test_sixty_kills_lose_nothing(tmp_path: Path) -> None:
+    fell, records = run_rounds(tmp_path, "crash", 60, 11)
     assert fell >= 30
+    assert records > 0
+
+
+def test_a_killed_journal_opens_whatever_became_of_the_note_of_its_log(tmp_path: Path) -> None:
+    unknown, records = run_rounds(tmp_path, "crash_logs", 60, 12)
+    assert unknown >= 20
     assert records > 0

@@ -21,16 +21,27 @@ async def produce(journal: SqliteJournal, run: str) -> None:
         os.write(1, f"{run} {number}\n".encode())
 
 
-async def main(path: str) -> None:
+async def delete(journal: SqliteJournal) -> None:
+    number = 0
+    while True:
+        number += 1
+        run = f"gone-{os.getpid()}-{number}"
+        for at in range(1, 5):
+            await journal.append(run, opened(at, f"{at}:" + "x" * (at * 37 % 3000)))
+        await journal.delete(run)
+
+
+async def main(path: str, *, deletes: bool = False) -> None:
     journal = SqliteJournal(path)
     os.write(1, b"open 0\n")
-    await asyncio.gather(*(produce(journal, f"run-{n}") for n in range(5)))
+    others = [delete(journal)] if deletes else []
+    await asyncio.gather(*(produce(journal, f"run-{n}") for n in range(5)), *others)
 
 
-def work(path: str, out: int) -> None:
+def work(path: str, out: int, *, deletes: bool = False) -> None:
     """The same in a forked child: `out` takes the place of standard output."""
     os.dup2(out, 1)
-    asyncio.run(main(path))
+    asyncio.run(main(path, deletes=deletes))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     JournalError                  a HoldfastError; `.path`, `.problem`, `.fix`
     ├── JournalBusyError          somebody else has the file open
     ├── JournalStorageError       the disk is full, the folder is missing, the file cannot be written
-    ├── JournalCorruptError       the file, or a record of it, is damaged
+    ├── JournalCorruptError       the file, a record of it or its log is damaged or another one's
     ├── JournalVersionError       a newer Holdfast wrote it, or another program did
     ├── JournalUnreachableError   the server does not answer, or the connection was lost
     ├── LeaseLostError            another driver has taken over the run
@@ -53,7 +53,7 @@ class JournalStorageError(JournalError):
 
 
 class JournalCorruptError(JournalError):
-    """The file or a record is damaged; nothing of it was changed."""
+    """The file or a record is damaged, or the log beside the file is not its own; nothing was changed."""
 
     landed = Landed.NO
 

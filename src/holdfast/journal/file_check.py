@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from holdfast.journal.failures import JournalCorruptError, JournalVersionError
 from holdfast.journal.migrations import APPLICATION_ID, MIGRATIONS
 
@@ -74,10 +76,10 @@ def check_header(path: str) -> None:
         raise JournalCorruptError(path, "is damaged: file is not a database", fix=RESTORE)
     version = int.from_bytes(header[_VERSION_AT : _VERSION_AT + 4], "big", signed=True)
     mark = int.from_bytes(header[_MARK_AT : _MARK_AT + 4], "big", signed=True)
-    _check_owner(path, mark, version, may_be_empty=True)
+    _check_mark(path, mark, version, may_be_empty=True)
 
 
-def _check_owner(path: str, mark: int, version: int, *, may_be_empty: bool) -> None:
+def _check_mark(path: str, mark: int, version: int, *, may_be_empty: bool) -> None:
     if mark != APPLICATION_ID and not (may_be_empty and version == 0 and mark == 0):
         raise JournalVersionError(
             path, "is a database of another program", fix="Choose another path"
@@ -104,10 +106,8 @@ def check_database(connection: sqlite3.Connection, path: str, *, check: str) -> 
         JournalError: it is refused.
         sqlite3.Error: it is damaged.
     """
-    version = read_number(connection, "PRAGMA user_version")
-    mark = read_number(connection, "PRAGMA application_id")
+    version = check_owner(connection, path)
     found = _read_schema(connection)
-    _check_owner(path, mark, version, may_be_empty=not found)
     if odd := sorted(found ^ expected_schema(version), key=repr):
         kind, name = odd[0][:2]
         raise JournalVersionError(
@@ -118,6 +118,22 @@ def check_database(connection: sqlite3.Connection, path: str, *, check: str) -> 
     problems = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(3)")]
     if problems != ["ok"]:
         raise JournalCorruptError(path, "is damaged: " + "; ".join(problems), fix=RESTORE)
+    try:
+        read_identity(connection)
+    except msgspec.ValidationError as error:
+        raise JournalCorruptError(path, f"is damaged: identity: {error}", fix=RESTORE) from error
+
+
+def check_owner(connection: sqlite3.Connection, path: str) -> int:
+    """The version of a journal, 0 of a database without tables.
+
+    Raises:
+        JournalError: another program or a newer Holdfast wrote it.
+    """
+    version = read_number(connection, "PRAGMA user_version")
+    mark = read_number(connection, "PRAGMA application_id")
+    _check_mark(path, mark, version, may_be_empty=is_empty(connection))
+    return version
 
 
 @cache
@@ -152,17 +168,19 @@ def read_number(connection: sqlite3.Connection, query: str) -> int:
 
 
 def read_identity(connection: sqlite3.Connection) -> JournalIdentity | None:
-    """Which journal it is, and where in its history; None before the version that keeps it."""
+    """Which journal it is, and where in its history; None before the version that keeps it.
+
+    Raises:
+        sqlite3.Error: it cannot be read.
+        msgspec.ValidationError: the table does not hold one row of these types.
+    """
     if ("table", "identity") not in {entry[:2] for entry in _read_schema(connection)}:
         return None
-    row = connection.execute(
-        "SELECT journal, log, base, deletions,"
-        " MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)) FROM identity"
-    ).fetchone()
-    if row is None:
-        raise sqlite3.DatabaseError("the table identity is empty")
-    journal, log, base, deletions, last_id = row
-    return JournalIdentity(str(journal), str(log), str(base), int(last_id), int(deletions))
+    rows = connection.execute(
+        "SELECT journal, log, base, MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)), deletions"
+        " FROM identity"
+    ).fetchall()
+    return msgspec.convert(rows, tuple[JournalIdentity])[0]
 
 
 def read_last_numbers(connection: sqlite3.Connection) -> dict[str, int]:

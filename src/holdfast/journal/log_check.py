@@ -8,26 +8,25 @@ a log is read as it is, and a log that is not known to belong to the file is tri
 from __future__ import annotations
 
 import errno
-import shutil
 import sqlite3
-import stat
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
+
+import msgspec
 
 from holdfast.journal.failures import (
     JournalBusyError,
     JournalCorruptError,
     JournalError,
-    JournalStorageError,
     JournalVersionError,
 )
 from holdfast.journal.file_check import (
     RESTORE,
     check_database,
     check_header,
+    check_owner,
     connect_copy,
     connect_read_only,
     find_broken_records,
@@ -47,15 +46,13 @@ from holdfast.journal.log_file import (
     size_of,
 )
 from holdfast.journal.migrations import APPLICATION_ID
+from holdfast.journal.trial_copy import copied_files, remove_leftover
 
 if sys.platform != "win32":
     import fcntl
 
 _PAUSE = 0.01  # seconds between two looks whether another process has the file
 _SQLITE_LOCKS = (0x40000000, 512)  # the bytes that SQLite locks
-_LARGEST_PAGE = 65536
-_COPY = "copy"
-_COPIES = (_COPY, _COPY + LOG, _COPY + ROLLBACK, _COPY + "-shm")
 
 
 def check_left_alone(path: str) -> None:
@@ -90,6 +87,7 @@ def check_files(path: str, wait: float) -> None:
         sqlite3.Error: it is damaged.
     """
     _wait_for_others(path, wait)
+    remove_leftover(path)
     if not size_of(path):
         return
     check_header(path)
@@ -97,10 +95,10 @@ def check_files(path: str, wait: float) -> None:
         _check_alone(path)
         return
     if not size_of(path + ROLLBACK) and is_noted(path) and _is_sound_alone(path):
-        with _copied(path, pages=False) as copy, closing(connect_copy(copy)) as connection:
+        with copied_files(path, pages=False) as copy, closing(connect_copy(copy)) as connection:
             _check_log_is_whole(connection, path)
         return
-    with _copied(path, pages=True) as copy:
+    with copied_files(path, pages=True) as copy:
         _check_copy(copy, path)
 
 
@@ -147,74 +145,13 @@ def _is_sound_alone(path: str) -> bool:
     return True
 
 
-@contextmanager
-def _copied(path: str, *, pages: bool) -> Iterator[str]:
-    """A copy of a journal and its logs in a folder beside it, for as long as it is looked at.
-
-    Args:
-        path: the journal.
-        pages: whether all its pages are needed; else the first one.
-    """
-    folder = Path(path).with_name(f".{Path(path).name}-check")
-    logs = [ending for ending in (LOG, ROLLBACK) if size_of(path + ending)]
-    needed = (size_of(path) if pages else 0) + 2 * sum(size_of(path + one) for one in logs)
-    try:
-        if shutil.disk_usage(folder.parent).free < needed:
-            raise OSError(errno.ENOSPC, "no room")
-        _make_folder(folder)
-        try:
-            copy = folder / _COPY
-            _copy_file(path, copy, pages=pages)
-            for ending in logs:
-                shutil.copyfile(path + ending, str(copy) + ending)
-            yield str(copy)
-        finally:
-            _remove_folder(folder)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            problem = f"has a log, and no room for a copy of {needed} bytes to check it on"
-            raise JournalStorageError(
-                path, problem, fix="Free some space, and open it again"
-            ) from error
-        problem = f"has a log that cannot be checked on a copy in {folder}: {error.strerror}"
-        raise JournalStorageError(
-            path, problem, fix="Allow this user to write the folder"
-        ) from error
-
-
-def _copy_file(path: str, copy: Path, *, pages: bool) -> None:
-    if pages:
-        shutil.copyfile(path, copy)
-        return
-    with Path(path).open("rb") as file, copy.open("xb") as made:
-        made.write(file.read(_LARGEST_PAGE))
-        made.truncate(size_of(path))  # a hole: it takes no room
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(0o700)
-    except FileExistsError:
-        # A process that was killed while it looked. Of anything else, nothing is deleted.
-        if not stat.S_ISDIR(folder.lstat().st_mode):
-            raise
-        _remove_folder(folder)
-        folder.mkdir(0o700)
-
-
-def _remove_folder(folder: Path) -> None:
-    for name in _COPIES:
-        (folder / name).unlink(missing_ok=True)
-    folder.rmdir()
-
-
 def _check_copy(copy: str, path: str) -> None:
     with closing(connect_copy(copy)) as connection:
         try:
             check_database(connection, path, check="integrity_check")
         except (JournalError, sqlite3.DatabaseError) as error:
             # Sound without the log: the log is the wrong one, unless a newer Holdfast wrote both.
-            if _is_sound_alone(path) and not _is_ours(connection, error):
+            if _is_damage(error, connection) and _is_sound_alone(path):
                 raise _foreign_log(path) from error
             raise
         _check_log_is_whole(connection, path)
@@ -223,10 +160,11 @@ def _check_copy(copy: str, path: str) -> None:
                 raise _foreign_log(path)
 
 
-def _is_ours(connection: sqlite3.Connection, error: Exception) -> bool:
-    if not isinstance(error, JournalVersionError):
-        return False
-    return read_number(connection, "PRAGMA application_id") == APPLICATION_ID
+def _is_damage(error: Exception, connection: sqlite3.Connection) -> bool:
+    if isinstance(error, JournalVersionError):
+        return read_number(connection, "PRAGMA application_id") != APPLICATION_ID
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _check_log_is_whole(connection: sqlite3.Connection, path: str) -> None:
@@ -255,9 +193,13 @@ def _descends(after: sqlite3.Connection, before: sqlite3.Connection, path: str) 
         before: to the main file alone. It may be damaged, when a process was killed while it copied
             the log into the file; what can be read is then a part of a state before `after`.
         path: the journal.
+
+    Raises:
+        JournalError: the main file is another program's.
     """
     now = read_identity(after)
     try:
+        check_owner(before, path)
         if is_empty(before):
             return True
         then = read_identity(before)
@@ -265,7 +207,7 @@ def _descends(after: sqlite3.Connection, before: sqlite3.Connection, path: str) 
             last = read_last_numbers(after)
             known = read_last_numbers(before)
             return all(last.get(run, 0) >= number for run, number in known.items())
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, msgspec.ValidationError):
         note = read_note(path)
         return note is None or now is None or note.journal == now.journal
     if now is None or now.journal != then.journal or then.log not in (now.log, now.base):

@@ -99,7 +99,7 @@ def connect(path: str, wait: float) -> sqlite3.Connection:
     """
     try:
         check_files(path, wait)
-    except (sqlite3.Error, TypeError, ValueError) as error:
+    except (OSError, sqlite3.Error, TypeError, ValueError) as error:
         raise failure_of(error, path) from error
     connection = sqlite3.connect(
         path, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=16
