@@ -176,7 +176,7 @@ class LogKeeper:
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Name the log that the transaction begins, if it begins one."""
-        self._begins_log = self._is_folded or not size_of(self._path + LOG)
+        self._begins_log = self._is_folded or self._is_empty()
         if self._begins_log:
             connection.execute("UPDATE identity SET base = log, log = lower(hex(randomblob(16)))")
 
@@ -203,21 +203,27 @@ class LogKeeper:
             except OSError:
                 continue
 
-    def _header(self) -> LogHeader | None:
+    def _is_empty(self) -> bool:
+        if self._log is None:
+            return not size_of(self._path + LOG)
+        return os.fstat(self._log.fileno()).st_size == 0
+
+    def _read_header(self) -> bytes:
         if self._log is None:
             self._log = Path(self._path + LOG).open("rb", buffering=0)  # noqa: SIM115  # REASON: it stays open
-        return parse_header(_read_at(self._log, 0, _HEADER))
+        return _read_at(self._log, 0, _HEADER)
 
     def _is_long(self) -> bool:
-        header = self._header()
-        if header is None or self._log is None:
+        header = self._read_header()
+        if self._log is None or len(header) < _HEADER:
             return False
-        at = _HEADER + (FRAMES_TO_FOLD - 1) * (_FRAME + header.page_size)
+        page_size = int.from_bytes(header[8:12], "big")
+        at = _HEADER + (FRAMES_TO_FOLD - 1) * (_FRAME + page_size)
         # What stands after the end of this log is of an older one, with other salts.
-        return _read_at(self._log, at, _FRAME)[8:16] == header.salts
+        return _read_at(self._log, at, _FRAME)[8:16] == header[16:24]
 
     def _note(self) -> None:
-        header = self._header()
+        header = parse_header(self._read_header())
         if header is None:
             return
         note = LogNote(self._journal, header.salts.hex(), _state_of(self._path))
