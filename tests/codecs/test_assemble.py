@@ -13,6 +13,7 @@ from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
     Delta,
     Ended,
+    EndMissing,
     ErrorSeen,
     Finished,
     NoChoices,
@@ -57,6 +58,7 @@ CALLS = Finished(FinishReason.TOOL_CALLS, "tool_calls")
 FILTERED = Finished(FinishReason.CONTENT_FILTER, "content_filter")
 ERROR = ErrorSeen(ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down"))
 CALL = ToolCallDelta(0, "a", "f", "{}")
+NO_ARGUMENTS = ToolCallDelta(0, "a", "f")
 CUT_CALL = ToolCallDelta(0, "a", "pay", '{"amount": 5, "to": "bo')
 
 
@@ -211,6 +213,62 @@ class TestProof:
         assert assemble(deltas, strict).reply.kind is ReplyKind.UNTERMINATED
         assert assemble([*deltas, Ended()], strict).error is None
 
+    @pytest.mark.parametrize(
+        "content",
+        [
+            TextDelta("a"),
+            ReasoningDelta("a"),
+            CALL,
+            NO_ARGUMENTS,
+            PartSeen(Media("image/png", data=b"x")),
+            PartSeen(Opaque("w", {"type": "search"})),
+        ],
+    )
+    def test_content_behind_the_finish_reason_makes_it_void(self, content: Delta) -> None:
+        for loose in (Quirks(), Quirks(ends_without_finish=True)):
+            for begun in ([TextDelta("a"), STOP], [CALL, CALLS]):
+                assert assemble(begun, loose).error is None
+                error = assemble([*begun, content], loose).error
+                assert isinstance(error, UnterminatedError)
+                assert error.info.category.retryable
+                assert assemble([*begun, content, STOP], loose).error is None
+
+    @pytest.mark.parametrize(
+        "silent",
+        [
+            TextDelta(""),
+            ReasoningDelta(signature="s"),
+            ToolCallDelta(0),
+            RefusalDelta(""),
+            UsageSeen(Usage(1, 2)),
+            ReplyStarted("c", "m"),
+            PartSeen(Opaque("w", {"citations": []}), note=True),
+        ],
+    )
+    def test_what_is_no_content_leaves_it_valid(self, silent: Delta) -> None:
+        assembler = Assembler(Quirks())
+        for delta in (TextDelta("a"), CALL, CALLS, silent):
+            assembler.feed(delta)
+        assert assembler.proven
+        assert assembler.finish().error is None
+
+    def test_text_of_an_odd_index_is_not_lost(self) -> None:
+        assert assemble([TextDelta("a", -1), STOP]).reply.text == "a"
+
+    def test_a_body_that_ends_inside_an_event(self) -> None:
+        for loose in (Quirks(), Quirks(ends_without_finish=True)):
+            for deltas in ([TextDelta("a")], [CALL, CALLS], [CALL]):
+                reply = assemble([*deltas, EndMissing(inside_event=True)], loose).reply
+                assert reply.kind is ReplyKind.UNTERMINATED
+
+    def test_arguments_that_are_not_whole_are_not_proved_where_the_end_marker_is_missing(
+        self,
+    ) -> None:
+        assert assemble([CALL, CALLS, EndMissing()]).error is None
+        for begun in (NO_ARGUMENTS, CUT_CALL):
+            assert isinstance(assemble([begun, CALLS, EndMissing()]).error, UnterminatedError)
+            assert assemble([begun, LENGTH, EndMissing()]).reply.kind is ReplyKind.TRUNCATED
+
     def test_a_stream_without_finish_reason(self) -> None:
         loose = Quirks(ends_without_finish=True)
         assert assemble([TextDelta("a")], loose).error is None
@@ -228,8 +286,15 @@ class TestProof:
 
 class TestArguments:
     def test_none_at_all_are_an_empty_object_when_the_call_is_whole(self) -> None:
-        for deltas in ([ToolCallDelta(0, "a", "f"), CALLS], [ToolCallDelta(0, "a", "f"), Ended()]):
-            assert assemble(deltas).reply.calls[0].arguments == "{}"
+        for proof in (CALLS, Ended(whole=True)):
+            assert assemble([NO_ARGUMENTS, proof]).reply.calls[0].arguments == "{}"
+
+    @pytest.mark.parametrize("begun", [NO_ARGUMENTS, CUT_CALL])
+    def test_an_end_marker_alone_proves_only_whole_ones(self, begun: Delta) -> None:
+        assert assemble([CALL, Ended()]).error is None
+        assert assemble([begun, Ended()]).reply.kind is ReplyKind.UNTERMINATED
+        assert assemble([CALLS, begun, Ended()]).reply.kind is ReplyKind.UNTERMINATED
+        assert assemble([begun, CALLS, Ended()]).error is None
 
     def test_none_at_all_stay_nothing_when_it_was_cut(self) -> None:
         for deltas in ([ToolCallDelta(0, "a", "f"), LENGTH], [ToolCallDelta(0, "a", "f")]):

@@ -15,6 +15,7 @@ from holdfast.codecs.verdict import Evidence, error_for, judge
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
     Delta,
+    Finished,
     PartSeen,
     ReasoningDelta,
     RefusalDelta,
@@ -92,8 +93,8 @@ class Assembler:
     """
 
     __slots__ = (
-        "_calls", "_evidence", "_kept", "_open", "_open_kind", "_parts", "_quirks", "_start", "_text",
-        "_text_at", "_texts", "_thoughts", "_usage", "_wire",
+        "_calls", "_content_since_finish", "_evidence", "_kept", "_open", "_open_kind", "_parts",
+        "_quirks", "_start", "_text", "_text_at", "_texts", "_thoughts", "_usage", "_wire",
     )  # fmt: skip
 
     def __init__(self, quirks: Quirks, wire: str = "", kept: Reply | None = None) -> None:
@@ -106,11 +107,13 @@ class Assembler:
         self._texts: dict[int, _Text] = {}
         self._thoughts: dict[int, _Thought] = {}
         self._text: list[str] = []
-        self._text_at = -1
+        # The index of the text that goes on; None when the next text must be looked at.
+        self._text_at: int | None = None
         self._calls: dict[int, _Call] = {}
         self._start = _NO_START
         self._usage = _NO_USAGE
         self._evidence = Evidence()
+        self._content_since_finish = False
         self._kept = kept
         if kept is not None:
             self._take_text(TextDelta(kept.text))
@@ -122,6 +125,10 @@ class Assembler:
         elif (take := _TAKES.get(type(delta))) is not None:
             take(self, delta)
         else:
+            # Text that follows a finish reason is not merely appended.
+            self._text_at = None
+            if isinstance(delta, Finished):
+                self._content_since_finish = False
             self._evidence.take(delta)
 
     @property
@@ -145,13 +152,13 @@ class Assembler:
     @property
     def proven(self) -> bool:
         """Whether the reply is whole even if its body breaks off here: only counts may be missing."""
-        evidence = self._evidence
-        return evidence.ended or (evidence.last and self._quirks.ends_without_marker)
+        evidence = self._evidence_so_far()
+        return evidence.ended or (evidence.last and evidence.finish_is_valid(self._quirks))
 
     def finish(self) -> Assembled:
         """The reply as far as it came, judged. May be called at any time, and again."""
         parts = self._built()
-        kind = judge(self._brought(parts), self._evidence, self._quirks)
+        kind = judge(self._brought(parts), self._evidence_so_far(), self._quirks)
         if kind in _WHOLE:
             parts = tuple(map(_with_arguments, parts))
         reply = Reply(
@@ -168,6 +175,11 @@ class Assembler:
             usage, continued = kept.usage + reply.usage, kept.continued + went_on
             reply = replace(reply, usage=usage, continued=continued)
         return Assembled(reply, error_for(reply, self._evidence))
+
+    def _evidence_so_far(self) -> Evidence:
+        # Each delta sets a flag of this object, which costs less than one of the evidence.
+        self._evidence.content_since_finish = self._content_since_finish
+        return self._evidence
 
     def _brought(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """What this attempt itself brought: what was kept is no proof that the rest is whole."""
@@ -206,7 +218,7 @@ class Assembler:
         if kind is not self._open_kind:
             self._open.clear()
             self._open_kind = kind
-            self._text_at = -1
+            self._text_at = None
         self._parts.append(part)
 
     def _take_start(self, delta: ReplyStarted) -> None:
@@ -222,8 +234,10 @@ class Assembler:
         if isinstance(part, Text) and not part.text and known is not None:
             # What belongs to a text that was shown as it came, whatever came since.
             known.extra = part.extra
-        else:
-            self._begin(part)
+            return
+        self._begin(part)
+        if not delta.note:
+            self._content_since_finish = True
 
     def _take_text(self, delta: TextDelta) -> None:
         if not delta.text:
@@ -236,6 +250,7 @@ class Assembler:
             self._open[index] = self._texts[index] = known
         known.pieces.append(delta.text)
         self._text, self._text_at = known.pieces, index
+        self._content_since_finish = True
 
     def _take_reasoning(self, delta: ReasoningDelta) -> None:
         if not (delta.text or delta.signature or delta.extra):
@@ -251,6 +266,7 @@ class Assembler:
                 self._open[index] = self._thoughts[index] = known
         if delta.text:
             known.pieces.append(delta.text)
+            self._content_since_finish = True
         if delta.signature:
             known.signature = delta.signature
         if delta.extra:
@@ -261,19 +277,26 @@ class Assembler:
         if call is None:
             call = self._calls[delta.index] = _Call([])
             self._begin(call)
+            self._content_since_finish = True
         call.id = call.id or delta.id
         call.name = call.name or delta.name
         if delta.arguments:
             call.pieces.append(delta.arguments)
+            self._content_since_finish = True
+        elif delta.name:
+            self._content_since_finish = True
         if delta.extra:
             call.extra = {**(call.extra or {}), **delta.extra}
 
     def _take_refusal(self, delta: RefusalDelta) -> None:
         text = delta.text
+        if not text:
+            return
+        self._content_since_finish = True
         last = self._parts[-1] if self._parts else None
         if isinstance(last, _Declined):
             last.pieces.append(text)
-        elif text:
+        else:
             self._begin(_Declined([text]))
 
 

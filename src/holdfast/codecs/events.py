@@ -13,7 +13,7 @@ from holdfast.codecs.body import Body
 from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.json_text import UNREADABLE, kind_of
 from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
-from holdfast.core.deltas import Delta, NotAReply
+from holdfast.core.deltas import Delta, EndMissing, NotAReply
 
 _NOTHING = (b"", b"[DONE]", b'"[DONE]"')
 _LONGEST_TEXT = 2000
@@ -82,6 +82,8 @@ class EventDecoder(ABC, Generic[P]):
             start = len(out)
             self._pieces.cut(out)
             self._spoil(out, start)
+            if not self._pieces.ended:
+                out.append(EndMissing())
         else:
             value = self._body.value()
             if isinstance(value, dict):

@@ -17,8 +17,12 @@ Judged in this order; the first that applies is the kind:
    12  EMPTY           nothing to show and nothing to do
    13  COMPLETE        accepted
 
-The proof that a reply is whole is the wire's end marker or its finish reason (see `Quirks`). A
-provider that gives neither is believed when there is text and every call in it can be parsed.
+The proof that a reply is whole is the wire's end marker or its finish reason (see `Quirks`).
+Content that follows a finish reason makes it void until the next one. An end marker without a valid
+finish reason proves a call only if its arguments are a whole JSON object: some gateways send the
+marker after the connection behind them failed, and arguments that are absent may be lost ones. The
+same holds for a finish reason where the wire has an end marker and it is missing. A provider that
+gives neither is believed when there is text and every call in it can be parsed.
 Cut text must never look like an answer, and a cut call must never look as if it could be run.
 """
 
@@ -28,7 +32,15 @@ from msgspec import Struct
 
 from holdfast.codecs.json_text import read_unmended
 from holdfast.codecs.wire import RESPONSE_OBJECT, Quirks
-from holdfast.core.deltas import Delta, Ended, ErrorSeen, Finished, NoChoices, NotAReply
+from holdfast.core.deltas import (
+    Delta,
+    Ended,
+    EndMissing,
+    ErrorSeen,
+    Finished,
+    NoChoices,
+    NotAReply,
+)
 from holdfast.core.errors import (
     EmptyResponseError,
     ErrorCategory,
@@ -64,12 +76,28 @@ from holdfast.core.redaction import redact
 
 
 class Evidence(Struct):
-    """What a body said about itself, beside its content."""
+    """What a body said about itself, beside its content.
+
+    Args:
+        finish: the last finish reason.
+        raw_finish: the same in the wire's own word.
+        last: nothing follows that finish reason on this wire.
+        content_since_finish: content came and no finish reason has followed it yet.
+        ended: the wire's end marker came.
+        whole: the body was one JSON text, which cannot have been cut.
+        end_missing: the body ended without the end marker of its wire.
+        error: the first error inside the body.
+        not_a_reply: why the body is not a reply of this wire.
+        no_choices: the reply has no candidate.
+    """
 
     finish: FinishReason | None = None
     raw_finish: str = ""
     last: bool = False
+    content_since_finish: bool = False
     ended: bool = False
+    whole: bool = False
+    end_missing: EndMissing | None = None
     error: ErrorInfo | None = None
     not_a_reply: NotAReply | None = None
     no_choices: NoChoices | None = None
@@ -80,15 +108,23 @@ class Evidence(Struct):
         if isinstance(delta, Finished):
             self.finish, self.raw_finish, self.last = delta.reason, delta.raw, delta.last
         elif isinstance(delta, Ended):
-            self.ended = True
+            self.ended, self.whole = True, self.whole or delta.whole
         elif isinstance(delta, ErrorSeen):
             self.error = self.error or delta.error
         elif isinstance(delta, NotAReply):
             self.not_a_reply = self.not_a_reply or delta
         elif isinstance(delta, NoChoices):
             self.no_choices = delta
+        elif isinstance(delta, EndMissing):
+            self.end_missing = self.end_missing or delta
         else:
             raise TypeError(f"{type(delta).__name__} is content")
+
+    def finish_is_valid(self, quirks: Quirks) -> bool:
+        """Whether a finish reason came, no content followed it, and it needs no end marker."""
+        if self.finish is None or self.content_since_finish:
+            return False
+        return self.ended or quirks.ends_without_marker
 
 
 def judge(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> ReplyKind:
@@ -124,17 +160,23 @@ def _by_content(parts: tuple[Part, ...]) -> ReplyKind:
 
 
 def _whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bool:
-    if evidence.ended:
+    if evidence.whole:
         return True
-    if evidence.finish is not None:
-        return quirks.ends_without_marker
-    if not quirks.ends_without_finish:
+    missing = evidence.end_missing
+    if missing is not None and missing.inside_event:
         return False
-    # Nothing was said about the end, so that empty arguments are as likely to be cut ones.
+    valid = evidence.finish_is_valid(quirks)
+    if valid and (missing is None or evidence.finish is FinishReason.LENGTH):
+        return True
+    # Either no finish reason covers the calls, or one without an end marker, and some servers give
+    # one in each chunk. Each call must prove by itself that it was not cut.
     calls = [part for part in parts if isinstance(part, ToolCall)]
-    if any(not call.arguments.strip() for call in calls):
+    if not all(call.arguments.strip() and _is_object(call.arguments) for call in calls):
         return False
-    return _by_content(parts) is ReplyKind.COMPLETE
+    if valid or evidence.ended:
+        return True
+    never_finishes = quirks.ends_without_finish and evidence.finish is None
+    return never_finishes and _by_content(parts) is ReplyKind.COMPLETE
 
 
 def _is_object(arguments: str) -> bool:

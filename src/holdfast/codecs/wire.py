@@ -55,7 +55,8 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Args:
         ends_without_finish: a stream that ends with content and no finish reason is whole.
-        ends_without_marker: a stream with a finish reason and no end marker is whole.
+        ends_without_marker: a stream with a finish reason and no end marker is whole, unless content
+            follows the reason or a call in it has no whole arguments.
         max_tokens_field: the name of the output limit in the request body.
         system_role: the role of instructions ("system" or "developer").
         stream_usage: ask for usage in the stream by `stream_options`.

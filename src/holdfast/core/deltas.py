@@ -48,10 +48,14 @@ class RefusalDelta(Struct, frozen=True, gc=False):
 
 
 class PartSeen(Struct, frozen=True):
-    """A part that came whole: media, or a block that is kept verbatim."""
+    """A part that came whole: media, or a block that is kept verbatim.
+
+    `note` marks a part that describes the reply and is not content of it, such as its citations.
+    """
 
     part: Part
     index: int = 0
+    note: bool = False
 
 
 class ReplyStarted(Struct, frozen=True, gc=False):
@@ -64,6 +68,7 @@ class ReplyStarted(Struct, frozen=True, gc=False):
 class Finished(Struct, frozen=True, gc=False):
     """The wire's word for why the reply ended, in our vocabulary and in its own.
 
+    Content that follows makes it void: then only another `Finished` says that the reply is whole.
     `last` is false where content may follow all the same, as some servers do it.
     """
 
@@ -98,7 +103,21 @@ class NotAReply(Struct, frozen=True, gc=False):
 
 
 class Ended(Struct, frozen=True, gc=False):
-    """The wire's own end marker (`[DONE]`, `message_stop`, the end of a whole body)."""
+    """The wire's own end marker (`[DONE]`, `message_stop`, the end of a whole body).
+
+    `whole` means that the body was one JSON text, which could not be read if it were cut.
+    """
+
+    whole: bool = False
+
+
+class EndMissing(Struct, frozen=True, gc=False):
+    """The body of a stream ended without the wire's end marker.
+
+    `inside_event` means that it ended inside an event that may have held content.
+    """
+
+    inside_event: bool = False
 
 
 Delta: TypeAlias = (
@@ -114,4 +133,5 @@ Delta: TypeAlias = (
     | NoChoices
     | NotAReply
     | Ended
+    | EndMissing
 )

@@ -48,7 +48,7 @@ class _Chat:
 
     def whole(self, thing: Object, out: list[Delta]) -> None:
         self._pieces.take(_with(thing, "choices"), out, whole=True)
-        self._pieces.end(out)
+        self._pieces.end(out, whole=True)
 
     def close(self, out: list[Delta]) -> None:
         self._pieces.cut(out)

@@ -6,8 +6,11 @@ import pytest
 from tests.codecs.gemini.bodies import array, call, chunk, deltas, events, read, text, whole
 from tests.corpus import byte_by_byte
 
+from holdfast.codecs.assemble import Assembler
+from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.gemini.decode import GeminiDecoder
 from holdfast.codecs.gemini.errors import classify
+from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
     Ended,
     ErrorSeen,
@@ -280,8 +283,10 @@ def test_calls_without_id_and_without_arguments() -> None:
 
 
 def test_a_call_after_the_finish_reason() -> None:
-    reply = read(events(chunk(text("x"), finish="STOP"), chunk(call("a")))).reply
-    assert reply.finish is FinishReason.TOOL_CALLS
+    chunks = (chunk(text("x"), finish="STOP"), chunk(call("a")))
+    assert read(events(*chunks)).reply.kind is ReplyKind.UNTERMINATED
+    reply = read(events(*chunks, chunk(finish="STOP"))).reply
+    assert (reply.kind, reply.finish) == (ReplyKind.COMPLETE, FinishReason.TOOL_CALLS)
 
 
 @pytest.mark.parametrize("args", [[1], 5, "no json", True])
@@ -608,7 +613,14 @@ class TestProofOfTheEnd:
         assert not any(self.last(*chunks))
 
     def test_a_call_that_follows_takes_the_proof_back(self) -> None:
-        found = self.last(
-            chunk(text("Hi")), chunk(finish="STOP", **COUNTED), chunk(call("pay", {}))
-        )
-        assert found == [True, False]
+        chunks = (chunk(text("Hi")), chunk(finish="STOP", **COUNTED), chunk(call("pay", {})))
+        again = chunk(finish="STOP", **COUNTED)
+        assert self.last(*chunks) == [True]
+        assert self.last(*chunks, again) == [True, False]
+        decoder, assembler = Gemini().decoder("", ""), Assembler(Quirks(), "gemini")
+        proofs = []
+        for one in (*chunks, again):
+            for delta in decoder.feed(events(one)):
+                assembler.feed(delta)
+            proofs.append(assembler.proven)
+        assert proofs == [False, True, False, False]

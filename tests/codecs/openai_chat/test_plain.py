@@ -23,7 +23,7 @@ def carefully(body: bytes) -> list[Delta]:
     value = read_json(body)
     assert isinstance(value, dict)
     pieces.take(value, out, whole=True)
-    pieces.end(out)
+    pieces.end(out, whole=True)
     return out
 
 

@@ -125,7 +125,7 @@ class Pieces:
         elif isinstance(content, list):
             self._open(message, out)
             self._close(message, out)
-            self._end(out)
+            self._end(out, whole=True)
         elif "content" in message:
             out.append(NotAReply("content list", kind_of(content)))
         else:
@@ -164,13 +164,13 @@ class Pieces:
             container = ending.get("container") or self._container
             if isinstance(container, dict):
                 # It is no block: `encode` names it when the server's code waits for a result.
-                out.append(PartSeen(Opaque(WIRE, {"container": container}), _NOWHERE))
+                out.append(PartSeen(Opaque(WIRE, {"container": container}), note=True))
             out.append(Finished(finish_reason(reason), reason))
 
-    def _end(self, out: list[Delta]) -> None:
+    def _end(self, out: list[Delta], *, whole: bool = False) -> None:
         self._stop_all(out)
         self.ended = True
-        out.append(Ended())
+        out.append(Ended(whole))
 
     def _count(self, usage: object, out: list[Delta]) -> None:
         """Totals so far: a later number replaces an earlier one, and none leaves it."""
@@ -257,9 +257,10 @@ class Pieces:
 
     def _stop_all(self, out: list[Delta]) -> None:
         for index in list(self._blocks):
-            self._stop(index, out)
+            self._stop(index, out, complete=False)
 
-    def _stop(self, index: int, out: list[Delta]) -> None:
+    def _stop(self, index: int, out: list[Delta], *, complete: bool = True) -> None:
+        """End a block; `complete` means that the server ended it, so that no argument is missing."""
         block = self._blocks.pop(index, None)
         if block is None:
             return
@@ -277,8 +278,8 @@ class Pieces:
         elif kind == "tool_use" and index not in self._filled:
             given = fields.get("input")
             written = given if isinstance(given, str) else arguments_text(given)
-            text = "{}" if given is None else written
-            out.append(ToolCallDelta(index, arguments=text))
+            if given or complete:
+                out.append(ToolCallDelta(index, arguments="{}" if given is None else written))
         self._filled.discard(index)
 
     def _fail(self, event: _Object, out: list[Delta]) -> None:
@@ -303,7 +304,6 @@ class Pieces:
             self.passed_over[kind[:80]] = self.passed_over.get(kind[:80], 0) + 1
 
 
-_NOWHERE = -1
 _FIELD_OF = {"partial_json": "input", "citation": "citations"}
 _HIDDEN = frozenset({"redacted_thinking"})
 _KNOWN_DELTAS = frozenset({*_GROWS, "citations_delta", "signature_delta", "compaction_delta"})

@@ -21,7 +21,7 @@ from holdfast.codecs.gemini.pieces import Pieces
 from holdfast.codecs.json_text import UNREADABLE, JsonReader, kind_of, read_json
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
-from holdfast.core.deltas import Delta, NotAReply, TextDelta
+from holdfast.core.deltas import Delta, EndMissing, NotAReply, TextDelta
 from holdfast.core.errors import ErrorInfo
 
 _BLANK = b" \t\r\n"
@@ -183,11 +183,16 @@ class GeminiDecoder:
             for line in payload.split(b"\n"):
                 self._event(line, out, cut=cut)
         elif self._pieces.finished or cut:
-            self.bad_events += 1
+            self._pass_over(payload, out, cut=cut)
         elif value is UNREADABLE:
             self._refuse("JSON in every event", _looks_like(payload), out)
         else:
             self._refuse("chunk object", kind_of(value), out)
+
+    def _pass_over(self, payload: bytes, out: list[Delta], *, cut: bool) -> None:
+        self.bad_events += 1
+        if cut and (b'"parts"' in payload or not self._pieces.finished):
+            out.append(EndMissing(inside_event=True))
 
     def _take(self, value: dict[str, object], out: list[Delta]) -> None:
         start = len(out)

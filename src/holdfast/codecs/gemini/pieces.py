@@ -58,7 +58,7 @@ class Pieces:
     """Reads the objects of one reply in order.
 
     Attributes:
-        finished: a finish reason, or the reason of a block, has come.
+        finished: a finish reason, or the reason of a block, has come, and no content after it.
         other_candidates: pieces of candidates other than the first, dropped.
         unread: parts that are no objects, and fields of a candidate that have no place here.
         late_usage: the text of the last `usageMetadata`, not read yet.
@@ -132,7 +132,7 @@ class Pieces:
                 out.append(NoChoices())
             elif not self._content_seen:
                 out.append(NotAReply("content attribute", "missing"))
-        out.append(Ended())
+        out.append(Ended(whole=True))
 
     def close(self, out: list[Delta]) -> None:
         """The body of a stream is over: whole only when it said why it ended."""
@@ -147,7 +147,7 @@ class Pieces:
         self._calls.cut(out)
         if self._about:
             about, self._about = self._about, {}
-            out.append(PartSeen(Opaque(METADATA, about), self._next(_NOTHING)))
+            out.append(PartSeen(Opaque(METADATA, about), note=True))
         self._tell_usage(out)
         if self._strange and not self._recognised and not self._failed:
             out.append(NotAReply(CANDIDATES, "missing"))
@@ -220,7 +220,7 @@ class Pieces:
 
     def _finish(self, said: Finished, out: list[Delta]) -> None:
         self._tell_usage(out)
-        if said != self._said_finish:
+        if said != self._said_finish or not self.finished:
             self._said_finish, self.finished = said, True
             out.append(said)
 
@@ -267,18 +267,17 @@ class Pieces:
             self._calls.go_on(call, extra or None, out)
         else:
             self._calls.begin(call, self._next(_NOTHING), extra or None, out)
-        if self._said_finish is not None and self._said_finish.reason is FinishReason.STOP:
-            said = Finished(FinishReason.TOOL_CALLS, self._said_finish.raw, last=False)
-            self._finish(said, out)
 
     def _same(self, kind: str) -> int:
         """The block under way when it is of this kind, or else a new one."""
         if self._kind != kind:
             return self._next(kind)
+        self.finished = False
         return self._block
 
     def _next(self, kind: str) -> int:
         self._kind = kind
+        self.finished = False
         self._block += 1
         return self._block
 

@@ -16,7 +16,7 @@ from holdfast.codecs.openai_chat.pieces import Pieces
 from holdfast.codecs.openai_chat.plain import decode_chunk, read_whole
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
-from holdfast.core.deltas import Delta, NotAReply, ReasoningDelta, TextDelta
+from holdfast.core.deltas import Delta, EndMissing, NotAReply, ReasoningDelta, TextDelta
 from holdfast.core.errors import ErrorInfo
 
 _MARKERS = (b"[DONE]", b'"[DONE]"')
@@ -111,6 +111,7 @@ class ChatDecoder:
             self._refuse(self._body.problem, out)
         elif not self._done:
             self._pieces.cut(out)
+            out.append(EndMissing())
         self._done = True
         return out
 
@@ -154,7 +155,7 @@ class ChatDecoder:
             for line in payload.split(b"\n"):
                 self._event(b"", line, out, cut=cut)
         elif self._pieces.finished or cut or name not in _NAMES:
-            self.bad_lines += 1
+            self._pass_over(payload, out, cut=cut)
         elif value is UNREADABLE:
             self._refuse(NotAReply("JSON in every event", "other text"), out)
         else:
@@ -173,6 +174,11 @@ class ChatDecoder:
         if self._body.json.has_mended:
             spoil_mended(out, start)
 
+    def _pass_over(self, payload: bytes, out: list[Delta], *, cut: bool) -> None:
+        self.bad_lines += 1
+        if cut and (b'"delta"' in payload or not self._pieces.finished):
+            out.append(EndMissing(inside_event=True))
+
     def _whole(self, out: list[Delta]) -> None:
         text = self._body.text()
         if (quick := read_whole(text)) is not None:
@@ -187,7 +193,7 @@ class ChatDecoder:
             value, self._body.problem = value[0], None
         if isinstance(value, dict):
             self._take(value, out, whole=True)
-            self._pieces.end(out)
+            self._pieces.end(out, whole=True)
             self._done = True
 
     def _refuse(self, problem: NotAReply, out: list[Delta]) -> None:

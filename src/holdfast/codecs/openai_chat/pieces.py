@@ -47,7 +47,7 @@ class Pieces:
 
     Attributes:
         calls: tells the tool calls of this reply apart.
-        finished: a finish reason has come.
+        finished: a finish reason has come, and no content after it.
         other_choices: pieces of choices other than the first, dropped.
         passed_over: how often each unknown field of a message came.
         reasoning: collects the state of this reply's reasoning.
@@ -119,26 +119,25 @@ class Pieces:
         self._about.update((name, chunk[name]) for name in ABOUT if chunk.get(name))
         self._usage(chunk, out)
 
-    def end(self, out: list[Delta]) -> None:
-        """The wire's end marker came."""
+    def end(self, out: list[Delta], *, whole: bool = False) -> None:
+        """The wire's end marker came, or the end of a whole body."""
         self.cut(out)
         if self._failed:
-            out.append(Ended())
+            out.append(Ended(whole))
             return
         if self._recognised and not self._choice_seen:
             out.append(NoChoices())
         elif self._recognised and not (self._message_seen or self.finished):
             out.append(NotAReply("message attribute", "missing"))
-        out.append(Ended())
+        out.append(Ended(whole))
 
     def cut(self, out: list[Delta]) -> None:
         """Nothing more comes: give what was collected."""
         self._flush(out)
-        if (part := self._audio.take()) is not None:
-            out.append(PartSeen(part))
+        self._give_sound(out)
         if self._about:
             about, self._about = self._about, {}
-            out.append(PartSeen(Opaque(WIRE, about)))
+            out.append(PartSeen(Opaque(WIRE, about), note=True))
         if self._strange and not self._recognised and not self._failed:
             out.append(NotAReply(CHOICES, "missing"))
 
@@ -177,6 +176,7 @@ class Pieces:
         whole = "message" in choice if whole else "delta" not in choice
         message = choice.get("message" if whole else "delta")
         self._choice_seen = True
+        before = len(out)
         finish = choice.get("finish_reason")
         if isinstance(message, dict):
             self._message(message, whole, out)
@@ -186,18 +186,23 @@ class Pieces:
             # A completion of the older kind.
             self._message_seen = True
             self._say(text, out)
+        if len(out) > before:
+            self.finished = False
         if choice.get("error"):
             self._fail({"error": choice["error"]}, out)
         self._usage(choice, out)
         if isinstance(finish, str) and finish:
-            self._flush(out)
-            self.finished = True
-            native = choice.get("native_finish_reason")
-            reason = finish_reason(finish)
-            if isinstance(native, str) and finish_reason(native) is FinishReason.LENGTH:
-                # A gateway may call a reply that was cut inside a call a finished one.
-                reason = FinishReason.LENGTH
-            out.append(Finished(reason, finish))
+            self._finish(finish, choice.get("native_finish_reason"), out)
+
+    def _finish(self, word: str, native: object, out: list[Delta]) -> None:
+        self._flush(out)
+        self._give_sound(out)
+        self.finished = True
+        reason = finish_reason(word)
+        if isinstance(native, str) and finish_reason(native) is FinishReason.LENGTH:
+            # A gateway may call a reply that was cut inside a call a finished one.
+            reason = FinishReason.LENGTH
+        out.append(Finished(reason, word))
 
     def _message(self, message: _Object, whole: bool, out: list[Delta]) -> None:
         self._message_seen = True
@@ -283,7 +288,7 @@ class Pieces:
                 out.append(PartSeen(picture))
         if isinstance(notes := message.get("annotations"), list) and notes:
             self._flush(out)
-            out.append(PartSeen(Opaque(WIRE, {"annotations": notes})))
+            out.append(PartSeen(Opaque(WIRE, {"annotations": notes}), note=True))
 
         told, before = message.get(EXECUTED), self._about.get(EXECUTED)
         if isinstance(told, list) and told:
@@ -299,6 +304,10 @@ class Pieces:
         """State of the reasoning goes before whatever follows it, so that it joins its text."""
         if self.reasoning.pending:
             out.append(self.reasoning.take())
+
+    def _give_sound(self, out: list[Delta]) -> None:
+        if (part := self._audio.take()) is not None:
+            out.append(PartSeen(part))
 
     def _refuse(self, expected: str, got: object, out: list[Delta]) -> None:
         self._failed = True

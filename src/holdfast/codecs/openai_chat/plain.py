@@ -144,5 +144,5 @@ def read_whole(body: bytes) -> list[Delta] | None:
     out.append(Finished(finish_reason(finish), finish))
     if usage is not None:
         out.append(UsageSeen(usage.tokens))
-    out.append(Ended())
+    out.append(Ended(whole=True))
     return out
