@@ -177,12 +177,33 @@ def test_cut_arguments_are_never_runnable() -> None:
     assert isinstance(read(cut).error, UnterminatedError)
     ended = read(cut + completed(status="incomplete"))
     assert ended.reply.kind is ReplyKind.TRUNCATED
-    assert read(cut + completed()).reply.kind is ReplyKind.MALFORMED_CALL
+    assert read(cut + completed()).reply.kind is ReplyKind.UNTERMINATED
+    assert (
+        read(
+            cut
+            + done(
+                0,
+                **call('{"a'),
+            )
+            + completed()
+        ).reply.kind
+        is ReplyKind.MALFORMED_CALL
+    )
     custom = added(0, type="custom_tool_call", id="ct_1", call_id="c", name="sql", input="")
     cut = created() + custom + grown("custom_tool_call_input", 0, "DELETE FROM a")
     (made,) = read(cut).reply.calls
     with pytest.raises(ValueError, match="Unterminated"):
         json.loads(made.arguments)
+    assert read(cut + completed()).reply.kind is ReplyKind.UNTERMINATED
+
+
+def test_a_call_that_was_never_completed_needs_whole_arguments() -> None:
+    head = created() + added(0, **call(""))
+    assert read(head + completed()).reply.kind is ReplyKind.UNTERMINATED
+    came = head + grown("function_call_arguments", 0, '{"n":1}')
+    assert read(came + completed()).reply.calls[0].arguments == '{"n":1}'
+    assert read(came + completed()).error is None
+    assert read(head + done(0, **call("")) + completed()).reply.calls[0].arguments == "{}"
 
 
 def test_a_custom_call_is_a_call_with_one_argument() -> None:

@@ -108,6 +108,15 @@ class ItemReader:
             case _:
                 out.append(PartSeen(_kept(fields), item.index))
 
+    def leave(self, item: Item, out: list[Delta]) -> None:
+        """A call whose whole form never came: it has the arguments that were streamed.
+
+        Its name is given again, which makes a finish reason before it void.
+        """
+        item.ended = True
+        extra = {name: v for name, v in item.fields.items() if name not in _CALL_FIELDS}
+        out.append(ToolCallDelta(item.index, name=text_of(item.fields.get("name")), extra=extra))
+
     def _next(self) -> int:
         self._count += 1
         return self._count - 1

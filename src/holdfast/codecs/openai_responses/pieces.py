@@ -106,7 +106,7 @@ class Pieces:
             self._fail(response, out)
         elif isinstance(output, list) or text_of(response.get("status")) in _UNFINISHED:
             self._start(response, out)
-            self._finish(response, "", out)
+            self._finish(response, "", out, whole=True)
         elif "output" in response:
             out.append(NotAReply("output list", kind_of(output)))
         else:
@@ -212,10 +212,12 @@ class Pieces:
             if not item.ended and item.kind not in left_open:
                 self._reader.end(item, item.fields, out)
 
-    def _finish(self, response: _Object, kind: str, out: list[Delta]) -> None:
+    def _finish(
+        self, response: _Object, kind: str, out: list[Delta], *, whole: bool = False
+    ) -> None:
         output = response.get("output")
         self._match(output if isinstance(output, list) else [], out)
-        self._close_items(out)
+        self._close_items(out, _CALLS)
         if isinstance(usage := response.get("usage"), dict) and usage:
             out.append(UsageSeen(usage_of(usage)))
         status = text_of(response.get("status")) or kind.removeprefix("response.")
@@ -224,7 +226,10 @@ class Pieces:
         elif status in COMPLETED or not status:
             calls = not _CALLS.isdisjoint([item.kind for item in self._seen.values()])
             reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
-            out += (Finished(reason, status), Ended())
+            out.append(Finished(reason, status))
+            # Behind the finish reason, which does not vouch for a call that was never completed.
+            self._leave_calls(out)
+            out.append(Ended(whole))
         elif status == "incomplete":
             details = response.get("incomplete_details")
             why = text_of(details.get("reason")) if isinstance(details, dict) else ""
@@ -234,6 +239,11 @@ class Pieces:
         self.ended = True
         # One body holds one response: a piece that follows must find no text to join.
         self.running.clear()
+
+    def _leave_calls(self, out: list[Delta]) -> None:
+        for item in self._seen.values():
+            if not item.ended and item.kind in _CALLS:
+                self._reader.leave(item, out)
 
     def _match(self, output: list[object], out: list[Delta]) -> None:
         """Finish each item by its last saying; one that never came before is taken whole."""
