@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -182,4 +183,4 @@ def test_a_file_that_somebody_has_open_is_told(path: Path) -> None:
     with SqliteJournal(path):
         status, _, err = run("list", path)
     assert status == 1
-    assert "open in another process" in err
+    assert f"open in process {os.getpid()}, started " in err

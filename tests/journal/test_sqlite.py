@@ -75,7 +75,7 @@ def raw(path: Path, *statements: str) -> list[object]:
 async def test_what_was_kept_is_there_when_the_file_is_opened_again(path: Path) -> None:
     with SqliteJournal(path) as journal:
         await journal.append("r", opened(1, "hello"))
-    assert sorted(os.listdir(path.parent)) == ["talk.db"]
+    assert sorted(os.listdir(path.parent)) == ["talk.db", "talk.db.lock"]
     with SqliteJournal(path) as journal:
         assert [record.event for record in await journal.read("r")] == [opened(1, "hello")]
 
@@ -162,7 +162,8 @@ async def test_a_second_process_is_refused_and_the_first_goes_on(
     done = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith(f"JournalBusyError journal {path}: is open in another process.")
+    problem = f"JournalBusyError journal {path}: is open in process {os.getpid()}, started "
+    assert done.stdout.startswith(problem)
     await journal.append("r", opened(2))
     assert await keys(journal, "r") == ["t1", "t2"]
 
@@ -226,7 +227,7 @@ def test_an_interpreter_that_just_ends_has_kept_everything(path: Path) -> None:
         "journal = SqliteJournal(sys.argv[1]); asyncio.run(journal.append('r', opened(1)))"
     )
     subprocess.run([sys.executable, "-c", code, path], check=True)
-    assert os.listdir(path.parent) == ["talk.db"]
+    assert sorted(os.listdir(path.parent)) == ["talk.db", "talk.db.lock"]
 
 
 @pytest.mark.parametrize("name", ["", ":memory:", "file:x?mode=memory"])
@@ -249,7 +250,7 @@ def test_a_file_that_cannot_be_written_is_named(
     def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(opening.os, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(JournalStorageError, match=r"talk.db: cannot be written by this user"):
         SqliteJournal(path)
 

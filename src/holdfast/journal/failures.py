@@ -2,7 +2,7 @@
 
     JournalError                  a HoldfastError; `.path`, `.problem`, `.fix`
     ├── JournalBusyError          somebody else has the file open
-    ├── JournalStorageError       the disk is full, the folder is missing, the file cannot be written
+    ├── JournalStorageError       the disk is full, the file cannot be written or locked
     ├── JournalCorruptError       the file, a record of it or its log is damaged or another one's
     ├── JournalVersionError       a newer Holdfast wrote it, or another program did
     ├── JournalUnreachableError   the server does not answer, or the connection was lost
@@ -49,7 +49,7 @@ class JournalBusyError(JournalError):
 
 
 class JournalStorageError(JournalError):
-    """The place cannot be read or written: missing, full, read-only, failing."""
+    """The place cannot be read, written or locked: missing, full, read-only, failing, or changed by others."""
 
 
 class JournalCorruptError(JournalError):

@@ -14,6 +14,7 @@ import sqlite3
 import stat
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -180,23 +181,36 @@ class LogKeeper:
         if self._begins_log:
             connection.execute("UPDATE identity SET base = log, log = lower(hex(randomblob(16)))")
 
-    def finish(self, connection: sqlite3.Connection) -> None:
-        """The transaction is committed: note its log if it is new, and fold it if it is long."""
+    def finish(self, connection: sqlite3.Connection) -> bool:
+        """The transaction is committed: note its log if it is new, and fold it if it is long.
+
+        Returns:
+            Whether the file may have been written to.
+        """
         begins, self._begins_log = self._begins_log, False
         if begins:
             self._is_folded = False
         try:
             if begins:
                 self._note()
-            if self._is_long():
+            is_long = self._is_long()
+        except OSError:
+            return False
+        if is_long:
+            with suppress(sqlite3.Error):
                 self._is_folded = _fold(connection, "PASSIVE")
-        except (OSError, sqlite3.Error):
-            return
+        return is_long
 
-    def close(self) -> None:
-        """Remove the note: the log is about to be folded and deleted."""
+    def close(self, *, keep_note: bool) -> None:
+        """Let go of the log.
+
+        Args:
+            keep_note: False when the log is about to be copied into the file and deleted.
+        """
         if self._log is not None:
             self._log.close()
+        if keep_note:
+            return
         for name in (NOTE, NOTE + ".new"):
             try:
                 Path(self._path + name).unlink(missing_ok=True)

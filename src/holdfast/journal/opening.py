@@ -6,18 +6,16 @@ It must never change a file that is damaged, newer, or somebody else's; each has
 from __future__ import annotations
 
 import errno
-import os
 import sqlite3
-import threading
-from pathlib import Path
+import sys
 
 from holdfast.journal.failures import (
-    JournalBusyError,
     JournalCorruptError,
     JournalError,
     JournalStorageError,
 )
 from holdfast.journal.file_check import RESTORE
+from holdfast.journal.file_lock import ENDING, FileLock, take_lock
 from holdfast.journal.log_check import busy_error, check_files, check_left_alone
 from holdfast.journal.migrations import MIGRATIONS
 
@@ -29,6 +27,7 @@ _STORAGE = {
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that the folder can be written"),
     sqlite3.SQLITE_PERM: ("cannot be used by this user", "Allow it to read and write the file"),
 }
+_FULL_VACUUM = 1
 _FILE = {
     errno.ENOENT: ("its folder does not exist", "Make the folder first"),
     errno.ENOTDIR: ("its folder is a file", "Choose another path"),
@@ -38,53 +37,43 @@ _FILE = {
     errno.EROFS: ("is on a read-only file system", "Make that writable, or choose another path"),
     errno.ENOSPC: ("the disk is full", "Free some space"),
 }
+_LOCK_FILE = {
+    errno.EACCES: "cannot be made or written by this user",
+    errno.EPERM: "cannot be made or written by this user",
+    errno.EISDIR: "is a folder",
+    errno.ELOOP: "is a symbolic link",
+}
+_ALLOW_LOCK = "Allow this user to write to the folder and to that file, or move that file away"
 
-Identity = tuple[int, int]
-_open_here: set[Identity] = set()
-_lock = threading.Lock()
 
+def claim(path: str, wait: float) -> FileLock:
+    """Make the file if need be, and lock it for this process.
 
-def claim(path: str) -> Identity:
-    """Make the file if need be, and note that this process has it open.
-
-    A file that POSIX locks protect must not be opened and closed a second time by its own process:
-    that would drop the locks. Hence the list comes before any look into the file.
+    Args:
+        path: the file, without symbolic links.
+        wait: seconds to wait for another process to let go of it.
 
     Raises:
         JournalError: the file cannot be had.
     """
-    with _lock:
-        try:
-            known = Path(path).stat()
-        except OSError:
-            known = None
-        if known is not None and _identity(known) in _open_here:
-            raise JournalBusyError(
-                path, "is open in this process already", fix="Use one SqliteJournal for all"
-            )
+    check_left_alone(path)  # before the lock makes the file
+    try:
+        lock = take_lock(path, wait)
+    except OSError as error:
+        raise _failure_to_open(error, path) from error
+    try:
         check_left_alone(path)
-        try:
-            # 0600: conversations are nobody else's business. SQLite gives its log the same mode.
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            problem, fix = _FILE.get(error.errno or 0, (str(error), "Check the path"))
-            raise JournalStorageError(path, problem, fix=fix) from error
-        try:
-            found = os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
-        _open_here.add(_identity(found))
-        return _identity(found)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
 
 
-def release(identity: Identity) -> None:
-    """The file is closed."""
-    with _lock:
-        _open_here.discard(identity)
-
-
-def _identity(found: os.stat_result) -> Identity:
-    return found.st_dev, found.st_ino
+def _failure_to_open(error: OSError, path: str) -> JournalStorageError:
+    problem, fix = _FILE.get(error.errno or 0, (str(error), "Check the path"))
+    if error.filename == path + ENDING and error.errno in _LOCK_FILE:
+        problem, fix = f"its lock file {error.filename} {_LOCK_FILE[error.errno]}", _ALLOW_LOCK
+    return JournalStorageError(path, problem, fix=fix)
 
 
 def connect(path: str, wait: float) -> sqlite3.Connection:
@@ -115,17 +104,35 @@ def connect(path: str, wait: float) -> sqlite3.Connection:
     return connection
 
 
+def close(connection: sqlite3.Connection, *, checkpoint: bool) -> None:
+    """Close the connection, and write the log into the file or leave both as they are.
+
+    Args:
+        connection: the one of the journal.
+        checkpoint: whether the log belongs to the file.
+    """
+    if not checkpoint:
+        if sys.version_info >= (3, 12):
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+        else:
+            connection.interrupt()  # SQLite then gives up the checkpoint, and keeps the log
+    connection.close()
+
+
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     run = connection.execute
     run("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: no shared memory, and one process only
     run("PRAGMA journal_mode = WAL")
     run("PRAGMA wal_autocheckpoint = 0")  # the writer does that, and knows when it is done
     run("PRAGMA synchronous = FULL")
+    run("PRAGMA journal_size_limit = -1")  # a log that gets shorter was changed by somebody else
     run("PRAGMA secure_delete = ON")  # what is deleted is overwritten
     run("PRAGMA trusted_schema = OFF")
     run("BEGIN IMMEDIATE")  # takes the lock now, and keeps it
     run("COMMIT")
     migrate(connection, path)
+    if run("PRAGMA auto_vacuum").fetchone()[0] == _FULL_VACUUM:
+        run("PRAGMA auto_vacuum = INCREMENTAL")  # the file gets shorter only when it is cut off
 
 
 def migrate(
@@ -147,13 +154,15 @@ def migrate(
 
 
 def failure_of(error: Exception, path: str, *, is_open: bool = False) -> JournalError:
-    """What an error of SQLite, or of its adapter, means for whoever has to mend it.
+    """What an error of SQLite, of its adapter or of a check means for whoever has to mend it.
 
     Args:
         error: what was raised.
         path: the file.
         is_open: whether a journal has it, which goes on; else it was being opened.
     """
+    if isinstance(error, JournalError):
+        return type(error)(error.path, error.problem, fix=error.fix)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
         return busy_error(path)

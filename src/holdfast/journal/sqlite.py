@@ -57,7 +57,10 @@ class SqliteJournal:
     """Keeps records in a SQLite file; any number of agents, threads and event loops may share it.
 
     Appends that wait at the same time are committed together. The file belongs to this object until
-    `close`, or until the object or the process is gone; a forked child must open another file.
+    `close`, or until the object or the process is gone; a forked child must open another file. The
+    lock is on `<path>.lock`, which stays. It is tested on Linux, written and not tested for macOS and
+    Windows, and other systems are refused. When the file, its log or its lock file is deleted,
+    replaced or truncated, every append fails until the journal is opened again.
 
     Args:
         path: the file; it is made, readable by this user only, when it does not exist.

@@ -12,13 +12,17 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal import opening
-from holdfast.journal.failures import JournalClosedError
+from holdfast.journal.failures import JournalClosedError, JournalError
+from holdfast.journal.file_lock import FileLock
+from holdfast.journal.file_watch import FileWatch
 from holdfast.journal.hand_over import HandOver, end_all
 from holdfast.journal.log_file import LogKeeper
 from holdfast.journal.port import Then
@@ -79,12 +83,11 @@ class Writer:
         self._queue: queue.SimpleQueue[Act[object] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
-        identity = opening.claim(path)
         opened: Future[None] = Future()
         # A daemon: `close` runs at the end of the interpreter, which is after other threads are joined.
         self._thread = threading.Thread(
             target=_serve,
-            args=(path, wait, identity, self._queue, opened),
+            args=(path, wait, self._queue, opened),
             name="holdfast-journal",
             daemon=True,
         )
@@ -124,18 +127,11 @@ class Writer:
 
 
 def _serve(
-    path: str,
-    wait: float,
-    identity: opening.Identity,
-    acts: queue.SimpleQueue[Act[object] | None],
-    opened: Future[None],
+    path: str, wait: float, acts: queue.SimpleQueue[Act[object] | None], opened: Future[None]
 ) -> None:
     try:
-        log = LogKeeper(path)
-        connection = opening.connect(path, wait)
-        log.start(connection)
+        lock, connection, watch, log = _open(path, wait)
     except Exception as error:  # noqa: BLE001  # REASON: whoever opens it waits for this outcome
-        opening.release(identity)
         opened.set_exception(error)
         return
     opened.set_result(None)
@@ -145,11 +141,33 @@ def _serve(
         while group:
             writes = group[0].writes
             same = next((n for n, act in enumerate(group) if act.writes != writes), len(group))
-            _perform(connection, path, group[:same], log)
+            _perform(connection, watch, log, path, group[:same])
             del group[:same]
-    log.close()
-    connection.close()
-    opening.release(identity)
+    try:
+        checkpoint = watch.allows_checkpoint()
+        watch.close()
+        log.close(keep_note=not checkpoint)
+        opening.close(connection, checkpoint=checkpoint)
+    finally:
+        lock.release()
+
+
+def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWatch, LogKeeper]:
+    # In this thread, where no KeyboardInterrupt can leave a lock behind.
+    deadline = time.monotonic() + wait
+    lock = opening.claim(path, wait)
+    try:
+        log = LogKeeper(path)
+        connection = opening.connect(path, max(0.0, deadline - time.monotonic()))
+        try:
+            log.start(connection)
+            return lock, connection, FileWatch(path, lock), log
+        except BaseException:
+            opening.close(connection, checkpoint=False)
+            raise
+    except BaseException:
+        lock.release()
+        raise
 
 
 def _take(acts: queue.SimpleQueue[Act[object] | None]) -> tuple[list[Act[object]], bool]:
@@ -166,23 +184,51 @@ def _take(acts: queue.SimpleQueue[Act[object] | None]) -> tuple[list[Act[object]
 
 
 def _perform(
-    connection: sqlite3.Connection, path: str, group: list[Act[object]], log: LogKeeper
+    connection: sqlite3.Connection,
+    watch: FileWatch,
+    log: LogKeeper,
+    path: str,
+    group: list[Act[object]],
 ) -> None:
     try:
         if group[0].writes:
-            connection.execute("BEGIN IMMEDIATE")
-            log.begin(connection)
-        for act in group:
-            act.perform(connection)
-        if group[0].writes:
-            connection.execute("COMMIT")
-            log.finish(connection)
+            _write(connection, watch, log, group)
+        else:
+            _read(connection, watch, group)
     except Exception as error:  # noqa: BLE001  # REASON: without this thread all would wait for ever
         _undo(connection)
+        with suppress(JournalError):
+            watch.check_commit()  # what failed may have left frames in the log
         for act in group:
             act.error = opening.failure_of(error, path, is_open=True)
             act.error.__cause__ = error
     end_all(group)
+
+
+def _write(
+    connection: sqlite3.Connection, watch: FileWatch, log: LogKeeper, group: list[Act[object]]
+) -> None:
+    watch.check()
+    connection.execute("BEGIN IMMEDIATE")
+    log.begin(connection)
+    for act in group:
+        act.perform(connection)
+    connection.execute("COMMIT")
+    watch.check_commit()
+    if log.finish(connection):
+        watch.observe()  # the log was copied into the file, which may have grown
+
+
+def _read(connection: sqlite3.Connection, watch: FileWatch, group: list[Act[object]]) -> None:
+    # What was changed by others is still read, as it may be all there is. The end of a deletion
+    # empties the log.
+    intact = watch.is_intact()
+    try:
+        for act in group:
+            act.perform(connection)
+    finally:
+        if intact:
+            watch.observe()
 
 
 def _undo(connection: sqlite3.Connection) -> None:
