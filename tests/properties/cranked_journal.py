@@ -80,6 +80,13 @@ class Handed:
             raise
 
 
+class Unwatched:
+    """In place of the checks of a file and of its log: a database in memory has neither."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: False
+
+
 class CrankedWriter:
     """In place of the thread: what waits, and the group that it is at work on."""
 
@@ -111,7 +118,7 @@ class CrankedWriter:
         while group:
             writes = group[0].writes
             same = next((n for n, act in enumerate(group) if act.writes != writes), len(group))
-            _perform(self.disk, ":memory:", group[:same])
+            _perform(self.disk, Unwatched(), Unwatched(), ":memory:", group[:same])
             self.done |= {id(act) for act in group[:same] if act.error is None}
             del group[:same]
         self.disk.fault = ""

@@ -133,7 +133,11 @@ def test_a_file_and_a_log_are_refused_or_are_one_state_and_the_newest(
                 state = asyncio.run(read_state(journal))
         except JournalError:
             assert first is not second
-            assert {one.name for one in path.parent.iterdir()} == {"talk.db", "talk.db-wal"}
+            assert {one.name for one in path.parent.iterdir()} == {
+                "talk.db",
+                "talk.db-wal",
+                "talk.db.lock",
+            }
             assert path.read_bytes() == first.file
             assert Path(f"{path}-wal").read_bytes() == second.log
             refused += 1
