@@ -13,9 +13,9 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from benchmarks.replies import ANSWER
-from holdfast import Agent, ErrorHandling, Limits, tool
+from holdfast import Agent, Limits, RetryOptions, tool
 from holdfast.core.messages import FinishReason, Reply, Text, ToolCall, Usage
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.error_handling import error_handling_middlewares
@@ -27,7 +27,7 @@ from holdfast.middleware.repetition_guard import RepetitionGuard
 from holdfast.middleware.tool_permission import Rule, ToolPermission
 from holdfast.middleware.total_error_threshold import TotalErrorThreshold
 from holdfast.middleware.usage_limits import UsageLimits
-from holdfast.resilience.pipeline import Call, Done, Outcome
+from holdfast.resilience.pipeline import CallContext, Done, Outcome
 
 ITERATIONS = 50
 _PRICE = 1e-9
@@ -56,7 +56,7 @@ class FromMemory:
         """Its name."""
         return {"model": self.name}
 
-    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         """The reply for as many results as there are; a reply and its results are two messages."""
         await asyncio.sleep(0)
         return self._replies[len(call.payload.messages) // 2]
@@ -75,7 +75,7 @@ def agent(middlewares: Sequence[AnyMiddleware]) -> Agent[str]:
         instructions="Be brief.",
         tools=[weather],
         limits=Limits(iterations=ITERATIONS + 5),
-        error_handling=ErrorHandling(function_timeout=30.0),
+        error_handling=RetryOptions(function_timeout=30.0),
         middleware=middlewares,
     )
 

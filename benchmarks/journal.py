@@ -47,10 +47,10 @@ from holdfast import (
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal import opening
-from holdfast.journal.encoding import encode, line_of
+from holdfast.journal.encoding import encode, to_line
 from holdfast.journal.port import Journal, Record
-from holdfast.journal.rows import written
-from holdfast.journal.sqlite import _insert
+from holdfast.journal.rows import encode_record
+from holdfast.journal.sqlite import _insert_record
 from holdfast.tools.tool import ToolEffect
 
 ROUNDS, APPENDS = 20, 60
@@ -68,7 +68,7 @@ def event(number: int) -> ModelReplied:
 def raw(path: Path) -> list[float]:
     """Seconds of each append to a file, or overwrite of its bytes when there are any."""
     took = []
-    line = encode(line_of("r", 1, Record(event(1)))) + b"\n"
+    line = encode(to_line("r", 1, Record(event(1)))) + b"\n"
     out = os.open(path, os.O_CREAT | os.O_WRONLY)
     for _ in range(APPENDS):
         start = time.perf_counter()
@@ -84,9 +84,9 @@ def alone(connection: sqlite3.Connection, run: str) -> list[float]:
     took = []
     for number in range(APPENDS):
         start = time.perf_counter()
-        line, body = written(run, event(number), None)
+        line, body = encode_record(run, event(number), None)
         connection.execute("BEGIN IMMEDIATE")
-        _insert(line, body, connection)
+        _insert_record(line, body, connection)
         connection.execute("COMMIT")
         took.append(time.perf_counter() - start)
     return took
@@ -125,7 +125,7 @@ class PlainFile(MemoryJournal):
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
         """Write and sync."""
-        line = encode(line_of(run, 1, Record(event))) + b"\n"
+        line = encode(to_line(run, 1, Record(event))) + b"\n"
         await asyncio.to_thread(self._write, line)
         await super().append(run, event, effect)
 
@@ -185,7 +185,7 @@ async def appends(folder: Path) -> None:
     sqlite: list[float] = []
     ours: list[float] = []
     rates: dict[int, list[float]] = {producers: [] for producers in MANY}
-    connection = opening.connect(str(folder / "alone.db"), 1.0)
+    connection = opening.open_connection(str(folder / "alone.db"), 1.0)
     with SqliteJournal(folder / "bench.db") as journal:
         for number in range(ROUNDS):
             floor += raw(folder / f"raw-{number}.jsonl")

@@ -16,11 +16,19 @@ from statistics import median
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.messages import Reply, Text
-from holdfast.core.request import ModelRequest
-from holdfast.resilience.defaults import Candidate, Resilience, ask_models
-from holdfast.resilience.handling import ErrorHandling
-from holdfast.resilience.pipeline import Act, Call, Done, Env, Failed, Outcome, Pipeline
-from holdfast.runtime.clock import SystemClock
+from holdfast.core.model_request import ModelRequest
+from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call
+from holdfast.resilience.handling import RetryOptions
+from holdfast.resilience.pipeline import (
+    CallContext,
+    Done,
+    ExecutionContext,
+    Failed,
+    Operation,
+    Outcome,
+    Pipeline,
+)
+from holdfast.resilience.system_clock import SystemClock
 
 ROUNDS, CALLS, WAITING = 15, 2000, 10_000
 OFF = Resilience(budget=None, breaker=None, limiter=None)
@@ -37,28 +45,28 @@ _REPLY = Done(Reply((Text("ok"),)))
 _DOWN = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="503", retry_after=0.5)
 
 
-async def works(_call: Call[ModelRequest]) -> Outcome[Reply]:
+async def works(_call: CallContext[ModelRequest]) -> Outcome[Reply]:
     """The bare call."""
     return _REPLY
 
 
-async def fails(_call: Call[ModelRequest]) -> Outcome[Reply]:
+async def fails(_call: CallContext[ModelRequest]) -> Outcome[Reply]:
     """A call that is to be repeated in half a second."""
     return Failed(ProviderError("503", info=_DOWN), _DOWN)
 
 
 def guarded(
-    act: Act[ModelRequest, Reply], name: str, resilience: Resilience | None = None
-) -> Act[ModelRequest, Reply]:
+    act: Operation[ModelRequest, Reply], name: str, resilience: Resilience | None = None
+) -> Operation[ModelRequest, Reply]:
     """The default pipeline of an agent around `act`."""
     candidate = Candidate(name, "m", name, act)
-    handling = ErrorHandling(max_retries=1)
-    _, whole = ask_models([candidate], handling, resilience or Resilience())
+    handling = RetryOptions(max_retries=1)
+    _, whole = compose_model_call([candidate], handling, resilience or Resilience())
     return whole
 
 
 async def _timed(
-    act: Callable[[Call[ModelRequest]], Awaitable[object]], call: Call[ModelRequest]
+    act: Callable[[CallContext[ModelRequest]], Awaitable[object]], call: CallContext[ModelRequest]
 ) -> float:
     begin = time.process_time()
     for _ in range(CALLS):
@@ -68,7 +76,7 @@ async def _timed(
 
 async def overhead() -> dict[str, float]:
     """Microseconds above the bare call, of each part; medians of rounds in which all take turns."""
-    call = Call("t1.i0.model", _REQUEST, Env(SystemClock(), Random(1).random))
+    call = CallContext("t1.i0.model", _REQUEST, ExecutionContext(SystemClock(), Random(1).random))
     acts = {name: guarded(works, f"bench:{name}", chosen) for name, chosen in PARTS.items()}
     bare: list[float] = []
     took: dict[str, list[float]] = {name: [] for name in acts}
@@ -81,13 +89,13 @@ async def overhead() -> dict[str, float]:
 
 def nothing_added() -> bool:
     """Whether an act with every strategy off is the very act: no wrapper, so no cost."""
-    return Pipeline.of(None, None).around(works) is works
+    return Pipeline.of(None, None).wrap_operation(works) is works
 
 
 async def waiting() -> tuple[float, float, float]:
     """KB and CPU microseconds for each of 10,000 calls that wait for their retry, and seconds."""
     act = guarded(fails, "bench:down", OFF)
-    call = Call("t1.i0.model", _REQUEST, Env(SystemClock(), Random(1).random))
+    call = CallContext("t1.i0.model", _REQUEST, ExecutionContext(SystemClock(), Random(1).random))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin, cpu = time.monotonic(), time.process_time()
     await asyncio.gather(*(act(call) for _ in range(WAITING)))

@@ -20,12 +20,12 @@ from pathlib import Path
 import msgspec
 
 from holdfast import Agent, ModelReplied, Reply, SqliteJournal, Text, TurnOpened, Usage, user
-from holdfast.core.effects import Effect, digest
+from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.events import Event, TurnClosed
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.output import OutputType
 from holdfast.journal.port import Record
-from holdfast.runtime.conversations import Conversations
+from holdfast.runtime.sessions.session_pool import SessionPool
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import ScriptedModel
 
@@ -36,17 +36,17 @@ _OUTPUT: OutputType | None = None
 
 async def write(journal: SqliteJournal, session: str, events: int) -> None:
     """A session of short turns, with the digests that a run would have kept."""
-    machine = RunMachine()
+    machine = SessionMachine()
     records: list[Record] = []
     while len(records) < events:
-        effect = next(iter(machine.pending()), None)
+        effect = next(iter(machine.pending_effects()), None)
         event = _next(machine, effect)
         machine.apply(event)
         records.append(_record(event, effect))
     await journal.restore({session: records})
 
 
-def _next(machine: RunMachine, effect: Effect | None) -> Event:
+def _next(machine: SessionMachine, effect: Effect | None) -> Event:
     at = float(machine.turn)
     if effect is None:
         return TurnOpened(f"t{machine.turn + 1}", at, user(SAID))
@@ -57,7 +57,7 @@ def _next(machine: RunMachine, effect: Effect | None) -> Event:
 
 
 def _record(event: Event, effect: Effect | None) -> Record:
-    return Record(event, digest(effect) if effect is not None else "")
+    return Record(event, effect_digest(effect) if effect is not None else "")
 
 
 def now() -> tuple[float, float]:
@@ -89,9 +89,9 @@ def raw(path: str, session: str) -> tuple[float, float]:
 async def opened(path: str, session: str) -> tuple[float, float]:
     """Seconds until a session is ready for its next turn."""
     with SqliteJournal(path) as journal:
-        conversations = Conversations(journal, _OUTPUT)
+        conversations = SessionPool(journal, _OUTPUT)
         start = now()
-        async with conversations.turn(session):
+        async with conversations.open_session(session):
             return since(start)
 
 

@@ -12,7 +12,7 @@ It prints:
 
 import asyncio
 
-from holdfast import Agent, PermissionRequest, ToolFinished, ToolPermission, tool
+from holdfast import Agent, PermissionQuestion, ToolFinished, ToolPermission, tool
 from holdfast.core.messages import ToolCall
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest, call
@@ -43,7 +43,7 @@ async def main() -> None:
         )
         async with agent.stream("Pay Ana what I owe her.") as run:
             async for item in run:
-                if isinstance(item, PermissionRequest):
+                if isinstance(item, PermissionQuestion):
                     print(f"may {item.tool} run with {dict(item.arguments)}?")
                     print("yes, but with 50")
                     run.answer(item.approve(arguments={**item.arguments, "amount": 50}))

@@ -15,7 +15,7 @@ It prints:
 import asyncio
 import tempfile
 
-from holdfast import Agent, PermissionRequest, ToolPermission, tool
+from holdfast import Agent, PermissionQuestion, ToolPermission, tool
 from holdfast.core.messages import ToolCall
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest, call
@@ -54,14 +54,14 @@ async def main() -> None:
         async with Emulator(brain) as provider:
             result = await agent_of(provider, folder).run("Refund order 17.", session="order 17")
             for question in result.questions:
-                if isinstance(question, PermissionRequest):
+                if isinstance(question, PermissionQuestion):
                     asked = f"may {question.tool} run with {dict(question.arguments)}?"
                     print(f"{result.status}: {asked}")
 
             print("--- two days later, in another process ---")
             agent = agent_of(provider, folder)
             for question in await agent.questions("order 17"):
-                if isinstance(question, PermissionRequest):
+                if isinstance(question, PermissionQuestion):
                     print(f"open: {question.key}, may {question.tool} run?")
                     await agent.answer("order 17", question.approve())
             result = await agent.resume("order 17")

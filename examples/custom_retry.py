@@ -13,10 +13,10 @@ It prints:
 
 import asyncio
 
-from holdfast import DEFER, Agent, CallMetrics, ErrorHandling, HoldfastError, Resilience
+from holdfast import DEFER, Agent, CallMetrics, HoldfastError, Resilience, RetryOptions
 from holdfast.resilience.handling import RetryAnswer
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import Refused
+from holdfast.testing.emulator import ErrorResponse
 
 
 def patient_with_keys(error: BaseException, attempt: int) -> RetryAnswer:
@@ -30,13 +30,13 @@ def patient_with_keys(error: BaseException, attempt: int) -> RetryAnswer:
 async def main() -> None:
     """Ask through a gateway that is not at its best."""
     metrics = CallMetrics()
-    faults = [Refused("bad_key"), Refused("server_error")]
+    faults = [ErrorResponse("bad_key"), ErrorResponse("server_error")]
     async with Emulator(["It is in Portugal."], faults=faults) as gateway:
         agent = Agent(
             "openai:demo",
             base_url=gateway.base_url,
             api_key="any",
-            error_handling=ErrorHandling(custom_retry=patient_with_keys, retry_delay=0.05),
+            error_handling=RetryOptions(custom_retry=patient_with_keys, retry_delay=0.05),
             resilience=Resilience(metrics=metrics),
         )
         result = await agent.run("Where is Porto?")

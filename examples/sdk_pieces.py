@@ -14,9 +14,14 @@ import openai
 
 from holdfast import classify, resilient, send_message
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import Refused
+from holdfast.testing.emulator import ErrorResponse
 
-FAULTS = [Refused("overloaded", {"retry-after-ms": "50"}), None, None, Refused("bad_key")]
+FAULTS = [
+    ErrorResponse("overloaded", {"retry-after-ms": "50"}),
+    None,
+    None,
+    ErrorResponse("bad_key"),
+]
 
 
 def main() -> None:

@@ -16,12 +16,12 @@ import asyncio
 from holdfast import (
     Agent,
     AttemptAbandoned,
-    ErrorHandling,
     ModelReplied,
+    RetryOptions,
     RetryScheduled,
     TextDelta,
 )
-from holdfast.testing import Emulator, FixedDice
+from holdfast.testing import Emulator, FixedRng
 from holdfast.testing.emulator import DropAfter
 
 ANSWER = "The Douro flows through Porto into the Atlantic."
@@ -34,8 +34,8 @@ async def main() -> None:
             "openai:demo",
             base_url=provider.base_url,
             api_key="any",
-            error_handling=ErrorHandling(retry_delay=0.1),
-            dice=FixedDice(0.5),
+            error_handling=RetryOptions(retry_delay=0.1),
+            rng=FixedRng(0.5),
         )
         async with agent.stream("Where does the Douro end?") as run:
             async for item in run:

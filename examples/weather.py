@@ -14,10 +14,10 @@ It prints:
 
 import asyncio
 
-from holdfast import Agent, ErrorHandling, ToolError, tool
+from holdfast import Agent, RetryOptions, ToolError, tool
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import DropAfter, EmulatedRequest, Refused, call
+from holdfast.testing.emulator import DropAfter, EmulatedRequest, ErrorResponse, call
 
 SOON = {"retry-after-ms": "50"}
 
@@ -51,14 +51,14 @@ def brain(request: EmulatedRequest) -> str | list[ToolCall]:
 
 async def main() -> None:
     """Ask, and show what the model was told."""
-    faults = [Refused("overloaded", SOON), None, None, DropAfter(3)]
+    faults = [ErrorResponse("overloaded", SOON), None, None, DropAfter(3)]
     async with Emulator(brain, faults=faults) as provider:
         agent = Agent(
             "openai:demo",
             base_url=provider.base_url,
             api_key="any",
             tools=[forecast, alerts],
-            error_handling=ErrorHandling(max_retries=2, retry_delay=0.05),
+            error_handling=RetryOptions(max_retries=2, retry_delay=0.05),
         )
         result = await agent.run("Do I need an umbrella in Porto?")
         calls = [part for message in result.messages for part in message.calls]

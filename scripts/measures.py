@@ -81,6 +81,12 @@ def file_names_twice() -> dict[str, list[str]]:
     return {name: folders for name, folders in sorted(places.items()) if len(folders) > 1}
 
 
+def runtime_entries() -> list[str]:
+    """The files and folders of the runtime."""
+    entries = (PACKAGE / "runtime").iterdir()
+    return sorted(one.name for one in entries if one.name != "__pycache__")
+
+
 def source_size() -> tuple[int, int]:
     """Lines and files of the package outside `testing` and `compat`."""
     files = [file for file in modules() if file.relative_to(PACKAGE).parts[0] not in OUTSIDE]
@@ -136,8 +142,7 @@ def print_measures(write: Callable[[str], object] = print) -> None:
     write(f"one-word function names: {one_word_share(names):.0%} of {len(names):,}")
     bare = Counter(name for name in names if is_participle(name))
     write(f"bare participles: {participle_share(names):.1%}; {dict(bare.most_common(12))}")
-    entries = [one for one in (PACKAGE / "runtime").iterdir() if one.name != "__pycache__"]
-    write(f"entries of runtime/: {len(entries)}")
+    write(f"entries of runtime/: {len(runtime_entries())}")
     write(f"public names at the top: {len(holdfast.__all__)}")
     frames = own_frames(wrapped=False), own_frames(wrapped=True)
     write(

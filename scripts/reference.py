@@ -23,11 +23,11 @@ import msgspec
 from docstring_parser import parse
 
 import holdfast
-from holdfast.cli.main import COMMANDS, parser
-from holdfast.codecs.answer_mode import asking
-from holdfast.codecs.presets import PRESETS, Preset
+from holdfast.cli.main import COMMANDS, build_parser
+from holdfast.codecs.output_mode import choose_output_method
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, explain
-from holdfast.core.request import ModelRequest, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, OutputSchema, ToolSpec
+from holdfast.models.presets import PRESETS, Preset
 from holdfast.testing.emulator.faults import Fault
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,27 +57,27 @@ MEANING = {
 
 ROOMS = {
     "agent": "The agent",
-    "builder": "The agent",
-    "runtime": "Runs, and calls of your own",
+    "compat": "Names of the seed systems",
+    "runtime": "Runs",
     "tools": "Tools",
     "core.messages": "Messages",
-    "core.requests": "Questions and answers",
-    "core.request": "Settings of a model",
+    "core.questions": "Questions and answers",
+    "core.recorded_questions": "Questions and answers",
+    "core.model_request": "Settings of a model",
     "core.limits": "Limits",
-    "core.events": "Events: facts that are kept",
-    "core.deltas": "Notices: shown live and not kept",
-    "core.notices": "Notices: shown live and not kept",
+    "core.events": "Events: saved in the journal",
+    "core.deltas": "Notices: streamed, not saved",
+    "core.notices": "Notices: streamed, not saved",
     "core": "Errors",
     "codecs": "Errors",
     "journal": "Journals",
     "sessions": "Sessions",
     "skills": "Skills",
     "telemetry": "Telemetry",
-    "dispatch": "Who drives a run",
-    "service": "HTTP service",
     "middleware": "Middleware",
     "resilience": "Retries, breakers, budgets",
-    "sdk": "Around calls of a vendor's SDK",
+    "calls": "Around calls that you make yourself",
+    "models": "Models",
     "transport": "The HTTP client",
 }
 """Room -> its heading in names.md; of several that fit, the longest."""
@@ -153,7 +153,7 @@ def error_categories() -> str:
         (
             (
                 f"`{category.value}`",
-                "yes" if category.retryable else "no",
+                "yes" if category.is_retryable else "no",
                 MEANING[category],
                 cell(explain(ErrorInfo(category=category, safe="!", provider="any"))[1:])
                 or "nothing",
@@ -220,7 +220,7 @@ def providers() -> str:
 def typed_answers(preset: Preset) -> str:
     """How `mode="auto"` asks the model of the example for an answer of a type."""
     alone, with_tools = (
-        asking(
+        choose_output_method(
             preset.wire,
             preset.quirks,
             ModelRequest(
@@ -291,7 +291,7 @@ def command_line() -> str:
 def help_of(*words: str) -> str:
     """What `--help` prints after these words."""
     with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
-        parser().parse_args([*words, "--help"])
+        build_parser().parse_args([*words, "--help"])
     return printed.getvalue().strip()
 
 

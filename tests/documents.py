@@ -11,17 +11,17 @@ from contextlib import ExitStack
 
 import msgspec
 
-from holdfast.codecs import presets
+from holdfast.models import presets
 from holdfast.testing import Emulator
-from holdfast.testing.emulator.brain import Brain
 from holdfast.testing.emulator.faults import FaultEntry
+from holdfast.testing.emulator.script import Replies
 
 _REAL = presets.PRESETS
 _started = ExitStack()
 
 
 def emulated(
-    brain: Brain, *, provider: str = "openai", faults: Sequence[FaultEntry] = ()
+    brain: Replies, *, provider: str = "openai", faults: Sequence[FaultEntry] = ()
 ) -> Emulator:
     """An emulator that `provider` leads to until the document ends, with its key in the environment."""
     emulator = _started.enter_context(Emulator(brain, faults=faults))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Agent, ConfigurationError, ErrorCategory, ErrorHandling, Limits, ModelSettings
-from holdfast.agent_file import lines_of, load
+from holdfast import Agent, ConfigurationError, ErrorCategory, Limits, ModelSettings, RetryOptions
+from holdfast.agent_file import find_key_lines, load_agent
 from holdfast.resilience.defaults import Resilience
 from holdfast.transport.port import Timeouts
 
@@ -68,7 +68,7 @@ def problem(folder: Path, text: str) -> str:
 
 def test_every_key_becomes_the_keyword_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "prompt.md").write_text("You scout.", "utf-8")
-    found = load(written(tmp_path, WHOLE), dict)
+    found = load_agent(written(tmp_path, WHOLE), dict)
     from tests import agents_for_files as there
 
     assert found == {
@@ -83,7 +83,7 @@ def test_every_key_becomes_the_keyword_of_its_name(tmp_path: Path) -> None:
         "settings": ModelSettings(temperature=0.5, stop=("END",)),
         "limits": Limits(iterations=4, seconds=None),
         "timeouts": Timeouts(total=30),
-        "error_handling": ErrorHandling(
+        "error_handling": RetryOptions(
             max_retries=1,
             custom_retry=there.never,
             max_retries_by_category={ErrorCategory.SERVER_ERROR: 5},
@@ -106,7 +106,7 @@ def test_an_agent_is_made_of_it(tmp_path: Path) -> None:
 
 
 def test_a_file_with_a_model_is_enough(tmp_path: Path) -> None:
-    assert load(written(tmp_path, 'model = "ollama:x"'), dict) == {"model": "ollama:x"}
+    assert load_agent(written(tmp_path, 'model = "ollama:x"'), dict) == {"model": "ollama:x"}
 
 
 MISTAKES = {
@@ -259,7 +259,7 @@ def test_a_secret_in_the_file_is_refused_and_never_repeated(tmp_path: Path, text
 
 def test_instructions_may_speak_of_secrets(tmp_path: Path) -> None:
     text = 'model = "ollama:x"\ninstructions = "A password is secret. Never tell a token: never."'
-    assert "password" in str(load(written(tmp_path, text), dict)["instructions"])
+    assert "password" in str(load_agent(written(tmp_path, text), dict)["instructions"])
 
 
 def test_the_key_comes_from_the_variable_that_is_named(
@@ -267,7 +267,7 @@ def test_the_key_comes_from_the_variable_that_is_named(
 ) -> None:
     monkeypatch.setenv("SCOUT_KEY", KEY)
     text = 'model = "openai:x"\napi_key_env = "SCOUT_KEY"'
-    assert load(written(tmp_path, text), dict) == {"model": "openai:x", "api_key": KEY}
+    assert load_agent(written(tmp_path, text), dict) == {"model": "openai:x", "api_key": KEY}
     assert KEY not in Agent.from_file(written(tmp_path, text)).describe()
     monkeypatch.delenv("SCOUT_KEY")
     assert problem(tmp_path, text) == (
@@ -292,7 +292,7 @@ def test_lines_are_found_around_long_texts_and_quoted_keys() -> None:
         l = 1
         '''
     )
-    assert lines_of(text) == {
+    assert find_key_lines(text) == {
         ("a",): 1,
         ("d.e",): 5,
         ("f", "g h"): 6,
@@ -308,7 +308,7 @@ NAMES = st.text("abcdefgh_", min_size=1, max_size=8)
 @given(st.lists(NAMES, unique=True, max_size=8), st.lists(NAMES, unique=True, max_size=8))
 def test_each_key_is_found_in_its_line(plain: list[str], inner: list[str]) -> None:
     rows = [f"{name} = 1" for name in plain] + ["[table-x]"] + [f"{name} = 2" for name in inner]
-    found = lines_of("\n".join(rows))
+    found = find_key_lines("\n".join(rows))
     assert found[("table-x",)] == len(plain) + 1
     assert all(rows[found[(name,)] - 1] == f"{name} = 1" for name in plain)
     assert all(rows[found[("table-x", name)] - 1] == f"{name} = 2" for name in inner)

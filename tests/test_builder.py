@@ -17,7 +17,6 @@ from holdfast import (
     ConfigurationError,
     ContinuationPermission,
     ErrorFormatting,
-    ErrorHandling,
     ErrorTracking,
     FunctionRetry,
     FunctionTimeout,
@@ -32,12 +31,13 @@ from holdfast import (
     PIIProtection,
     RepetitionGuard,
     Resilience,
+    RetryOptions,
     Timeouts,
     ToolPermission,
     TotalErrorThreshold,
     error_handling_middlewares,
 )
-from holdfast.builder import Keywords
+from holdfast.compat.agent_builder import AgentKeywords
 from holdfast.core.messages import ToolCall
 from holdfast.testing import FakeClock, ScriptedModel
 
@@ -66,7 +66,7 @@ def middlewares(builder: AgentBuilder[Any]) -> list[Middleware[Any]]:
 
 
 CLOCK, JOURNAL, MODEL, TRANSPORT = FakeClock(), MemoryJournal(), ScriptedModel(), _Transport()
-DICE = iter([]).__length_hint__
+RNG = iter([]).__length_hint__
 KEYWORDS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("with_model", (MODEL,), {"model": MODEL}),
     ("with_name", ("scout",), {"name": "scout"}),
@@ -80,14 +80,14 @@ KEYWORDS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("with_resilience", (Resilience(deadline=1),), {"resilience": Resilience(deadline=1)}),
     (
         "with_error_handling_config",
-        (ErrorHandling(max_retries=1),),
-        {"error_handling": ErrorHandling(max_retries=1)},
+        (RetryOptions(max_retries=1),),
+        {"error_handling": RetryOptions(max_retries=1)},
     ),
     ("with_fallback", ("ollama:a", "ollama:b"), {"fallback": ("ollama:a", "ollama:b")}),
     ("with_journal", (JOURNAL,), {"journal": JOURNAL}),
     ("with_transport", (TRANSPORT,), {"transport": TRANSPORT}),
     ("with_clock", (CLOCK,), {"clock": CLOCK}),
-    ("with_dice", (DICE,), {"dice": DICE}),
+    ("with_rng", (RNG,), {"rng": RNG}),
     ("with_questions", (answer,), {"on_question": answer}),
     ("with_observer", (print,), {"observers": (print,)}),
     ("with_busy_sessions", ("refuse",), {"on_busy": "refuse"}),
@@ -142,7 +142,7 @@ def test_every_method_is_tested_here() -> None:
 
 
 def test_every_keyword_of_an_agent_can_be_built() -> None:
-    assert set(Keywords.__annotations__) == set(inspect.signature(Agent).parameters)
+    assert set(AgentKeywords.__annotations__) == set(inspect.signature(Agent).parameters)
 
 
 @pytest.mark.parametrize(
@@ -253,11 +253,11 @@ async def test_a_retry_of_ones_own_replaces_the_built_in_one() -> None:
         raise ConnectionError("down")
 
     class Twice(Middleware):
-        async def wrap_tool(self, moment: Any, call_next: Any) -> Any:
+        async def wrap_tool(self, context: Any, call_next: Any) -> Any:
             try:
-                return await call_next(moment)
+                return await call_next(context)
             except ConnectionError:
-                return await call_next(moment)
+                return await call_next(context)
 
     model = ScriptedModel(ToolCall("1", "fails", "{}"), "done")
     builder = AgentBuilder().with_model(model).with_tools(fails).with_clock(FakeClock())

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, FromAgent, Limits, Middleware, Stop, Tool, tool
+from holdfast import Agent, FromAgent, Limits, Middleware, RetryOptions, Stop, Tool, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import ModelReplied, Status, ToolFinished, TurnClosed, TurnInterrupted
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult
-from holdfast.core.request import ModelRequest
-from holdfast.core.requests import AnyRequest, Approved, Denied, PermissionRequest
+from holdfast.core.model_request import ModelRequest
+from holdfast.core.questions import AnyQuestion, Approved, Denied, PermissionQuestion
 from holdfast.journal.memory import MemoryJournal
-from holdfast.middleware.moments import BeforeIteration
+from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.runtime.subagent import MOST_DEEP
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
@@ -109,7 +109,7 @@ def broken() -> ProviderError:
 async def test_its_failure_is_told_safely_and_not_tried_again_by_the_caller() -> None:
     scout = ScriptedModel(broken(), broken())
     clock = FakeClock()
-    agent = Agent(scout, name="scout", error_handling=ErrorHandling(max_retries=1), clock=clock)
+    agent = Agent(scout, name="scout", error_handling=RetryOptions(max_retries=1), clock=clock)
     boss, model = parent(agent.as_tool())
     assert (await boss.run("Go")).output == "done"
     assert read_by(model) == ["Agent 'scout' failed: The provider failed."]
@@ -118,7 +118,7 @@ async def test_its_failure_is_told_safely_and_not_tried_again_by_the_caller() ->
 
 async def test_an_agent_that_a_middleware_stopped_has_not_succeeded() -> None:
     class Halt(Middleware):
-        async def before_iteration(self, moment: BeforeIteration) -> Stop:
+        async def before_iteration(self, context: BeforeIteration) -> Stop:
             return Stop("halted", "No more today.")
 
     boss, model = parent(Agent(ScriptedModel(), name="scout", middleware=[Halt()]).as_tool())
@@ -231,7 +231,7 @@ async def test_its_usage_stands_on_its_events_and_counts_for_the_caller() -> Non
 @tool
 async def pay(context: ToolContext) -> str:
     """Pay."""
-    answer = await context.ask(PermissionRequest(tool="pay"))
+    answer = await context.ask(PermissionQuestion(tool="pay"))
     return "paid" if isinstance(answer, Approved) else answer.reason
 
 
@@ -246,7 +246,7 @@ async def test_its_questions_are_asked_by_the_caller_and_kept_in_its_journal() -
     keys = []
     async with boss.stream("Go") as run:
         async for item in run:
-            if isinstance(item, PermissionRequest):
+            if isinstance(item, PermissionQuestion):
                 keys.append(item.key)
                 assert run.answer(item.approve())
     assert keys == ["t1.i0.tool.0.ask.0"]
@@ -254,10 +254,10 @@ async def test_its_questions_are_asked_by_the_caller_and_kept_in_its_journal() -
 
 
 async def test_its_own_handler_is_asked_before_those_of_the_caller() -> None:
-    async def mine(request: AnyRequest) -> object:
+    async def mine(request: AnyQuestion) -> object:
         return Approved()
 
-    async def not_mine(request: AnyRequest) -> object:
+    async def not_mine(request: AnyQuestion) -> object:
         raise AssertionError("the caller was asked")
 
     child, scout = payer(on_question=mine)
@@ -267,10 +267,10 @@ async def test_its_own_handler_is_asked_before_those_of_the_caller() -> None:
 
 
 async def test_a_question_that_its_handler_leaves_goes_to_the_caller() -> None:
-    async def leave(request: AnyRequest) -> object:
+    async def leave(request: AnyQuestion) -> object:
         return None
 
-    async def refuse(request: AnyRequest) -> object:
+    async def refuse(request: AnyQuestion) -> object:
         return Denied(reason="Not today.")
 
     child, scout = payer(on_question=leave)
@@ -419,7 +419,7 @@ async def test_another_attempt_of_the_call_is_another_conversation() -> None:
         return ""
 
     clerk = Agent(ScriptedModel(hang, "At last."), name="clerk")
-    handling = ErrorHandling(function_timeout=0.5, max_retries=1)
+    handling = RetryOptions(function_timeout=0.5, max_retries=1)
     boss = Agent(
         ScriptedModel(asks("clerk"), "done"),
         tools=[clerk.as_tool()],
@@ -440,5 +440,5 @@ async def test_another_attempt_of_the_call_is_another_conversation() -> None:
 async def test_without_a_journal_nothing_is_kept_beside() -> None:
     boss, _ = both(None, [], [])
     await boss.run("Go", session="s")
-    kept = boss._engine.conversations.journal
+    kept = boss._engine.session_pool.journal
     assert [entry.run for entry in await kept.runs()] == ["s"]

@@ -15,7 +15,7 @@ from benchmarks.replies import ANSWER
 
 if TYPE_CHECKING:
     from holdfast.middleware.chain import Hook
-    from holdfast.middleware.moments import BeforeTool
+    from holdfast.middleware.hook_contexts import BeforeTool
 
 ITERATIONS = 50
 CALLS = 1000
@@ -51,13 +51,13 @@ async def _bare(_url: str) -> AsyncIterator[Turn]:
 
 @asynccontextmanager
 async def _called(_url: str) -> AsyncIterator[Turn]:
-    from holdfast.middleware.calling import call  # noqa: PLC0415 - not in the floor's process
+    from holdfast.middleware.hook_calls import call_hook  # noqa: PLC0415 - not in the floor's process
 
     hook, moment = _hook()
 
     async def turn(_: str) -> Seen:
         for _number in range(CALLS):
-            await call(hook, moment)
+            await call_hook(hook, moment)
         return Seen(ANSWER, 0, 0)
 
     yield turn
@@ -66,12 +66,12 @@ async def _called(_url: str) -> AsyncIterator[Turn]:
 def _hook() -> tuple[Hook, BeforeTool]:
     from holdfast.core.messages import ToolCall  # noqa: PLC0415 - not in the floor's process
     from holdfast.middleware.chain import compile_chain  # noqa: PLC0415
+    from holdfast.middleware.hook_contexts import BeforeTool  # noqa: PLC0415
     from holdfast.middleware.hooks import Middleware  # noqa: PLC0415
-    from holdfast.middleware.moments import BeforeTool  # noqa: PLC0415
 
     class Nothing(Middleware):
-        async def before_tool(self, moment: BeforeTool) -> None:
-            del moment
+        async def before_tool(self, context: BeforeTool) -> None:
+            del context
 
     chain = compile_chain([Nothing()])
     assert chain is not None

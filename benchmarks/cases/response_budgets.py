@@ -185,8 +185,8 @@ def _classes(wire: str) -> tuple[object, object]:
 @cache
 def works(wire: str) -> dict[str, Callable[[], object]]:
     """What is measured, by the name of its budget."""
-    from holdfast.sdk.response_handler import ResponseHandler  # noqa: PLC0415
-    from holdfast.sdk.send import send_message_streaming  # noqa: PLC0415
+    from holdfast.calls.response_handler import ResponseHandler  # noqa: PLC0415
+    from holdfast.calls.send import send_message_streaming  # noqa: PLC0415
 
     held = objects(wire)
     handler = ResponseHandler(_ignored)

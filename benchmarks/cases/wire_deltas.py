@@ -109,10 +109,10 @@ def reader(wire: str) -> Callable[[], str]:
     from holdfast.core.deltas import TextDelta  # noqa: PLC0415
 
     decoders = {
-        CHAT: OpenAIChat().decoder,
+        CHAT: OpenAIChat().make_decoder,
         "anthropic": AnthropicDecoder,
         "openai_responses": ResponsesDecoder,
-        "gemini": Gemini().decoder,
+        "gemini": Gemini().make_decoder,
     }
     decoder = decoders[wire]("text/event-stream")
     assembler = Assembler(Quirks(), wire)

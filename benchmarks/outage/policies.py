@@ -14,8 +14,8 @@ from typing_extensions import override
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
 from holdfast.resilience import breaker, budget
 from holdfast.resilience.defaults import Resilience
-from holdfast.resilience.handling import ErrorHandling
-from holdfast.resilience.retry import Wait, decide, decide_held
+from holdfast.resilience.handling import RetryOptions
+from holdfast.resilience.retry import WaitAndRetry, decide_retry, decide_unsent
 
 REFUSED = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="503", landed=Landed.NO)
 DOWN = ErrorInfo(category=ErrorCategory.TRANSIENT, safe="connection refused", landed=Landed.NO)
@@ -53,30 +53,32 @@ class Ours(Policy):
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
-        self._handling = ErrorHandling()
+        self._handling = RetryOptions()
         defaults = Resilience()
         self._budget = defaults.budget or budget.BudgetOptions()
         self._breaker = defaults.breaker or breaker.BreakerOptions()
         self._bucket = budget.Bucket(self._budget.reserve, 0.0)
-        self._state: breaker.State = breaker.Closed()
+        self._state: breaker.BreakerState = breaker.ClosedState()
         self._ticket = breaker.Ticket(0)
 
     @override
     def begin(self) -> None:
         """Each call puts its share into the budget."""
-        room = budget.room_of(self._budget)
-        self._bucket = budget.deposited(self._bucket, self._budget.ratio, room)
+        room = budget.bucket_capacity(self._budget)
+        self._bucket = budget.deposit_tokens(self._bucket, self._budget.ratio, room)
 
     @override
     def hold(self, now: float, waited: float) -> float | None:
         """The breaker lets through, or says when to ask again."""
-        self._state, answer = breaker.admit(self._breaker, self._state, now)
+        self._state, answer = breaker.admit_call(self._breaker, self._state, now)
         if isinstance(answer, breaker.Ticket):
             self._ticket = answer
             return 0.0
-        info = ErrorInfo(category=ErrorCategory.TRANSIENT, safe="open", retry_after=answer.later)
-        decision = decide_held(self._handling, info, waited=waited, remaining=None)
-        return decision.delay if isinstance(decision, Wait) else None
+        info = ErrorInfo(
+            category=ErrorCategory.TRANSIENT, safe="open", retry_after=answer.retry_after
+        )
+        decision = decide_unsent(self._handling, info, waited=waited, remaining=None)
+        return decision.delay if isinstance(decision, WaitAndRetry) else None
 
     @override
     def ticket(self) -> breaker.Ticket:
@@ -87,17 +89,19 @@ class Ours(Policy):
     def done(self, ticket: object, now: float, failure: ErrorInfo | None) -> None:
         """The breaker learns."""
         if isinstance(ticket, breaker.Ticket):
-            verdict: breaker.Verdict = "unwell" if failure is not None else "well"
-            self._state = breaker.record(self._breaker, self._state, ticket, verdict, now=now)
+            verdict: breaker.Health = "unwell" if failure is not None else "well"
+            self._state = breaker.record_result(
+                self._breaker, self._state, ticket, verdict, now=now
+            )
 
     @override
     def again(self, now: float, failure: ErrorInfo, attempt: int) -> float | None:
         """The library's decision, out of the budget."""
         dice = self._dice.random
-        decision = decide(self._handling, failure, attempt, remaining=None, dice=dice)
-        if not isinstance(decision, Wait):
+        decision = decide_retry(self._handling, failure, attempt, remaining=None, rng=dice)
+        if not isinstance(decision, WaitAndRetry):
             return None
-        bucket = budget.withdrawn(budget.filled(self._budget, self._bucket, now))
+        bucket = budget.withdraw_token(budget.refill_bucket(self._budget, self._bucket, now))
         if bucket is None:
             return None
         self._bucket = bucket

@@ -13,8 +13,33 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.agent import Agent as Agent
-    from holdfast.builder import AgentBuilder as AgentBuilder
-    from holdfast.codecs.foreign import classify as classify
+    from holdfast.calls.exception_rules import retry_on as retry_on
+    from holdfast.calls.guard import Guard as Guard
+    from holdfast.calls.guard import execute as execute
+    from holdfast.calls.guard import resilient as resilient
+    from holdfast.calls.response_handler import ResponseChunk as ResponseChunk
+    from holdfast.calls.response_handler import ResponseHandler as ResponseHandler
+    from holdfast.calls.sdk_errors import classify as classify
+    from holdfast.calls.send import asend_message as asend_message
+    from holdfast.calls.send import asend_message_streaming as asend_message_streaming
+    from holdfast.calls.send import send_message as send_message
+    from holdfast.calls.send import send_message_streaming as send_message_streaming
+    from holdfast.compat.agent_builder import AgentBuilder as AgentBuilder
+    from holdfast.compat.ai_call import CallOptions as CallOptions
+    from holdfast.compat.ai_call import (
+        async_retry_ai_call_with_parsing as async_retry_ai_call_with_parsing,
+    )
+    from holdfast.compat.ai_call import (
+        async_retry_rereg_ai_call_with_parsing as async_retry_rereg_ai_call_with_parsing,
+    )
+    from holdfast.compat.ai_call import retry_ai_call_with_parsing as retry_ai_call_with_parsing
+    from holdfast.compat.ai_call import (
+        retry_rereg_ai_call_with_parsing as retry_rereg_ai_call_with_parsing,
+    )
+    from holdfast.compat.call_config import get_retry_config as get_retry_config
+    from holdfast.compat.function_retry_executor import (
+        FunctionRetryExecutor as FunctionRetryExecutor,
+    )
     from holdfast.core.deltas import ReasoningDelta as ReasoningDelta
     from holdfast.core.deltas import TextDelta as TextDelta
     from holdfast.core.errors import AnswerTypeError as AnswerTypeError
@@ -52,8 +77,8 @@ if TYPE_CHECKING:
     from holdfast.core.errors import UnterminatedError as UnterminatedError
     from holdfast.core.errors import WaitingError as WaitingError
     from holdfast.core.errors import explain as explain
-    from holdfast.core.events import Attempted as Attempted
     from holdfast.core.events import Event as Event
+    from holdfast.core.events import FailedTarget as FailedTarget
     from holdfast.core.events import HistoryCompacted as HistoryCompacted
     from holdfast.core.events import LimitExtended as LimitExtended
     from holdfast.core.events import ModelReplied as ModelReplied
@@ -68,7 +93,6 @@ if TYPE_CHECKING:
     from holdfast.core.events import TurnOpened as TurnOpened
     from holdfast.core.events import TurnResumed as TurnResumed
     from holdfast.core.events import TurnStopped as TurnStopped
-    from holdfast.core.kept_request import UnknownRequest as UnknownRequest
     from holdfast.core.limits import Limits as Limits
     from holdfast.core.messages import FinishReason as FinishReason
     from holdfast.core.messages import Media as Media
@@ -78,6 +102,7 @@ if TYPE_CHECKING:
     from holdfast.core.messages import Usage as Usage
     from holdfast.core.messages import assistant as assistant
     from holdfast.core.messages import user as user
+    from holdfast.core.model_request import ModelSettings as ModelSettings
     from holdfast.core.notices import AttemptAbandoned as AttemptAbandoned
     from holdfast.core.notices import AttemptStarted as AttemptStarted
     from holdfast.core.notices import BreakerChanged as BreakerChanged
@@ -90,17 +115,17 @@ if TYPE_CHECKING:
     from holdfast.core.notices import TotalErrorThresholdExceeded as TotalErrorThresholdExceeded
     from holdfast.core.output import OutputRejected as OutputRejected
     from holdfast.core.problems import Problem as Problem
-    from holdfast.core.request import ModelSettings as ModelSettings
-    from holdfast.core.requests import Answer as Answer
-    from holdfast.core.requests import Approved as Approved
-    from holdfast.core.requests import ClarificationRequest as ClarificationRequest
-    from holdfast.core.requests import ContinuationRequest as ContinuationRequest
-    from holdfast.core.requests import Continued as Continued
-    from holdfast.core.requests import Denied as Denied
-    from holdfast.core.requests import PermissionRequest as PermissionRequest
-    from holdfast.core.requests import Request as Request
-    from holdfast.journal.failures import JournalError as JournalError
-    from holdfast.journal.failures import LeaseLostError as LeaseLostError
+    from holdfast.core.questions import Answer as Answer
+    from holdfast.core.questions import Approved as Approved
+    from holdfast.core.questions import ClarificationQuestion as ClarificationQuestion
+    from holdfast.core.questions import ContinuationQuestion as ContinuationQuestion
+    from holdfast.core.questions import Continued as Continued
+    from holdfast.core.questions import Denied as Denied
+    from holdfast.core.questions import PermissionQuestion as PermissionQuestion
+    from holdfast.core.questions import Question as Question
+    from holdfast.core.recorded_questions import UnknownQuestion as UnknownQuestion
+    from holdfast.journal.journal_errors import JournalError as JournalError
+    from holdfast.journal.journal_errors import LeaseLostError as LeaseLostError
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
     from holdfast.journal.postgres import PostgresJournal as PostgresJournal
     from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
@@ -130,103 +155,79 @@ if TYPE_CHECKING:
     from holdfast.middleware.tool_permission import ToolPermission as ToolPermission
     from holdfast.middleware.total_error_threshold import TotalErrorThreshold as TotalErrorThreshold
     from holdfast.middleware.usage_limits import UsageLimits as UsageLimits
+    from holdfast.models.resolve import ModelAt as ModelAt
     from holdfast.resilience.breaker import BreakerOptions as BreakerOptions
     from holdfast.resilience.budget import BudgetOptions as BudgetOptions
     from holdfast.resilience.cache import CacheOptions as CacheOptions
     from holdfast.resilience.circuit import BreakerOpenError as BreakerOpenError
     from holdfast.resilience.defaults import Resilience as Resilience
     from holdfast.resilience.handling import DEFER as DEFER
-    from holdfast.resilience.handling import ErrorHandling as ErrorHandling
+    from holdfast.resilience.handling import RetryOptions as RetryOptions
     from holdfast.resilience.hedge import HedgeOptions as HedgeOptions
     from holdfast.resilience.limiter import LimiterOptions as LimiterOptions
     from holdfast.resilience.metrics import CallMetrics as CallMetrics
-    from holdfast.runtime.classified import retry_on as retry_on
-    from holdfast.runtime.executor import FunctionRetryExecutor as FunctionRetryExecutor
-    from holdfast.runtime.observers import Observed as Observed
-    from holdfast.runtime.observers import Observer as Observer
-    from holdfast.runtime.plain import Guard as Guard
-    from holdfast.runtime.plain import execute as execute
-    from holdfast.runtime.plain import resilient as resilient
-    from holdfast.runtime.recovery import Recovered as Recovered
+    from holdfast.runtime.output.structured_output import OutputContext as OutputContext
+    from holdfast.runtime.output.structured_output import StructuredOutput as StructuredOutput
+    from holdfast.runtime.recovery import RecoveredRun as RecoveredRun
     from holdfast.runtime.recovery import RecoveryStatus as RecoveryStatus
-    from holdfast.runtime.resolve import ModelAt as ModelAt
     from holdfast.runtime.result import Result as Result
-    from holdfast.runtime.stream import RunStream as RunStream
-    from holdfast.runtime.structured_output import OutputContext as OutputContext
-    from holdfast.runtime.structured_output import StructuredOutput as StructuredOutput
-    from holdfast.sdk.ai_call import CallOptions as CallOptions
-    from holdfast.sdk.ai_call import (
-        async_retry_ai_call_with_parsing as async_retry_ai_call_with_parsing,
-    )
-    from holdfast.sdk.ai_call import (
-        async_retry_rereg_ai_call_with_parsing as async_retry_rereg_ai_call_with_parsing,
-    )
-    from holdfast.sdk.ai_call import retry_ai_call_with_parsing as retry_ai_call_with_parsing
-    from holdfast.sdk.ai_call import (
-        retry_rereg_ai_call_with_parsing as retry_rereg_ai_call_with_parsing,
-    )
-    from holdfast.sdk.call_config import get_retry_config as get_retry_config
-    from holdfast.sdk.response_handler import ResponseChunk as ResponseChunk
-    from holdfast.sdk.response_handler import ResponseHandler as ResponseHandler
-    from holdfast.sdk.send import asend_message as asend_message
-    from holdfast.sdk.send import asend_message_streaming as asend_message_streaming
-    from holdfast.sdk.send import send_message as send_message
-    from holdfast.sdk.send import send_message_streaming as send_message_streaming
+    from holdfast.runtime.run_stream import RunStream as RunStream
     from holdfast.sessions.overview import SessionInfo as SessionInfo
     from holdfast.sessions.sessions import Sessions as Sessions
     from holdfast.skills.collection import Skills as Skills
-    from holdfast.skills.limits import SkillLimits as SkillLimits
     from holdfast.skills.middleware import SkillInstructions as SkillInstructions
     from holdfast.skills.skill import Skill as Skill
+    from holdfast.skills.skill_limits import SkillLimits as SkillLimits
+    from holdfast.telemetry.observers import Observation as Observation
+    from holdfast.telemetry.observers import Observer as Observer
     from holdfast.tools.context import ToolContext as ToolContext
     from holdfast.tools.current import current_tool_call as current_tool_call
-    from holdfast.tools.failures import ToolError as ToolError
     from holdfast.tools.tool import Tool as Tool
     from holdfast.tools.tool import tool as tool
+    from holdfast.tools.tool_failures import ToolError as ToolError
     from holdfast.transport.port import Timeouts as Timeouts
 
 __version__ = "0.1.0"
 
 _HOME: dict[str, str] = {
     "Agent": "holdfast.agent",
-    "AgentBuilder": "holdfast.builder",
-    "Answer": "holdfast.core.requests",
+    "AgentBuilder": "holdfast.compat.agent_builder",
+    "Answer": "holdfast.core.questions",
     "AnswerTypeError": "holdfast.core.errors",
-    "Approved": "holdfast.core.requests",
+    "Approved": "holdfast.core.questions",
     "AttemptAbandoned": "holdfast.core.notices",
     "AttemptStarted": "holdfast.core.notices",
-    "Attempted": "holdfast.core.events",
     "BreakerChanged": "holdfast.core.notices",
     "BreakerOpenError": "holdfast.resilience.circuit",
     "BreakerOptions": "holdfast.resilience.breaker",
     "BudgetOptions": "holdfast.resilience.budget",
     "CacheOptions": "holdfast.resilience.cache",
     "CallMetrics": "holdfast.resilience.metrics",
-    "CallOptions": "holdfast.sdk.ai_call",
+    "CallOptions": "holdfast.compat.ai_call",
     "CircuitBreakerTriggered": "holdfast.core.notices",
-    "ClarificationRequest": "holdfast.core.requests",
+    "ClarificationQuestion": "holdfast.core.questions",
     "ConfigurationError": "holdfast.core.errors",
     "ConflictError": "holdfast.core.errors",
     "ContinuationPermission": "holdfast.middleware.continuation_permission",
-    "ContinuationRequest": "holdfast.core.requests",
-    "Continued": "holdfast.core.requests",
+    "ContinuationQuestion": "holdfast.core.questions",
+    "Continued": "holdfast.core.questions",
     "DEFER": "holdfast.resilience.handling",
-    "Denied": "holdfast.core.requests",
+    "Denied": "holdfast.core.questions",
     "Deny": "holdfast.middleware.decisions",
     "EmptyResponseError": "holdfast.core.errors",
     "ErrorCategory": "holdfast.core.errors",
     "ErrorFormatting": "holdfast.middleware.error_formatting",
-    "ErrorHandling": "holdfast.resilience.handling",
     "ErrorInfo": "holdfast.core.errors",
     "ErrorTracking": "holdfast.middleware.error_tracking",
     "Event": "holdfast.core.events",
+    "FailedTarget": "holdfast.core.events",
     "FilteredError": "holdfast.core.errors",
     "FinishReason": "holdfast.core.messages",
     "FromAgent": "holdfast.core.notices",
     "FunctionRetry": "holdfast.middleware.function_retry",
-    "FunctionRetryExecutor": "holdfast.runtime.executor",
+    "FunctionRetryExecutor": "holdfast.compat.function_retry_executor",
     "FunctionTimeout": "holdfast.middleware.function_timeout",
-    "Guard": "holdfast.runtime.plain",
+    "Guard": "holdfast.calls.guard",
     "Guidance": "holdfast.middleware.guidance",
     "HedgeOptions": "holdfast.resilience.hedge",
     "HistoryCompacted": "holdfast.core.events",
@@ -236,9 +237,9 @@ _HOME: dict[str, str] = {
     "InvalidStructureError": "holdfast.core.errors",
     "IterationCache": "holdfast.middleware.iteration_cache",
     "IterationLogging": "holdfast.middleware.iteration_logging",
-    "JournalError": "holdfast.journal.failures",
+    "JournalError": "holdfast.journal.journal_errors",
     "Landed": "holdfast.core.errors",
-    "LeaseLostError": "holdfast.journal.failures",
+    "LeaseLostError": "holdfast.journal.journal_errors",
     "LimitError": "holdfast.core.errors",
     "LimitExtended": "holdfast.core.events",
     "LimiterOptions": "holdfast.resilience.limiter",
@@ -250,64 +251,65 @@ _HOME: dict[str, str] = {
     "Middleware": "holdfast.middleware.hooks",
     "MiddlewareError": "holdfast.core.errors",
     "MissingAttributeError": "holdfast.core.errors",
-    "ModelAt": "holdfast.runtime.resolve",
+    "ModelAt": "holdfast.models.resolve",
     "ModelReplied": "holdfast.core.events",
-    "ModelSettings": "holdfast.core.request",
+    "ModelSettings": "holdfast.core.model_request",
     "NoCandidatesError": "holdfast.core.errors",
     "NoTextError": "holdfast.core.errors",
     "NoToolActivityError": "holdfast.core.errors",
     "Notice": "holdfast.core.notices",
-    "Observed": "holdfast.runtime.observers",
-    "Observer": "holdfast.runtime.observers",
+    "Observation": "holdfast.telemetry.observers",
+    "Observer": "holdfast.telemetry.observers",
     "OutputChecked": "holdfast.core.events",
-    "OutputContext": "holdfast.runtime.structured_output",
+    "OutputContext": "holdfast.runtime.output.structured_output",
     "OutputError": "holdfast.core.errors",
     "OutputRejected": "holdfast.core.output",
     "PIIProtection": "holdfast.middleware.pii_protection",
     "Patch": "holdfast.middleware.decisions",
-    "PermissionRequest": "holdfast.core.requests",
+    "PermissionQuestion": "holdfast.core.questions",
     "PostgresJournal": "holdfast.journal.postgres",
     "Problem": "holdfast.core.problems",
     "ProviderError": "holdfast.core.errors",
+    "Question": "holdfast.core.questions",
     "QuestionAnswered": "holdfast.core.events",
     "QuestionAsked": "holdfast.core.events",
     "QuestionUnanswered": "holdfast.core.events",
     "ReasoningDelta": "holdfast.core.deltas",
-    "Recovered": "holdfast.runtime.recovery",
+    "RecoveredRun": "holdfast.runtime.recovery",
     "RecoveryStatus": "holdfast.runtime.recovery",
     "RefusedError": "holdfast.core.errors",
     "RepetitionGuard": "holdfast.middleware.repetition_guard",
     "Replace": "holdfast.middleware.decisions",
     "Reply": "holdfast.core.messages",
-    "Request": "holdfast.core.requests",
     "Resilience": "holdfast.resilience.defaults",
-    "ResponseChunk": "holdfast.sdk.response_handler",
+    "ResponseChunk": "holdfast.calls.response_handler",
     "ResponseError": "holdfast.core.errors",
-    "ResponseHandler": "holdfast.sdk.response_handler",
+    "ResponseHandler": "holdfast.calls.response_handler",
     "ResponseValidationError": "holdfast.core.errors",
     "Result": "holdfast.runtime.result",
+    "RetryOptions": "holdfast.resilience.handling",
     "RetryScheduled": "holdfast.core.notices",
     "Rule": "holdfast.middleware.tool_permission",
-    "RunStream": "holdfast.runtime.stream",
+    "RunStream": "holdfast.runtime.run_stream",
     "SessionBusyError": "holdfast.core.errors",
     "SessionInfo": "holdfast.sessions.overview",
     "SessionRewound": "holdfast.core.events",
     "Sessions": "holdfast.sessions.sessions",
     "Skill": "holdfast.skills.skill",
     "SkillInstructions": "holdfast.skills.middleware",
-    "SkillLimits": "holdfast.skills.limits",
+    "SkillLimits": "holdfast.skills.skill_limits",
     "Skills": "holdfast.skills.collection",
     "SqliteJournal": "holdfast.journal.sqlite",
     "Status": "holdfast.core.events",
     "Stop": "holdfast.middleware.decisions",
     "StoppedError": "holdfast.core.errors",
-    "StructuredOutput": "holdfast.runtime.structured_output",
+    "StructuredOutput": "holdfast.runtime.output.structured_output",
     "Text": "holdfast.core.messages",
     "TextDelta": "holdfast.core.deltas",
     "Timeouts": "holdfast.transport.port",
     "Tool": "holdfast.tools.tool",
     "ToolContext": "holdfast.tools.context",
-    "ToolError": "holdfast.tools.failures",
+    "ToolError": "holdfast.tools.tool_failures",
     "ToolExecutionError": "holdfast.core.errors",
     "ToolFailedError": "holdfast.core.errors",
     "ToolFinished": "holdfast.core.events",
@@ -325,29 +327,29 @@ _HOME: dict[str, str] = {
     "TurnStopped": "holdfast.core.events",
     "UnansweredError": "holdfast.core.errors",
     "UnexpectedTypeError": "holdfast.core.errors",
-    "UnknownRequest": "holdfast.core.kept_request",
+    "UnknownQuestion": "holdfast.core.recorded_questions",
     "UnterminatedError": "holdfast.core.errors",
     "Usage": "holdfast.core.messages",
     "UsageLimits": "holdfast.middleware.usage_limits",
     "UseReply": "holdfast.middleware.decisions",
     "WaitingError": "holdfast.core.errors",
-    "asend_message": "holdfast.sdk.send",
-    "asend_message_streaming": "holdfast.sdk.send",
+    "asend_message": "holdfast.calls.send",
+    "asend_message_streaming": "holdfast.calls.send",
     "assistant": "holdfast.core.messages",
-    "async_retry_ai_call_with_parsing": "holdfast.sdk.ai_call",
-    "async_retry_rereg_ai_call_with_parsing": "holdfast.sdk.ai_call",
-    "classify": "holdfast.codecs.foreign",
+    "async_retry_ai_call_with_parsing": "holdfast.compat.ai_call",
+    "async_retry_rereg_ai_call_with_parsing": "holdfast.compat.ai_call",
+    "classify": "holdfast.calls.sdk_errors",
     "current_tool_call": "holdfast.tools.current",
     "error_handling_middlewares": "holdfast.middleware.error_handling",
-    "execute": "holdfast.runtime.plain",
+    "execute": "holdfast.calls.guard",
     "explain": "holdfast.core.errors",
-    "get_retry_config": "holdfast.sdk.call_config",
-    "resilient": "holdfast.runtime.plain",
-    "retry_ai_call_with_parsing": "holdfast.sdk.ai_call",
-    "retry_on": "holdfast.runtime.classified",
-    "retry_rereg_ai_call_with_parsing": "holdfast.sdk.ai_call",
-    "send_message": "holdfast.sdk.send",
-    "send_message_streaming": "holdfast.sdk.send",
+    "get_retry_config": "holdfast.compat.call_config",
+    "resilient": "holdfast.calls.guard",
+    "retry_ai_call_with_parsing": "holdfast.compat.ai_call",
+    "retry_on": "holdfast.calls.exception_rules",
+    "retry_rereg_ai_call_with_parsing": "holdfast.compat.ai_call",
+    "send_message": "holdfast.calls.send",
+    "send_message_streaming": "holdfast.calls.send",
     "tool": "holdfast.tools.tool",
     "user": "holdfast.core.messages",
 }

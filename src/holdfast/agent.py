@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from holdfast.core.events import OnWait
     from holdfast.core.limits import Limits
     from holdfast.core.messages import Message
-    from holdfast.core.request import ModelSettings
-    from holdfast.core.requests import Answer, AnyAnswer, AnyRequest, Request
+    from holdfast.core.model_request import ModelSettings
+    from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
     from holdfast.journal.port import Journal
     from holdfast.middleware.chain import AnyMiddleware
-    from holdfast.resilience.clock import Clock, Dice
+    from holdfast.models.http_model import Model
+    from holdfast.models.resolve import ModelAt
+    from holdfast.resilience.clock import Clock, Rng
     from holdfast.resilience.defaults import Resilience
-    from holdfast.resilience.handling import ErrorHandling
-    from holdfast.runtime.asking import OnQuestion
-    from holdfast.runtime.conversations import OnBusy
-    from holdfast.runtime.models import Model
-    from holdfast.runtime.observers import Observer
-    from holdfast.runtime.open_question import Receipt
-    from holdfast.runtime.recovery import Recovered
-    from holdfast.runtime.resolve import ModelAt
+    from holdfast.resilience.handling import RetryOptions
+    from holdfast.runtime.output.structured_output import StructuredOutput
+    from holdfast.runtime.questions.open_question import Receipt
+    from holdfast.runtime.questions.question_checks import OnQuestion
+    from holdfast.runtime.recovery import RecoveredRun
     from holdfast.runtime.result import Result
-    from holdfast.runtime.stream import RunStream
-    from holdfast.runtime.structured_output import StructuredOutput
-    from holdfast.runtime.turn import Prompt
+    from holdfast.runtime.run_stream import RunStream
+    from holdfast.runtime.sessions.session_pool import OnBusy
+    from holdfast.runtime.turn_input import Prompt
     from holdfast.sessions.sessions import Sessions
+    from holdfast.telemetry.observers import Observer
     from holdfast.tools.tool import Tool
     from holdfast.transport.port import Timeouts, Transport
 
@@ -63,7 +63,7 @@ class Agent(Generic[T]):
             address and a key of its own.
         middleware: hooks of yours and ready ones, such as `error_handling_middlewares()`.
         observers: functions, or objects with `on_event`, that are shown every event and notice of
-            all runs as an `Observed`. They must be quick; what they raise is logged and no more.
+            all runs as an `Observation`. They must be quick; what they raise is logged and no more.
         parallel_tools: how many tools of one reply may run at once.
         base_url: another address of the provider.
         api_key: the key; without it, the provider's environment variable is read.
@@ -79,7 +79,7 @@ class Agent(Generic[T]):
             "postgresql://user@host/database"; without one, in memory.
         transport: how HTTP is done; without one, aiohttp with a shared pool.
         clock: time, for tests.
-        dice: chance, for tests.
+        rng: chance, for tests.
 
     Raises:
         ConfigurationError: something of this is wrong; it names the argument and the fix.
@@ -97,7 +97,7 @@ class Agent(Generic[T]):
         output: type[T] | Sequence[type[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         settings: ModelSettings | None = None,
         limits: Limits | None = None,
-        error_handling: ErrorHandling | None = None,
+        error_handling: RetryOptions | None = None,
         resilience: Resilience | None = None,
         fallback: Sequence[str | ModelAt | Model] = (),
         middleware: Sequence[AnyMiddleware] = (),
@@ -112,13 +112,13 @@ class Agent(Generic[T]):
         journal: Journal | str | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
-        dice: Dice | None = None,
+        rng: Rng | None = None,
     ) -> None:
-        from holdfast.runtime.compile import Settings  # only who makes an agent pays for it
+        from holdfast.runtime.compile import AgentOptions  # only who makes an agent pays for it
         from holdfast.runtime.engine import Engine
 
         self._engine: Engine[T] = Engine(
-            Settings(
+            AgentOptions(
                 model=model,
                 name=name,
                 instructions=instructions,
@@ -141,7 +141,7 @@ class Agent(Generic[T]):
                 journal=journal,
                 transport=transport,
                 clock=clock,
-                dice=dice,
+                rng=rng,
             )
         )
 
@@ -166,7 +166,9 @@ class Agent(Generic[T]):
         Raises:
             HoldfastError: the turn did not complete; `.result` has what there is.
         """
-        return await self._engine.run(self._engine.turn(prompt, session, history, limits, deps))
+        return await self._engine.run(
+            self._engine.make_turn(prompt, session, history, limits, deps)
+        )
 
     def stream(
         self,
@@ -181,7 +183,7 @@ class Agent(Generic[T]):
 
         The arguments are those of `run`.
         """
-        return self._engine.stream(self._engine.turn(prompt, session, history, limits, deps))
+        return self._engine.stream(self._engine.make_turn(prompt, session, history, limits, deps))
 
     def run_sync(
         self,
@@ -193,10 +195,10 @@ class Agent(Generic[T]):
         deps: object = None,
     ) -> Result[T]:
         """`run` for synchronous code; works in scripts, threads and notebooks."""
-        from holdfast.runtime.bridge import run_blocking
+        from holdfast.runtime.sync_bridge import run_blocking
 
         return run_blocking(
-            self._engine.run(self._engine.turn(prompt, session, history, limits, deps))
+            self._engine.run(self._engine.make_turn(prompt, session, history, limits, deps))
         )
 
     async def resume(self, run_id: str, *, deps: object = None) -> Result[T]:
@@ -229,7 +231,7 @@ class Agent(Generic[T]):
 
     async def recover(
         self, *, deps: object = None, parallel: int = 8, seconds: float | None = 300.0
-    ) -> list[Recovered[T]]:
+    ) -> list[RecoveredRun[T]]:
         """Go on with every run of this agent that a crash cut short, as `resume` does with one.
 
         A turn is closed only by what happens in it: its answer, a limit of its own, a request that
@@ -255,7 +257,7 @@ class Agent(Generic[T]):
         """
         return await self._engine.recover(deps, parallel, seconds)
 
-    async def questions(self, run_id: str) -> tuple[AnyRequest, ...]:
+    async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
         """What a run waits for, as the journal tells it, in the order of asking.
 
         Args:
@@ -269,11 +271,11 @@ class Agent(Generic[T]):
     @overload
     async def answer(self, run_id: str, to: Answer[A], /) -> Receipt: ...
     @overload
-    async def answer(self, run_id: str, to: Request[A], value: A, /) -> Receipt: ...
+    async def answer(self, run_id: str, to: Question[A], value: A, /) -> Receipt: ...
     @overload
     async def answer(self, run_id: str, to: str, value: object, /) -> Receipt: ...
     async def answer(
-        self, run_id: str, to: AnyAnswer | AnyRequest | str, value: object = None, /
+        self, run_id: str, to: AnyAnswer | AnyQuestion | str, value: object = None, /
     ) -> Receipt:
         """Answer what a run asks, whether it is under way or not.
 
@@ -293,9 +295,9 @@ class Agent(Generic[T]):
             ConfigurationError: the journal knows no such run, or this process does not know the
                 class of the question.
         """
-        from holdfast.runtime.open_question import addressed
+        from holdfast.runtime.questions.open_question import address_answer
 
-        return await self._engine.answering.answer(run_id, addressed(to, value))
+        return await self._engine.answering.answer(run_id, address_answer(to, value))
 
     async def abandon(self, run_id: str) -> Result[T]:
         """Give up a turn that waits for an answer, or that a crash cut short.
@@ -319,9 +321,9 @@ class Agent(Generic[T]):
         A change waits for the turn of the session that is under way, and the model of this agent
         makes the summaries.
         """
-        from holdfast.runtime.held import sessions_of  # most agents only talk
+        from holdfast.runtime.sessions.agent_sessions import sessions_of  # most agents only talk
 
-        return sessions_of(self._engine.plan, self._engine.conversations)
+        return sessions_of(self._engine.plan, self._engine.session_pool)
 
     def as_tool(
         self,
@@ -365,10 +367,10 @@ class Agent(Generic[T]):
         Args:
             path: the file.
         """
-        from holdfast.agent_file import load  # most agents are made in code
+        from holdfast.agent_file import load_agent  # most agents are made in code
 
         # Of what type the answers are, only the file knows.
-        return load(path, cast("Callable[..., Agent[object]]", cls))
+        return load_agent(path, cast("Callable[..., Agent[object]]", cls))
 
     def describe(self) -> str:
         """The pipeline that will run, outermost first, with its settings."""

@@ -29,7 +29,7 @@ from holdfast import (
 )
 from holdfast.resilience.clock import Clock
 from holdfast.resilience.pipeline import Pipeline
-from holdfast.runtime.clock import SystemClock
+from holdfast.resilience.system_clock import SystemClock
 from holdfast.testing import ScriptedModel
 
 ODD: list[Any] = [
@@ -111,14 +111,14 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "BudgetOptions": {},
     "CacheOptions": {},
     "CallOptions": {},
-    "ClarificationRequest": {"question": "Which?"},
+    "ClarificationQuestion": {"question": "Which?"},
     "ContinuationPermission": {},
-    "ContinuationRequest": {"iteration": 1, "limit": 1},
+    "ContinuationQuestion": {"iteration": 1, "limit": 1},
     "Continued": {},
     "Denied": {},
     "Deny": {"reason": "no"},
     "ErrorFormatting": {},
-    "ErrorHandling": {},
+    "RetryOptions": {},
     "ErrorTracking": {},
     "FunctionRetryExecutor": {},
     "FunctionTimeout": {},
@@ -134,7 +134,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "ModelSettings": {},
     "PIIProtection": {},
     "Patch": {},
-    "PermissionRequest": {"tool": "pay"},
+    "PermissionQuestion": {"tool": "pay"},
     "PostgresJournal": {"url": "postgresql://db.example/talk"},
     "RepetitionGuard": {},
     "Replace": {"result": "done"},
@@ -170,7 +170,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "CrashAt": {"journal": holdfast.MemoryJournal(), "append": 1},
     "Emulator": {},
     "FakeClock": {},
-    "FixedDice": {},
+    "FixedRng": {},
     "ScriptedModel": {},
 }
 """What a user makes or calls -> the arguments that it cannot do without."""
@@ -179,19 +179,26 @@ MADE_BY_RUNS = {
     *(
         "AttemptAbandoned",
         "AttemptStarted",
-        "Attempted",
+        "FailedTarget",
         "BreakerChanged",
         "CircuitBreakerTriggered",
         "FromAgent",
     ),
     *("HistoryCompacted", "LimitExtended", "MaxConsecutiveErrorsExceeded", "Media", "Message"),
-    *("ModelReplied", "Observed", "OutputChecked", "OutputContext", "Problem", "QuestionAnswered"),
-    *("QuestionAsked", "QuestionUnanswered", "ReasoningDelta", "Recovered", "Reply", "Result"),
+    *(
+        "ModelReplied",
+        "Observation",
+        "OutputChecked",
+        "OutputContext",
+        "Problem",
+        "QuestionAnswered",
+    ),
+    *("QuestionAsked", "QuestionUnanswered", "ReasoningDelta", "RecoveredRun", "Reply", "Result"),
     "RecoveryStatus",
     *("ResponseChunk", "RetryScheduled", "RunStream", "SessionInfo", "SessionRewound", "Skill"),
     *("Text", "TextDelta", "ToolContext", "ToolFinished", "ToolStarted", "Usage", "ErrorInfo"),
     *("TotalErrorThresholdExceeded", "TurnClosed", "TurnOpened", "TurnResumed", "TurnStopped"),
-    *("Answer", "Request", "UnknownRequest", "Tool", "user", "assistant"),
+    *("Answer", "Question", "UnknownQuestion", "Tool", "user", "assistant"),
 }
 """Records of runs, and the messages that they are made of: nothing looks at them, for their speed."""
 
@@ -289,7 +296,7 @@ def test_the_limits_of_skills_are_refused_before_a_folder_is_read(tmp_path: Path
 
 @pytest.mark.parametrize("answer", [None, 0, "yes", True, {}, object()])
 def test_an_answer_of_another_type_is_refused(answer: Any) -> None:
-    request = holdfast.PermissionRequest(tool="pay", key="t1.i0.tool.0.ask.0")
+    request = holdfast.PermissionQuestion(tool="pay", key="t1.i0.tool.0.ask.0")
     with pytest.raises(AnswerTypeError):
         request.answer(answer)
     with pytest.raises(ConfigurationError, match="remember"):

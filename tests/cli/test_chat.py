@@ -10,7 +10,7 @@ import pytest
 from tests.cli.terminal import Terminal, holdfast, interrupted, piped, told
 
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import Pace, Refused
+from holdfast.testing.emulator import ErrorResponse, Pace
 
 Start = Callable[..., Emulator]
 
@@ -44,7 +44,7 @@ def test_no_input_at_all_is_no_turn(emulator: Start) -> None:
 
 
 def test_a_failed_turn_is_told_and_the_next_one_runs(emulator: Start) -> None:
-    provider = emulator(faults=[Refused("bad_key")])
+    provider = emulator(faults=[ErrorResponse("bad_key")])
     done = holdfast(*to(provider), said="one\ntwo\n")
     assert done.returncode == 1
     assert done.stdout == "You said: two\n"

@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import HOLDFAST, environment, holdfast
 
-from holdfast.cli.demo_brain import NO_FILES, conclusion, trouble_for
-from holdfast.cli.demo_folder import MOST_FILES, SECRET, Counted, count, folder_tools, text_files
+from holdfast.cli.demo_folder import (
+    MOST_FILES,
+    SECRET,
+    FolderCounts,
+    count_folder,
+    folder_tools,
+    text_files,
+)
+from holdfast.cli.demo_script import NO_FILES, format_conclusion, trouble_for
 from holdfast.testing.emulator import EmulatedRequest
 from holdfast.tools import ToolError
 
@@ -73,7 +80,7 @@ def test_a_hostile_folder(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("return\n")
     (folder / "Grüße 'n' <b>.md").write_text("return\nreturn")
-    assert count(folder, "return") == Counted(3, 7, "inner/b.txt", 3, 4)
+    assert count_folder(folder, "return") == FolderCounts(3, 7, "inner/b.txt", 3, 4)
     done = holdfast("demo", str(folder))
     assert (done.returncode, done.stderr) == (0, "")
     assert "3 text files with 7 lines." in done.stdout
@@ -109,7 +116,7 @@ def test_a_tool_does_not_leave_the_folder(folder: Path) -> None:
 
 
 def test_the_words_of_the_answer() -> None:
-    assert conclusion(Counted(1, 1, "a", 1, 0)) == (
+    assert format_conclusion(FolderCounts(1, 1, "a", 1, 0)) == (
         "1 text file with 1 line.\nThe longest is a with 1 line.\n0 lines with 'return'."
     )
 

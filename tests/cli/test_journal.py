@@ -13,16 +13,18 @@ from tests.postgres_server import PostgresServer
 from holdfast import PostgresJournal, SqliteJournal
 from holdfast.cli.main import main
 from holdfast.journal.encoding import decode, record_of
-from holdfast.testing.journal_conformance import opened
+from holdfast.testing.journal_conformance import make_turn_opened
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "talk.db"
     with SqliteJournal(file) as journal:
-        asyncio.run(journal.append("ada", opened(1, "Olá \x1b[2J \x9b2J \ud800", 1_700_000_000.0)))
-        asyncio.run(journal.append("ada", opened(2, "again", 1_700_000_060.0)))
-        asyncio.run(journal.append("bob\x1b[31m", opened(1)))
+        asyncio.run(
+            journal.append("ada", make_turn_opened(1, "Olá \x1b[2J \x9b2J \ud800", 1_700_000_000.0))
+        )
+        asyncio.run(journal.append("ada", make_turn_opened(2, "again", 1_700_000_060.0)))
+        asyncio.run(journal.append("bob\x1b[31m", make_turn_opened(1)))
     return file
 
 
@@ -58,7 +60,7 @@ def test_export_writes_lines_that_are_read_again(
     lines = out.splitlines()
     assert [json.loads(line)["run"] for line in lines] == ["ada", "ada", "bob\x1b[31m"]
     event = record_of(decode(lines[0])).event
-    assert event == opened(1, "Olá \x1b[2J \x9b2J \ud800", 1_700_000_000.0)
+    assert event == make_turn_opened(1, "Olá \x1b[2J \x9b2J \ud800", 1_700_000_000.0)
 
 
 def test_verify_reads_everything(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,15 +109,15 @@ def test_addresses_are_taken_too(
 ) -> None:
     url = postgres.new_url()
     with PostgresJournal(url) as journal:
-        asyncio.run(journal.append("ada", opened(1, "Olá", 1_700_000_000.0)))
-        asyncio.run(journal.append("ada", opened(2, "again", 1_700_000_060.0)))
+        asyncio.run(journal.append("ada", make_turn_opened(1, "Olá", 1_700_000_000.0)))
+        asyncio.run(journal.append("ada", make_turn_opened(2, "again", 1_700_000_060.0)))
     assert main(["journal", "show", f"sqlite:///{path}"]) == 0
     in_file = capsys.readouterr().out.splitlines()[0]
     assert main(["journal", "show", url]) == 0
     assert capsys.readouterr().out.splitlines() == [in_file]
     assert main(["journal", "export", url, "ada"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert record_of(decode(lines[1])).event == opened(2, "again", 1_700_000_060.0)
+    assert record_of(decode(lines[1])).event == make_turn_opened(2, "again", 1_700_000_060.0)
     assert main(["journal", "verify", url]) == 0
     assert capsys.readouterr().out.startswith("1 runs: every record is whole")
     postgres.rows(url, "UPDATE holdfast_records SET seq = 9, event = '{' WHERE seq = 2")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from holdfast import __version__
-from holdfast.cli.main import COMMANDS, main, parser
+from holdfast.cli.main import COMMANDS, build_parser, main
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
@@ -28,8 +28,8 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_command_can_be_parsed_alone_and_together() -> None:
-    assert parser(["run"]).parse_args(["run", "hi"]).question == "hi"
-    assert parser().parse_args(["demo"]).folder == "."
+    assert build_parser(["run"]).parse_args(["run", "hi"]).question == "hi"
+    assert build_parser().parse_args(["demo"]).folder == "."
 
 
 def test_a_command_loads_only_what_it_needs() -> None:

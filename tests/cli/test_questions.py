@@ -9,33 +9,33 @@ from typing import Any
 import pytest
 
 from holdfast import Agent, tool
-from holdfast.cli.questions import ask, parse, shown
-from holdfast.cli.show import Show
-from holdfast.core.requests import (
+from holdfast.cli.run_printer import RunPrinter
+from holdfast.cli.terminal_questions import ask_in_terminal, format_question, parse_answer
+from holdfast.core.questions import (
     Answer,
     Approved,
-    ClarificationRequest,
-    ContinuationRequest,
+    ClarificationQuestion,
+    ContinuationQuestion,
     Continued,
     Denied,
-    PermissionRequest,
-    Request,
+    PermissionQuestion,
+    Question,
 )
-from holdfast.runtime.stream import RunStream
+from holdfast.runtime.run_stream import RunStream
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.scripted import ToolCall
 from holdfast.tools.context import ToolContext
 
-PAY = PermissionRequest(key="k", tool="pay", arguments={"euros": 10})
-MORE = ContinuationRequest(key="c", iteration=21, limit=20)
-WHERE = ClarificationRequest(key="w", question="Where?", options=("Porto", "Faro"))
+PAY = PermissionQuestion(key="k", tool="pay", arguments={"euros": 10})
+MORE = ContinuationQuestion(key="c", iteration=21, limit=20)
+WHERE = ClarificationQuestion(key="w", question="Where?", options=("Porto", "Faro"))
 
 
-class Count(Request[int], frozen=True, kw_only=True):
+class Count(Question[int], frozen=True, kw_only=True):
     what: str
 
 
-class Say(Request[str], frozen=True, kw_only=True):
+class Say(Question[str], frozen=True, kw_only=True):
     what: str
 
 
@@ -60,8 +60,8 @@ class Say(Request[str], frozen=True, kw_only=True):
         (Say(what="x"), " as typed ", " as typed "),
     ],
 )
-def test_a_line_answers(request_: Request[Any], line: str, value: object) -> None:
-    assert parse(request_, line) == Answer(request_.key, value)
+def test_a_line_answers(request_: Question[Any], line: str, value: object) -> None:
+    assert parse_answer(request_, line) == Answer(request_.key, value)
 
 
 @pytest.mark.parametrize(
@@ -81,29 +81,29 @@ def test_a_line_answers(request_: Request[Any], line: str, value: object) -> Non
         (Count(what="x"), '"12"'),
     ],
 )
-def test_what_is_no_answer_is_none(request_: Request[Any], line: str) -> None:
-    assert parse(request_, line) is None
+def test_what_is_no_answer_is_none(request_: Question[Any], line: str) -> None:
+    assert parse_answer(request_, line) is None
 
 
 def test_all_arguments_are_shown_whole_and_without_control_characters() -> None:
     long = "x" * 5000
-    request = PermissionRequest(tool="run\x1b[2J", arguments={"command": long, "n": "\x1b[1A"})
-    lines = shown(request)
+    request = PermissionQuestion(tool="run\x1b[2J", arguments={"command": long, "n": "\x1b[1A"})
+    lines = format_question(request)
     assert long in "\n".join(lines)
     assert "\x1b" not in "\n".join(lines)
     assert "never" in lines[-1]
 
 
 def test_every_kind_says_what_can_be_typed() -> None:
-    assert shown(MORE)[-1] == "y [how many]: yes, 3 more · n: no"
-    assert shown(WHERE) == ["? Where?", "1: Porto · 2: Faro"]
-    assert "type int" in shown(Count(what="x"))[-1]
+    assert format_question(MORE)[-1] == "y [how many]: yes, 3 more · n: no"
+    assert format_question(WHERE) == ["? Where?", "1: Porto · 2: Faro"]
+    assert "type int" in format_question(Count(what="x"))[-1]
 
 
 @tool(effect="write")
 async def pay(ctx: ToolContext) -> str:
     """Pay."""
-    answer = await ctx.ask(PermissionRequest(tool="pay"))
+    answer = await ctx.ask(PermissionQuestion(tool="pay"))
     return type(answer).__name__ + ":" + (answer.because if isinstance(answer, Denied) else "")
 
 
@@ -111,7 +111,7 @@ async def conversation(*lines: str | None, clock: FakeClock | None = None) -> tu
     """What the tool returned, and what stands beside the answer."""
     typed = iter(lines)
     margin = io.StringIO()
-    show = Show(io.StringIO(), margin)
+    show = RunPrinter(io.StringIO(), margin)
 
     async def read() -> str | None:
         line = next(typed, "wait")
@@ -126,10 +126,10 @@ async def conversation(*lines: str | None, clock: FakeClock | None = None) -> tu
     return run.result.history[2].parts[0].text, margin.getvalue()  # type: ignore[union-attr]
 
 
-async def _answer(run: RunStream[str], read: Any, show: Show) -> None:
+async def _answer(run: RunStream[str], read: Any, show: RunPrinter) -> None:
     async for item in run:
-        if isinstance(item, Request):
-            await ask(run, item, read, show)
+        if isinstance(item, Question):
+            await ask_in_terminal(run, item, read, show)
 
 
 async def test_a_wrong_line_is_asked_again() -> None:

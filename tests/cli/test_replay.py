@@ -12,8 +12,8 @@ from holdfast import SqliteJournal
 from holdfast.cli.main import main
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.events import (
-    Attempted,
     Event,
+    FailedTarget,
     ModelFailed,
     ModelReplied,
     QuestionAnswered,
@@ -43,10 +43,10 @@ def events() -> list[Event]:
             AT + 2,
             Reply(CALLS, usage=Usage(100, 20, cached_input=50)),
             3,
-            (Attempted("openai:a", 2, OVERLOADED),),
+            (FailedTarget("openai:a", 2, OVERLOADED),),
         ),
         ToolsBegun("t1.i0.begun", AT + 2),
-        QuestionAsked("t1.i0.tool.0.ask.0.asked", AT + 2.5, "PermissionRequest", {"tool": "pay"}),
+        QuestionAsked("t1.i0.tool.0.ask.0.asked", AT + 2.5, "PermissionQuestion", {"tool": "pay"}),
         ToolFinished("t1.i0.tool.1", AT + 3, ToolResult("b", "look", (Text("clear"),))),
         QuestionAnswered("t1.i0.tool.0.ask.0", AT + 62.5, {"type": "approved"}),
         ToolFinished(
@@ -96,7 +96,7 @@ def test_the_timeline_tells_what_each_effect_took(
         f"{'':16}openai:a failed after 2 attempts: {OVERLOADED.safe} [{WHERE}]",
         "                3 attempts",
         "                100 tokens in (50 cached), 20 out",
-        "  i0.tool.0.ask.0     +2.50 s            PermissionRequest {'tool': 'pay'}",
+        "  i0.tool.0.ask.0     +2.50 s            PermissionQuestion {'tool': 'pay'}",
         "  i0.tool.1           +3.00 s    1.00 s  look gives 'clear'",
         "  i0.tool.0.ask.0    +62.50 s   60.00 s  the answer {'type': 'approved'}",
         "  i0.tool.0          +64.00 s   62.00 s  pay gives \"Error: Function 'pay' fail…",

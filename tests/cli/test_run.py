@@ -12,7 +12,7 @@ from tests.cli.terminal import HOLDFAST, Terminal, environment, holdfast
 
 from holdfast.cli.main import main
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import DropAfter, Fault, Html200, Pace, Refused
+from holdfast.testing.emulator import DropAfter, ErrorResponse, Fault, Html200, Pace
 
 Start = Callable[..., Emulator]
 KEY = {"OPENAI_API_KEY": "sk-not-a-real-key"}
@@ -124,10 +124,10 @@ def test_standard_input_that_is_no_text_is_refused() -> None:
 
 
 FAILURES = [
-    (Refused("bad_key"), "Check the key and what it is allowed to use."),
-    (Refused("model_not_found"), "Check the model's name and that your account can use it."),
-    (Refused("insufficient_quota"), "check the plan and the billing."),
-    (Refused("rate_limit"), "Wait, send less at once, or ask the provider for more."),
+    (ErrorResponse("bad_key"), "Check the key and what it is allowed to use."),
+    (ErrorResponse("model_not_found"), "Check the model's name and that your account can use it."),
+    (ErrorResponse("insufficient_quota"), "check the plan and the billing."),
+    (ErrorResponse("rate_limit"), "Wait, send less at once, or ask the provider for more."),
     (Html200(), "got HTML page. Try again; if it stays, check the base URL."),
     (DropAfter(1), "This usually passes: try again in a moment."),
 ]
@@ -149,7 +149,7 @@ def test_a_failure_is_one_line_with_what_to_do_next(
 
 def test_a_wait_that_is_too_long_is_said(emulator: Start) -> None:
     wait = {"retry-after": "500", "retry-after-ms": "500000"}
-    done = holdfast("run", "hi", *to(emulator(faults=[Refused("rate_limit", wait)])))
+    done = holdfast("run", "hi", *to(emulator(faults=[ErrorResponse("rate_limit", wait)])))
     assert done.returncode == 1
     assert "(not tried again: the provider asks to wait 500 s" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -202,5 +202,5 @@ def test_ctrl_c_ends_it_with_130_and_no_traceback(emulator: Start) -> None:
         screen.press("\x03")
         assert screen.status() == 130
         assert "Traceback" not in screen.shown
-    provider.settle()
+    provider.wait_idle_sync()
     assert provider.requests[0].client_gone

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from holdfast.cli.show import LINE_WIDTH, Show, describe, printable, shorten
+from holdfast.cli.run_printer import LINE_WIDTH, RunPrinter, describe_item, make_printable, shorten
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished
@@ -19,7 +19,7 @@ from holdfast.core.notices import (
     ToolStarted,
 )
 from holdfast.core.problems import Problem
-from holdfast.runtime.notices import Item
+from holdfast.runtime.channel import Item
 
 LONG = "x" * 1000 + "\x1b]0;title\x07\nsecond line"
 DOWN = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe=f"down {LONG}")
@@ -52,10 +52,10 @@ def replied(text: str) -> ModelReplied:
 
 
 def shown(screen: io.StringIO, *items: Item) -> str:
-    show = Show(screen, io.StringIO())
+    show = RunPrinter(screen, io.StringIO())
     for item in items:
-        show.item(item)
-    show.end()
+        show.print_item(item)
+    show.finish_line()
     return screen.getvalue()
 
 
@@ -79,7 +79,7 @@ def test_an_answer_that_did_not_come_as_text_is_shown_when_it_is_there() -> None
 
 @pytest.mark.parametrize(("item", "begins"), NOTES, ids=lambda value: str(value)[:16])
 def test_a_note_is_one_printable_line_that_fits(item: Item, begins: str) -> None:
-    line = describe(item, 60)
+    line = describe_item(item, 60)
     assert line is not None
     assert line.startswith(begins)
     assert len(line) <= 60
@@ -88,32 +88,32 @@ def test_a_note_is_one_printable_line_that_fits(item: Item, begins: str) -> None
 
 
 def test_what_is_not_worth_a_line_has_none() -> None:
-    assert describe(TextDelta("a")) is None
-    assert describe(BreakerChanged("openai:x", "open", "closed")) is None
+    assert describe_item(TextDelta("a")) is None
+    assert describe_item(BreakerChanged("openai:x", "open", "closed")) is None
 
 
 def test_in_a_terminal_text_is_live_and_printable() -> None:
     answer, margin = Screen(), Screen()
-    show = Show(answer, margin)
+    show = RunPrinter(answer, margin)
     for item in (
         TextDelta("one "),
         TextDelta("t\x1bwo"),
         ToolStarted("k", "f", "{}"),
         TextDelta("three"),
     ):
-        show.item(item)
-    show.item(ModelReplied("k", 0.0, Reply((Text("one two three"),))))
+        show.print_item(item)
+    show.print_item(ModelReplied("k", 0.0, Reply((Text("one two three"),))))
     assert answer.getvalue() == "one t�wo\nthree\n"
     assert margin.getvalue() == "  ▸ f({})\n"
 
 
 def test_in_a_file_only_accepted_text_stands_as_it_is() -> None:
     answer, margin = io.StringIO(), io.StringIO()
-    show = Show(answer, margin)
-    show.item(TextDelta("half"))
-    show.item(AttemptAbandoned("k", 1, DOWN))
-    show.item(ModelReplied("k", 0.0, Reply((Text("whole \x1b[1m"),))))
-    show.item(ModelReplied("k", 0.0, Reply((Text(""),))))
+    show = RunPrinter(answer, margin)
+    show.print_item(TextDelta("half"))
+    show.print_item(AttemptAbandoned("k", 1, DOWN))
+    show.print_item(ModelReplied("k", 0.0, Reply((Text("whole \x1b[1m"),))))
+    show.print_item(ModelReplied("k", 0.0, Reply((Text(""),))))
     assert answer.getvalue() == "whole \x1b[1m\n"
 
 
@@ -123,5 +123,5 @@ def test_shorten_costs_the_same_for_a_huge_text() -> None:
 
 
 def test_printable_keeps_letters_tabs_and_line_ends() -> None:
-    assert printable("Grüße\t👋\n") == "Grüße\t👋\n"
-    assert printable("a\rb\x00\x9b1m") == "ab\ufffd\ufffd1m"
+    assert make_printable("Grüße\t👋\n") == "Grüße\t👋\n"
+    assert make_printable("a\rb\x00\x9b1m") == "ab\ufffd\ufffd1m"

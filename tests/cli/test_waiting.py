@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Terminal, holdfast
 
-from holdfast import Agent, ClarificationRequest, MemoryJournal, ToolContext, tool
-from holdfast.cli.chat import _Talk
+from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
+from holdfast.cli.chat_command import _ChatLoop
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.testing import Emulator, ScriptedModel
 from holdfast.testing.emulator import EmulatedRequest, Pace, call
-from holdfast.testing.emulator.brain import ReplyLike
+from holdfast.testing.emulator.script import ReplyLike
 
 Start = Callable[..., Emulator]
 Given = Callable[[Emulator], tuple[tuple[str, ...], dict[str, str]]]
 
 TOOLS = '''
-from holdfast import ClarificationRequest, ToolContext, tool
+from holdfast import ClarificationQuestion, ToolContext, tool
 
 @tool(effect="write")
 async def book(ctx: ToolContext, city: str) -> str:
     """Book a trip."""
-    return city + ": " + await ctx.ask(ClarificationRequest(question="Which class?", options=("1", "2")))
+    return city + ": " + await ctx.ask(ClarificationQuestion(question="Which class?", options=("1", "2")))
 '''
 
 
@@ -101,8 +101,8 @@ def test_what_the_rest_of_the_turn_asks_is_answered_in_line(
 @tool(effect="write")
 async def book(ctx: ToolContext) -> str:
     """Book a trip."""
-    where = await ctx.ask(ClarificationRequest(question="Where?"))
-    return f"{where}, {await ctx.ask(ClarificationRequest(question='When?'))}"
+    where = await ctx.ask(ClarificationQuestion(question="Where?"))
+    return f"{where}, {await ctx.ask(ClarificationQuestion(question='When?'))}"
 
 
 async def waiting() -> Agent[str]:
@@ -122,7 +122,7 @@ async def test_what_the_rest_asks_stays_open_at_the_end_of_the_input(
     async def read() -> str | None:
         return next(typed)
 
-    await _Talk(agent, "ada", read, later=True).until_the_end()
+    await _ChatLoop(agent, "ada", read, keep_open=True).run_until_end()
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.count("? When?") == 1
@@ -145,7 +145,7 @@ async def test_what_somebody_else_finished_meanwhile_is_shown_as_well(
                 await agent.resume("ada")
         return line
 
-    await _Talk(agent, "ada", read, later=True).until_the_end()
+    await _ChatLoop(agent, "ada", read, keep_open=True).run_until_end()
     assert capsys.readouterr().out == "Booked.\n"
 
 

@@ -75,7 +75,7 @@ class Labelled:
         info = self.classify()
         if info.category not in self.allowed:
             return f"{info.category.value}, labelled {'|'.join(self.row['accept'])}"
-        if info.category.retryable is not self.row["retryable"]:
+        if info.category.is_retryable is not self.row["retryable"]:
             return f"{info.category.value}, labelled retryable={self.row['retryable']}"
         return ""
 

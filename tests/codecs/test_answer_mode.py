@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.codecs.answer_mode import Asking, asking
-from holdfast.codecs.presets import PRESETS, find
+from holdfast.codecs.output_mode import OutputMethod, choose_output_method
 from holdfast.codecs.wire import Quirks
 from holdfast.core.messages import user
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.models.presets import PRESETS, find_preset
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 TREE = {
@@ -29,8 +29,8 @@ def chosen(
     tools: tuple[ToolSpec, ...] = (),
     output: OutputSchema | None = None,
     settings: ModelSettings | None = None,
-) -> Asking:
-    preset = find(provider)
+) -> OutputMethod:
+    preset = find_preset(provider)
     request = ModelRequest(
         model=model,
         messages=(user("Hi"),),
@@ -38,7 +38,7 @@ def chosen(
         output=output or OutputSchema("A", SCHEMA),
         settings=settings or ModelSettings(),
     )
-    return asking(preset.wire, preset.quirks, request)
+    return choose_output_method(preset.wire, preset.quirks, request)
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_a_tool_is_not_forced_where_that_is_refused() -> None:
 
 def test_a_request_for_text_is_asked_for_in_words() -> None:
     request = ModelRequest(model="m", messages=(user("Hi"),))
-    assert asking("openai_chat", Quirks(), request) == Asking("prompt")
+    assert choose_output_method("openai_chat", Quirks(), request) == OutputMethod("prompt")

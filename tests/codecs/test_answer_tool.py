@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.codecs.answer_mode import Asking
-from holdfast.codecs.answer_tool import answered, cut, offered
+from holdfast.codecs.output_mode import OutputMethod
+from holdfast.codecs.output_tool import offer_output_tools, replace_output_call, truncation_error
 from holdfast.core.messages import (
     FinishReason,
     Opaque,
@@ -18,7 +18,7 @@ from holdfast.core.messages import (
     Usage,
     user,
 )
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 
 MINE = ToolSpec("weather", "", {"type": "object"})
 ONE = OutputSchema("Trip", {}, tools=(ToolSpec("final_answer", "", {}),))
@@ -40,7 +40,7 @@ def asked(
         output=output,
         settings=ModelSettings(tool_choice=choice),
     )
-    return offered(request, Asking("tool", force))
+    return offer_output_tools(request, OutputMethod("tool", force))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def reply(*parts: Part, **more: object) -> Reply:
 
 
 def test_the_call_becomes_text_and_what_belonged_to_it_goes() -> None:
-    made = answered(
+    made = replace_output_call(
         reply(
             Reasoning("Hm.", "sig", "anthropic", {"id": "r"}),
             Reasoning("", "sig", "anthropic"),
@@ -93,43 +93,45 @@ def test_the_call_becomes_text_and_what_belonged_to_it_goes() -> None:
 
 
 def test_the_text_says_which_alternative_was_called() -> None:
-    made = answered(reply(ToolCall("a", "final_answer_Question", '{"text": "?"}')), TWO)
+    made = replace_output_call(reply(ToolCall("a", "final_answer_Question", '{"text": "?"}')), TWO)
     assert made.text == '{"Question":{"text": "?"}}'
 
 
 def test_an_answer_beside_other_calls_waits_for_their_results() -> None:
     other, answer = ToolCall("a", "weather", "{}"), ToolCall("b", "final_answer", "{}")
-    made = answered(reply(Text("Both."), answer, other), ONE)
+    made = replace_output_call(reply(Text("Both."), answer, other), ONE)
     assert made.parts == (Text("Both."), other)
     assert made.finish is FinishReason.TOOL_CALLS
 
 
 def test_two_answers_are_one_only_when_they_are_the_same() -> None:
     same = reply(ToolCall("a", "final_answer", "{}"), ToolCall("b", "final_answer", "{}"))
-    assert answered(same, ONE).text == "{}"
+    assert replace_output_call(same, ONE).text == "{}"
     two = reply(ToolCall("a", "final_answer", "[1]"), ToolCall("b", "final_answer", "[2]"))
-    assert answered(two, ONE).text == "[1]\n[2]"
+    assert replace_output_call(two, ONE).text == "[1]\n[2]"
 
 
 def test_broken_arguments_are_for_the_ladder() -> None:
-    made = answered(
+    made = replace_output_call(
         reply(ToolCall("a", "final_answer", "{'days': 3,}"), kind=ReplyKind.MALFORMED_CALL), ONE
     )
     assert (made.text, made.kind) == ("{'days': 3,}", ReplyKind.COMPLETE)
-    assert answered(reply(ToolCall("a", "final_answer", "")), ONE).text == "{}"
+    assert replace_output_call(reply(ToolCall("a", "final_answer", "")), ONE).text == "{}"
 
 
 def test_a_cut_answer_is_an_error_and_a_cut_call_is_left_to_the_machine() -> None:
     answer = reply(ToolCall("a", "final_answer", '{"da'), kind=ReplyKind.TRUNCATED)
-    made = answered(answer, ONE)
+    made = replace_output_call(answer, ONE)
     assert made.kind is ReplyKind.TRUNCATED
-    error = cut(made)
+    error = truncation_error(made)
     assert error is not None
     assert error.partial == made
-    assert cut(reply(ToolCall("a", "weather", '{"da'), kind=ReplyKind.TRUNCATED)) is None
-    assert cut(reply(Text("x"))) is None
+    assert (
+        truncation_error(reply(ToolCall("a", "weather", '{"da'), kind=ReplyKind.TRUNCATED)) is None
+    )
+    assert truncation_error(reply(Text("x"))) is None
 
 
 def test_a_reply_without_the_call_stays_as_it_is() -> None:
     plain = reply(Text("x"), ToolCall("a", "weather", "{}"))
-    assert answered(plain, ONE) is plain
+    assert replace_output_call(plain, ONE) is plain

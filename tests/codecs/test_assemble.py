@@ -12,19 +12,19 @@ from holdfast.codecs.assemble import Assembler
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
     Delta,
-    Ended,
     EndMissing,
-    ErrorSeen,
-    Finished,
+    ErrorReceived,
     NoChoices,
     NotAReply,
-    PartSeen,
+    PartReceived,
     ReasoningDelta,
     RefusalDelta,
+    ReplyFinished,
     ReplyStarted,
+    StreamEnded,
     TextDelta,
     ToolCallDelta,
-    UsageSeen,
+    UsageReceived,
 )
 from holdfast.core.errors import (
     EmptyResponseError,
@@ -52,11 +52,11 @@ from holdfast.core.messages import (
     Usage,
 )
 
-STOP = Finished(FinishReason.STOP, "stop")
-LENGTH = Finished(FinishReason.LENGTH, "length")
-CALLS = Finished(FinishReason.TOOL_CALLS, "tool_calls")
-FILTERED = Finished(FinishReason.CONTENT_FILTER, "content_filter")
-ERROR = ErrorSeen(ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down"))
+STOP = ReplyFinished(FinishReason.STOP, "stop")
+LENGTH = ReplyFinished(FinishReason.LENGTH, "length")
+CALLS = ReplyFinished(FinishReason.TOOL_CALLS, "tool_calls")
+FILTERED = ReplyFinished(FinishReason.CONTENT_FILTER, "content_filter")
+ERROR = ErrorReceived(ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down"))
 CALL = ToolCallDelta(0, "a", "f", "{}")
 NO_ARGUMENTS = ToolCallDelta(0, "a", "f")
 CUT_CALL = ToolCallDelta(0, "a", "pay", '{"amount": 5, "to": "bo')
@@ -99,7 +99,7 @@ class TestParts:
 
     def test_media_come_whole_and_divide_text(self) -> None:
         picture = Media("image/png", data=b"x")
-        parts = assemble([TextDelta("a"), PartSeen(picture), TextDelta("b"), STOP]).reply.parts
+        parts = assemble([TextDelta("a"), PartReceived(picture), TextDelta("b"), STOP]).reply.parts
         assert parts == (Text("a"), picture, Text("b"))
 
     def test_empty_deltas_make_no_parts(self) -> None:
@@ -108,7 +108,7 @@ class TestParts:
 
     def test_id_model_usage_and_reason_are_kept(self) -> None:
         deltas = [ReplyStarted("c", ""), ReplyStarted("d", "m"), TextDelta("a"), STOP]
-        reply = assemble([*deltas, UsageSeen(Usage(1)), UsageSeen(Usage(2, 3))]).reply
+        reply = assemble([*deltas, UsageReceived(Usage(1)), UsageReceived(Usage(2, 3))]).reply
         assert (reply.id, reply.model, reply.usage) == ("c", "m", Usage(2, 3))
         assert (reply.finish, reply.raw_finish) == (FinishReason.STOP, "stop")
 
@@ -117,9 +117,9 @@ KINDS: list[tuple[str, list[Delta], ReplyKind, type[HoldfastError] | None]] = [
     ("text", [TextDelta("a"), STOP], ReplyKind.COMPLETE, None),
     ("calls", [CALL, CALLS], ReplyKind.COMPLETE, None),
     ("calls and stop", [CALL, STOP], ReplyKind.COMPLETE, None),
-    ("only the end marker", [TextDelta("a"), Ended()], ReplyKind.COMPLETE, None),
-    ("media", [PartSeen(Media("image/png", data=b"x")), STOP], ReplyKind.COMPLETE, None),
-    ("pause", [Finished(FinishReason.PAUSE, "pause_turn")], ReplyKind.PAUSED, None),
+    ("only the end marker", [TextDelta("a"), StreamEnded()], ReplyKind.COMPLETE, None),
+    ("media", [PartReceived(Media("image/png", data=b"x")), STOP], ReplyKind.COMPLETE, None),
+    ("pause", [ReplyFinished(FinishReason.PAUSE, "pause_turn")], ReplyKind.PAUSED, None),
     ("malformed", [ToolCallDelta(0, "a", "f", "{x"), CALLS], ReplyKind.MALFORMED_CALL, None),
     ("a list", [ToolCallDelta(0, "a", "f", "[1]"), CALLS], ReplyKind.MALFORMED_CALL, None),
     ("null", [ToolCallDelta(0, "a", "f", "null"), CALLS], ReplyKind.MALFORMED_CALL, None),
@@ -131,12 +131,12 @@ KINDS: list[tuple[str, list[Delta], ReplyKind, type[HoldfastError] | None]] = [
     ("filtered", [FILTERED], ReplyKind.FILTERED, FilteredError),
     ("filtered after text", [TextDelta("a"), FILTERED], ReplyKind.FILTERED, FilteredError),
     ("refused", [RefusalDelta("no"), STOP], ReplyKind.REFUSED, RefusedError),
-    ("refused by word", [Finished(FinishReason.REFUSAL)], ReplyKind.REFUSED, RefusedError),
+    ("refused by word", [ReplyFinished(FinishReason.REFUSAL)], ReplyKind.REFUSED, RefusedError),
     ("refused with calls", [CALL, RefusalDelta("no"), CALLS], ReplyKind.REFUSED, RefusedError),
-    ("no candidates", [NoChoices(), Ended()], ReplyKind.EMPTY, NoCandidatesError),
+    ("no candidates", [NoChoices(), StreamEnded()], ReplyKind.EMPTY, NoCandidatesError),
     ("nothing", [STOP], ReplyKind.EMPTY, NoTextError),
     ("blanks", [TextDelta(" \n"), STOP], ReplyKind.EMPTY, NoTextError),
-    ("notes on no text", [PartSeen(Opaque("w", {})), STOP], ReplyKind.EMPTY, NoTextError),
+    ("notes on no text", [PartReceived(Opaque("w", {})), STOP], ReplyKind.EMPTY, NoTextError),
     ("calls that never came", [CALLS], ReplyKind.EMPTY, NoToolActivityError),
     ("thoughts", [ReasoningDelta("a"), STOP], ReplyKind.ONLY_REASONING, EmptyResponseError),
     ("nothing at all", [], ReplyKind.UNTERMINATED, UnterminatedError),
@@ -144,8 +144,8 @@ KINDS: list[tuple[str, list[Delta], ReplyKind, type[HoldfastError] | None]] = [
     ("a call that stopped", [CUT_CALL], ReplyKind.UNTERMINATED, UnterminatedError),
     ("a whole call that stopped", [CALL], ReplyKind.UNTERMINATED, UnterminatedError),
     ("an error", [TextDelta("a"), ERROR], ReplyKind.ERROR_REPLY, HoldfastError),
-    ("an error and its end", [ERROR, STOP, Ended()], ReplyKind.ERROR_REPLY, HoldfastError),
-    ("finish error", [TextDelta("a"), Finished(FinishReason.ERROR)], ReplyKind.ERROR_REPLY, HoldfastError),
+    ("an error and its end", [ERROR, STOP, StreamEnded()], ReplyKind.ERROR_REPLY, HoldfastError),
+    ("finish error", [TextDelta("a"), ReplyFinished(FinishReason.ERROR)], ReplyKind.ERROR_REPLY, HoldfastError),
     ("an error and rubbish", [NotAReply("x", "y"), ERROR], ReplyKind.ERROR_REPLY, HoldfastError),
     ("rubbish", [TextDelta("a"), NotAReply("x", "y"), STOP], ReplyKind.NOT_A_REPLY, HoldfastError),
     ("filtered, unterminated call", [CUT_CALL, FILTERED], ReplyKind.FILTERED, FilteredError),
@@ -181,9 +181,9 @@ def test_every_kind(
         ([STOP], ErrorCategory.EMPTY_RESPONSE, "no_text"),
         ([CALLS], ErrorCategory.EMPTY_RESPONSE, "no_tool_activity"),
         ([ReasoningDelta("a"), STOP], ErrorCategory.EMPTY_RESPONSE, "only_reasoning"),
-        ([NoChoices(), Ended()], ErrorCategory.EMPTY_RESPONSE, "no_candidates"),
+        ([NoChoices(), StreamEnded()], ErrorCategory.EMPTY_RESPONSE, "no_candidates"),
         ([NotAReply("x", "y")], ErrorCategory.INVALID_RESPONSE, "not_a_reply"),
-        ([Finished(FinishReason.ERROR, "error")], ErrorCategory.SERVER_ERROR, "error_finish"),
+        ([ReplyFinished(FinishReason.ERROR, "error")], ErrorCategory.SERVER_ERROR, "error_finish"),
         ([ERROR], ErrorCategory.SERVER_ERROR, None),
     ],
 )
@@ -198,7 +198,8 @@ def test_what_is_known_about_each_failure(
 
 def test_the_texts_of_the_response_handler() -> None:
     assert (
-        str(assemble([NoChoices(), Ended()]).error) == "Empty response: no candidates in response"
+        str(assemble([NoChoices(), StreamEnded()]).error)
+        == "Empty response: no candidates in response"
     )
     assert str(assemble([STOP]).error) == "Empty response: no text in response"
 
@@ -211,7 +212,7 @@ class TestProof:
         assert assemble(deltas).error is None
         strict = Quirks(ends_without_marker=False)
         assert assemble(deltas, strict).reply.kind is ReplyKind.UNTERMINATED
-        assert assemble([*deltas, Ended()], strict).error is None
+        assert assemble([*deltas, StreamEnded()], strict).error is None
 
     @pytest.mark.parametrize(
         "content",
@@ -220,8 +221,8 @@ class TestProof:
             ReasoningDelta("a"),
             CALL,
             NO_ARGUMENTS,
-            PartSeen(Media("image/png", data=b"x")),
-            PartSeen(Opaque("w", {"type": "search"})),
+            PartReceived(Media("image/png", data=b"x")),
+            PartReceived(Opaque("w", {"type": "search"})),
         ],
     )
     def test_content_behind_the_finish_reason_makes_it_void(self, content: Delta) -> None:
@@ -230,7 +231,7 @@ class TestProof:
                 assert assemble(begun, loose).error is None
                 error = assemble([*begun, content], loose).error
                 assert isinstance(error, UnterminatedError)
-                assert error.info.category.retryable
+                assert error.info.category.is_retryable
                 assert assemble([*begun, content, STOP], loose).error is None
 
     @pytest.mark.parametrize(
@@ -240,16 +241,16 @@ class TestProof:
             ReasoningDelta(signature="s"),
             ToolCallDelta(0),
             RefusalDelta(""),
-            UsageSeen(Usage(1, 2)),
+            UsageReceived(Usage(1, 2)),
             ReplyStarted("c", "m"),
-            PartSeen(Opaque("w", {"citations": []}), note=True),
+            PartReceived(Opaque("w", {"citations": []}), note=True),
         ],
     )
     def test_what_is_no_content_leaves_it_valid(self, silent: Delta) -> None:
         assembler = Assembler(Quirks())
         for delta in (TextDelta("a"), CALL, CALLS, silent):
             assembler.feed(delta)
-        assert assembler.proven
+        assert assembler.is_complete
         assert assembler.finish().error is None
 
     def test_text_of_an_odd_index_is_not_lost(self) -> None:
@@ -286,15 +287,15 @@ class TestProof:
 
 class TestArguments:
     def test_none_at_all_are_an_empty_object_when_the_call_is_whole(self) -> None:
-        for proof in (CALLS, Ended(whole=True)):
+        for proof in (CALLS, StreamEnded(whole=True)):
             assert assemble([NO_ARGUMENTS, proof]).reply.calls[0].arguments == "{}"
 
     @pytest.mark.parametrize("begun", [NO_ARGUMENTS, CUT_CALL])
     def test_an_end_marker_alone_proves_only_whole_ones(self, begun: Delta) -> None:
-        assert assemble([CALL, Ended()]).error is None
-        assert assemble([begun, Ended()]).reply.kind is ReplyKind.UNTERMINATED
-        assert assemble([CALLS, begun, Ended()]).reply.kind is ReplyKind.UNTERMINATED
-        assert assemble([begun, CALLS, Ended()]).error is None
+        assert assemble([CALL, StreamEnded()]).error is None
+        assert assemble([begun, StreamEnded()]).reply.kind is ReplyKind.UNTERMINATED
+        assert assemble([CALLS, begun, StreamEnded()]).reply.kind is ReplyKind.UNTERMINATED
+        assert assemble([begun, CALLS, StreamEnded()]).error is None
 
     def test_none_at_all_stay_nothing_when_it_was_cut(self) -> None:
         for deltas in ([ToolCallDelta(0, "a", "f"), LENGTH], [ToolCallDelta(0, "a", "f")]):
@@ -313,10 +314,10 @@ def test_visible_is_what_somebody_may_have_been_shown() -> None:
         assembler = Assembler(Quirks())
         for delta in deltas:
             assembler.feed(delta)
-        return assembler.visible
+        return assembler.has_visible_parts
 
-    assert not visible(ReplyStarted("c", "m"), TextDelta(""), UsageSeen(Usage(1)), STOP, ERROR)
-    assert not visible(ReasoningDelta(signature="s"), PartSeen(Opaque("w", {})))
+    assert not visible(ReplyStarted("c", "m"), TextDelta(""), UsageReceived(Usage(1)), STOP, ERROR)
+    assert not visible(ReasoningDelta(signature="s"), PartReceived(Opaque("w", {})))
     for delta in (TextDelta("a"), ReasoningDelta("a"), CALL, RefusalDelta("a")):
         assert visible(delta)
 
@@ -338,9 +339,9 @@ DELTAS = st.one_of(
         ToolCallDelta, st.integers(0, 2), st.just("a"), st.just("f"), st.text("{}", max_size=3)
     ),
     st.builds(RefusalDelta, st.text(max_size=2)),
-    st.builds(Finished, st.sampled_from(FinishReason)),
-    st.builds(PartSeen, st.just(Text("p"))),
-    st.sampled_from([Ended(), NoChoices(), ERROR, NotAReply("x", "y")]),
+    st.builds(ReplyFinished, st.sampled_from(FinishReason)),
+    st.builds(PartReceived, st.just(Text("p"))),
+    st.sampled_from([StreamEnded(), NoChoices(), ERROR, NotAReply("x", "y")]),
 )
 QUIRKS = st.builds(Quirks, ends_without_finish=st.booleans(), ends_without_marker=st.booleans())
 
@@ -357,7 +358,7 @@ def test_all_text_is_kept_and_no_reply_is_both_accepted_and_unproven(
     )
     assert sorted(kept.replace("p", "")) == sorted("".join(said).replace("p", ""))
     if reply.kind is ReplyKind.COMPLETE:
-        proven = any(isinstance(delta, Finished | Ended) for delta in deltas)
+        proven = any(isinstance(delta, ReplyFinished | StreamEnded) for delta in deltas)
         assert proven or quirks.ends_without_finish
         for made in reply.calls:
             assert isinstance(json.loads(made.arguments), dict)

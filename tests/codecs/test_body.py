@@ -2,15 +2,15 @@
 
 import pytest
 
-from holdfast.codecs.body import Body
+from holdfast.codecs.body_reader import BodyReader
 from holdfast.codecs.json_text import UNREADABLE
 from holdfast.core.deltas import NotAReply
 
 STREAM = "Text/Event-Stream; charset=utf-8"
 
 
-def events(body: bytes, size: int, content_type: str = "") -> tuple[list[bytes], Body]:
-    reader = Body(1000, content_type)
+def events(body: bytes, size: int, content_type: str = "") -> tuple[list[bytes], BodyReader]:
+    reader = BodyReader(1000, content_type)
     found = []
     for at in range(0, len(body), size):
         found += reader.feed(body[at : at + size])
@@ -36,7 +36,7 @@ def events(body: bytes, size: int, content_type: str = "") -> tuple[list[bytes],
 def test_an_event_stream_is_one_under_any_type(body: bytes, content_type: str, size: int) -> None:
     found, reader = events(body, size, content_type)
     assert found == [b"1"]
-    assert reader.streamed
+    assert reader.is_stream
     assert reader.problem is None
 
 
@@ -45,8 +45,8 @@ def test_an_event_stream_is_one_under_any_type(body: bytes, content_type: str, s
 @pytest.mark.parametrize("body", [b'{"a": 1}', b'\xef\xbb\xbf \r\n{"a": 1} ', b'\n\n\n{"a":\n1}'])
 def test_json_is_json_under_any_type(body: bytes, content_type: str, size: int) -> None:
     found, reader = events(body, size, content_type)
-    assert (found, reader.streamed) == ([], False)
-    assert reader.value() == {"a": 1}
+    assert (found, reader.is_stream) == ([], False)
+    assert reader.read_value() == {"a": 1}
     assert reader.problem is None
 
 
@@ -64,7 +64,7 @@ def test_json_is_json_under_any_type(body: bytes, content_type: str, size: int) 
 )
 def test_anything_else_is_named_and_not_shown(body: bytes, got: str) -> None:
     _, reader = events(body, 3)
-    value = reader.value()
+    value = reader.read_value()
     assert value is UNREADABLE or not isinstance(value, dict)
     assert reader.problem == NotAReply("response object", got)
 

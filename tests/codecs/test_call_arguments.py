@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.codecs.call_arguments import arguments_text, spoil_mended
 from holdfast.codecs.gemini.codec import Gemini
-from holdfast.codecs.json_text import UNREADABLE, JsonReader, read_unmended
+from holdfast.codecs.json_text import UNREADABLE, JsonReader, read_strict_json
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.wire import Decoder, Quirks
@@ -22,7 +22,7 @@ def test_what_json_can_hold_is_written(value: object) -> None:
 
 @pytest.mark.parametrize("value", [{"a": float("inf")}, {"a": [{"b": float("nan")}, None]}])
 def test_what_json_cannot_hold_is_malformed(value: object) -> None:
-    assert read_unmended(arguments_text(value)) is UNREADABLE
+    assert read_strict_json(arguments_text(value)) is UNREADABLE
 
 
 def test_only_arguments_that_were_mended_are_spoiled() -> None:
@@ -32,7 +32,7 @@ def test_only_arguments_that_were_mended_are_spoiled() -> None:
     out: list[Delta] = [calls[0], TextDelta("\ufffd"), calls[1], calls[2]]
     spoil_mended(out, 1)
     assert out == [calls[0], TextDelta("\ufffd"), calls[1], ToolCallDelta(2, arguments='"\x1a"')]
-    assert read_unmended('"\x1a"') is UNREADABLE
+    assert read_strict_json('"\x1a"') is UNREADABLE
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_values_that_come_one_by_one_on_gemini(value: bytes, whole: bool) -> Non
         b'{"partialArgs":[{"jsonPath":"$.a",%b}],"willContinue":true}' % value,
         b"{}",
     )
-    (text,) = arguments(Gemini(Quirks()).decoder("text/event-stream"), body)
-    assert (read_unmended(text) is not UNREADABLE) is whole
+    (text,) = arguments(Gemini(Quirks()).make_decoder("text/event-stream"), body)
+    assert (read_strict_json(text) is not UNREADABLE) is whole
 
 
 @pytest.mark.parametrize(("text", "whole"), [(b"caf\xff", False), ("caf\ufffd".encode(), True)])
 def test_the_plain_text_of_a_custom_tool(text: bytes, whole: bool) -> None:
     item = b'{"type":"custom_tool_call","call_id":"c","name":"f","input":"%b"}' % text
     body = b'{"id":"r","object":"response","status":"completed","output":[%b]}' % item
-    (found,) = arguments(ResponsesCodec(Quirks()).decoder("application/json"), body)
-    assert (read_unmended(found) is not UNREADABLE) is whole
+    (found,) = arguments(ResponsesCodec(Quirks()).make_decoder("application/json"), body)
+    assert (read_strict_json(found) is not UNREADABLE) is whole
 
 
 def test_only_the_call_whose_bytes_were_mended_is_spoiled() -> None:
@@ -105,5 +105,5 @@ def test_only_the_call_whose_bytes_were_mended_is_spoiled() -> None:
     )
     message = b'{"content":"Hi \xff","tool_calls":[%b]}' % calls
     body = b'{"choices":[{"message":%b,"finish_reason":"tool_calls"}]}' % message
-    found = arguments(OpenAIChat(Quirks()).decoder("application/json"), body)
+    found = arguments(OpenAIChat(Quirks()).make_decoder("application/json"), body)
     assert found == ['{"a":"ok"}', '{"a":"caf\x1a"}', '{"a":"café"}']

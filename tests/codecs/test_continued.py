@@ -14,22 +14,26 @@ from hypothesis import strategies as st
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.assemble import Assembler
-from holdfast.codecs.continued import Seam, can_go_on, continuing, may_be_continued
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
-from holdfast.codecs.presets import PRESETS
+from holdfast.codecs.stitching import (
+    StitchingDecoder,
+    allows_continuation,
+    can_continue_reply,
+    prefill_request,
+)
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.deltas import (
     Delta,
-    Ended,
-    Finished,
     NoChoices,
     NotAReply,
     ReasoningDelta,
+    ReplyFinished,
     ReplyStarted,
+    StreamEnded,
     TextDelta,
-    UsageSeen,
+    UsageReceived,
 )
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import (
@@ -43,8 +47,9 @@ from holdfast.core.messages import (
     assistant,
     user,
 )
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Transcript
+from holdfast.models.presets import PRESETS
 
 QUESTION = ModelRequest(model="claude-sonnet-4-5", messages=[user("Tell me.")])
 TEXTS = st.text(alphabet="ab \n\t.é", max_size=40)
@@ -71,7 +76,7 @@ def rest_of(text: str, cuts: list[int]) -> list[list[Delta]]:
 
 
 def joined(kept: str, pieces: list[list[Delta]], *, echoes: bool) -> str:
-    seam = Seam(Script(*pieces), kept, echoes=echoes)
+    seam = StitchingDecoder(Script(*pieces), kept, echoes=echoes)
     deltas = [delta for _ in pieces for delta in seam.feed(b"")] + seam.close()
     return kept + "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
@@ -105,15 +110,17 @@ def test_a_provider_that_should_echo_and_does_not_loses_nothing() -> None:
 
 
 def test_what_only_looked_like_an_echo_is_told_before_the_end() -> None:
-    seam = Seam(
-        Script([TextDelta("On"), Finished(FinishReason.STOP), Ended()]), "Once", echoes=True
+    seam = StitchingDecoder(
+        Script([TextDelta("On"), ReplyFinished(FinishReason.STOP), StreamEnded()]),
+        "Once",
+        echoes=True,
     )
     assert seam.feed(b"")[0] == TextDelta("On")
     assert seam.close() == []
 
 
 def test_an_echo_is_awaited_through_what_says_nothing() -> None:
-    first: list[Delta] = [ReplyStarted("id"), TextDelta("On"), UsageSeen(Usage(1, 1))]
+    first: list[Delta] = [ReplyStarted("id"), TextDelta("On"), UsageReceived(Usage(1, 1))]
     assert joined("Once", [first, [TextDelta("ce upon")]], echoes=True) == "Once upon"
 
 
@@ -127,8 +134,13 @@ BROKEN = Reply(
 
 def test_the_reply_of_two_attempts_has_both_texts_and_the_tokens_of_both() -> None:
     assembler = Assembler(Quirks(), "anthropic", BROKEN)
-    assert not assembler.visible
-    for delta in (TextDelta("upon"), UsageSeen(Usage(9, 3)), Finished(FinishReason.STOP), Ended()):
+    assert not assembler.has_visible_parts
+    for delta in (
+        TextDelta("upon"),
+        UsageReceived(Usage(9, 3)),
+        ReplyFinished(FinishReason.STOP),
+        StreamEnded(),
+    ):
         assembler.feed(delta)
     reply = assembler.finish().reply
     assert (reply.parts, reply.kind) == ((Text("Once upon"),), ReplyKind.COMPLETE)
@@ -146,10 +158,10 @@ def test_only_the_second_half_proves_that_the_reply_is_whole() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        [Finished(FinishReason.STOP), Ended()],
-        [TextDelta(" "), Finished(FinishReason.STOP), Ended()],
-        [ReasoningDelta("Hm."), Finished(FinishReason.STOP), Ended()],
-        [NoChoices(), Ended()],
+        [ReplyFinished(FinishReason.STOP), StreamEnded()],
+        [TextDelta(" "), ReplyFinished(FinishReason.STOP), StreamEnded()],
+        [ReasoningDelta("Hm."), ReplyFinished(FinishReason.STOP), StreamEnded()],
+        [NoChoices(), StreamEnded()],
         [NotAReply("response object", "HTML")],
     ],
     ids=["nothing", "a blank", "only thoughts", "no candidate", "a page"],
@@ -162,7 +174,7 @@ def test_a_second_half_without_text_proves_nothing(said: list[Delta]) -> None:
     assembled = assembler.finish()
     assert assembled.error is not None
     assert assembled.reply.text.startswith("Once ")
-    assert not can_go_on(assembled.reply, assembled.error.info.category)
+    assert not can_continue_reply(assembled.reply, assembled.error.info.category)
 
 
 def test_an_attempt_that_brought_nothing_does_not_count_as_a_continuation() -> None:
@@ -185,7 +197,7 @@ def test_an_attempt_that_brought_nothing_does_not_count_as_a_continuation() -> N
 def test_what_is_not_plain_broken_text_is_asked_for_again(
     parts: tuple[Text | ToolCall | Reasoning, ...], kind: ReplyKind
 ) -> None:
-    assert not can_go_on(Reply(parts, kind=kind), ErrorCategory.TRANSIENT)
+    assert not can_continue_reply(Reply(parts, kind=kind), ErrorCategory.TRANSIENT)
 
 
 @pytest.mark.parametrize("category", ErrorCategory)
@@ -196,7 +208,7 @@ def test_only_what_passes_by_itself_is_continued(category: ErrorCategory) -> Non
         ErrorCategory.SERVER_ERROR,
         ErrorCategory.RATE_LIMIT_RETRYABLE,
     }
-    assert can_go_on(BROKEN, category) is wanted
+    assert can_continue_reply(BROKEN, category) is wanted
 
 
 SHAPE = OutputSchema("trip", {"type": "object"})
@@ -215,10 +227,10 @@ PAY = ToolSpec("pay", "", {"type": "object"})
     ],
 )
 def test_a_question_that_wants_more_than_text_is_asked_again(change: dict[str, object]) -> None:
-    assert may_be_continued(QUESTION)
+    assert allows_continuation(QUESTION)
     request = msgspec.structs.replace(QUESTION, **change)
-    assert not may_be_continued(request)
-    assert not AnthropicCodec(PRESETS["anthropic"].quirks).continues(request)
+    assert not allows_continuation(request)
+    assert not AnthropicCodec(PRESETS["anthropic"].quirks).can_continue(request)
 
 
 @pytest.mark.parametrize(
@@ -242,13 +254,13 @@ def test_a_question_that_wants_more_than_text_is_asked_again(change: dict[str, o
 )
 def test_which_provider_continues_is_a_row(preset: str, model: str, continues: bool) -> None:
     request = msgspec.structs.replace(QUESTION, model=model)
-    assert codec_of(preset).continues(request) is continues
+    assert codec_of(preset).can_continue(request) is continues
 
 
 def test_thinking_that_is_asked_for_by_hand_is_seen() -> None:
     by_hand = ModelSettings(extra={"thinking": {"type": "enabled", "budget_tokens": 2000}})
     request = msgspec.structs.replace(QUESTION, settings=by_hand)
-    assert not AnthropicCodec(PRESETS["anthropic"].quirks).continues(request)
+    assert not AnthropicCodec(PRESETS["anthropic"].quirks).can_continue(request)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +285,7 @@ def test_the_beginning_is_the_last_message_and_stays_out_of_the_history(
     settings = ModelSettings(cache=cache)
     request = msgspec.structs.replace(QUESTION, messages=history, settings=settings)
     plain = codec.encode(request).body
-    body = json.loads(codec.encode(continuing(request, BROKEN)).body)
+    body = json.loads(codec.encode(prefill_request(request, BROKEN)).body)
     assert body["messages"][-1] == last
     assert {name: body[name] for name in more} == more
     assert len(body["messages"]) == 2
@@ -283,7 +295,7 @@ def test_the_beginning_is_the_last_message_and_stays_out_of_the_history(
 @pytest.mark.parametrize("preset", ["openai", "openai-responses", "gemini", "deepseek"])
 def test_a_wire_that_cannot_continue_refuses_a_beginning(preset: str) -> None:
     with pytest.raises(ConfigurationError, match=r"prefill: .* does not continue a reply"):
-        codec_of(preset).encode(continuing(QUESTION, BROKEN))
+        codec_of(preset).encode(prefill_request(QUESTION, BROKEN))
 
 
 def codec_of(preset: str) -> Codec:

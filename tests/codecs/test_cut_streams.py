@@ -19,8 +19,8 @@ import pytest
 from tests.codecs.test_proven import _EVENT, CODECS, provider_of
 from tests.corpus import Row, rows
 
-from holdfast.codecs.assemble import Assembled, Assembler
-from holdfast.codecs.json_text import read_unmended
+from holdfast.codecs.assemble import AssembledReply, Assembler
+from holdfast.codecs.json_text import read_strict_json
 from holdfast.codecs.wire import Decoder, Quirks
 from holdfast.core.deltas import Delta
 from holdfast.core.messages import ReplyKind
@@ -54,27 +54,27 @@ def streams(dialect: str) -> list[Row]:
 
 def begin(row: Row, quirks: Quirks = STRICT) -> tuple[Decoder, Assembler]:
     codec = CODECS[row.dialect]
-    return codec.decoder(row.content_type, provider_of(row)), Assembler(quirks, codec.name)
+    return codec.make_decoder(row.content_type, provider_of(row)), Assembler(quirks, codec.name)
 
 
-def assemble(assembler: Assembler, deltas: Iterable[Delta]) -> Assembled:
+def assemble(assembler: Assembler, deltas: Iterable[Delta]) -> AssembledReply:
     for delta in deltas:
         assembler.feed(delta)
     return assembler.finish()
 
 
-def read(row: Row, quirks: Quirks = STRICT) -> Assembled:
+def read(row: Row, quirks: Quirks = STRICT) -> AssembledReply:
     decoder, assembler = begin(row, quirks)
     return assemble(assembler, [*decoder.feed(row.body), *decoder.close()])
 
 
-def calls_run(assembled: Assembled) -> Calls:
+def calls_run(assembled: AssembledReply) -> Calls:
     """The calls that the runtime executes, each as its name and its arguments in one form."""
     found: Calls = Counter()
     if assembled.error is not None or assembled.reply.kind not in RUN:
         return found
     for call in assembled.reply.calls:
-        arguments = read_unmended(call.arguments)
+        arguments = read_strict_json(call.arguments)
         if call.name and isinstance(arguments, dict):
             found[call.name, json.dumps(arguments, sort_keys=True)] += 1
     return found
@@ -116,7 +116,7 @@ class Stream:
             came = decoder.feed(event[:at])
             for delta in came:
                 assembler.feed(delta)
-            held, proven = decoder.close(), assembler.proven
+            held, proven = decoder.close(), assembler.is_complete
             if at == len(event) and self.marked:
                 marked, other = pickle.loads(state)
                 found = marked.feed(event + b"\n\n" + MARKERS[self.row.dialect]) + marked.close()
@@ -126,15 +126,15 @@ class Stream:
                 self.end(start + at, assemble(assembler, held), proven=proven)
             self.seen["cuts"] += 1
 
-    def end(self, cut: int, assembled: Assembled, *, proven: bool) -> None:
+    def end(self, cut: int, assembled: AssembledReply, *, proven: bool) -> None:
         self.judge(cut, "clean", assembled)
         # A transfer that breaks by a reset or by a missing end fails the attempt without the proof.
         if proven:
             self.judge(cut, "broken", assembled)
         if assembled.error is not None and self.succeeds:
-            assert assembled.error.info.category.retryable, (self.row.id, cut, assembled.error)
+            assert assembled.error.info.category.is_retryable, (self.row.id, cut, assembled.error)
 
-    def judge(self, cut: int, ending: str, assembled: Assembled) -> None:
+    def judge(self, cut: int, ending: str, assembled: AssembledReply) -> None:
         run = calls_run(assembled)
         assert run <= self.runs, (self.row.id, cut, ending, run - self.runs)
         accepted = assembled.error is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.codecs.events import EventDecoder, error_of
+from holdfast.codecs.event_decoder import EventDecoder, wrap_error_text
 from holdfast.codecs.sse import SseEvent
 from holdfast.core.deltas import Delta, NotAReply, TextDelta
 
@@ -12,24 +12,24 @@ class Pieces:
 
     def __init__(self) -> None:
         self.ended = False
-        self.passed_over: dict[str, int] = {}
+        self.unknown_counts: dict[str, int] = {}
 
-    def take(self, event: dict[str, object], name: str, out: list[Delta]) -> None:
+    def read_event(self, event: dict[str, object], name: str, out: list[Delta]) -> None:
         out.append(TextDelta(f"{name}:{event}"))
         self.ended = self.ended or "end" in event
 
-    def take_whole(self, body: dict[str, object], out: list[Delta], /) -> None:
+    def read_whole(self, body: dict[str, object], out: list[Delta], /) -> None:
         out.append(TextDelta(f"whole:{body}"))
 
-    def cut(self, out: list[Delta]) -> None:
+    def close(self, out: list[Delta]) -> None:
         out.append(TextDelta("cut"))
 
 
 class Decoder(EventDecoder[Pieces]):
-    def _begin(self, provider: str) -> Pieces:
+    def _make_reader(self, provider: str) -> Pieces:
         return Pieces()
 
-    def _read(self, events: list[SseEvent], out: list[Delta]) -> None:
+    def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
         for name, payload in events:
             self._read_carefully(name, payload, out)
 
@@ -50,7 +50,10 @@ def read(body: bytes, limit: int = 1000) -> list[str]:
         (b"data: [DONE]\n\n", ["cut", "EndMissing"]),
         (b"data: words\n\n", ["NotAReply", "cut", "EndMissing"]),
         (b'data: {"end": 1}\n\ndata: words\n\n', [":{'end': 1}", "cut"]),
-        (b"event: error\ndata: boom\n\n", [f"error:{error_of(b'boom')}", "cut", "EndMissing"]),
+        (
+            b"event: error\ndata: boom\n\n",
+            [f"error:{wrap_error_text(b'boom')}", "cut", "EndMissing"],
+        ),
         (b'{"a": 1}', ["whole:{'a': 1}"]),
         (b"<html>", ["NotAReply"]),
     ],
@@ -64,7 +67,7 @@ def test_an_event_over_the_limit_ends_the_body_once() -> None:
 
 
 def test_the_words_of_an_error_are_cut_and_never_raise() -> None:
-    error = error_of(b"\xff" * 100_000)["error"]
+    error = wrap_error_text(b"\xff" * 100_000)["error"]
     assert isinstance(error, dict)
     assert len(str(error["message"])) == 2000
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.codecs.hints import (
+from holdfast.codecs.retry_after import (
     LONGEST_WAIT,
-    bucket_wait,
+    parse_bucket_wait,
     parse_duration,
     parse_http_date,
+    parse_requested_wait,
     parse_timestamp,
     should_retry,
-    told_wait,
 )
 
 NOW = 1_754_667_600.0
@@ -40,7 +40,7 @@ SAID = "Fri, 08 Aug 2025 15:40:00 GMT"
     ],
 )
 def test_the_headers_that_ask_to_wait(headers: dict[str, str], wait: float) -> None:
-    assert told_wait(headers, now=NOW) == pytest.approx(wait)
+    assert parse_requested_wait(headers, now=NOW) == pytest.approx(wait)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_the_headers_that_ask_to_wait(headers: dict[str, str], wait: float) -> N
 )
 def test_what_is_no_time_is_not_believed(value: str) -> None:
     for name in ("retry-after", "retry-after-ms", "x-ratelimit-reset", "anthropic-ratelimit-reset"):
-        assert told_wait({name: value}, now=NOW) is None
-        assert bucket_wait({name: value}, now=NOW) is None
+        assert parse_requested_wait({name: value}, now=NOW) is None
+        assert parse_bucket_wait({name: value}, now=NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_no_time_is_not_believed(value: str) -> None:
     ],
 )
 def test_the_words_that_ask_to_wait(text: str, wait: float) -> None:
-    assert told_wait({}, text=text, now=NOW) == pytest.approx(wait)
+    assert parse_requested_wait({}, text=text, now=NOW) == pytest.approx(wait)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_the_words_that_ask_to_wait(text: str, wait: float) -> None:
 def test_a_moment_in_the_words_is_a_wait_until_it(text: str) -> None:
     moment = parse_timestamp("2025-08-08T15:41:30Z")
     assert moment is not None
-    assert told_wait({}, text=text, now=moment - 40) == 40
-    assert told_wait({}, text=text, now=moment + 40) == 0
-    assert told_wait({}, text=text) is None
+    assert parse_requested_wait({}, text=text, now=moment - 40) == 40
+    assert parse_requested_wait({}, text=text, now=moment + 40) == 0
+    assert parse_requested_wait({}, text=text) is None
 
 
 @pytest.mark.parametrize(
@@ -131,22 +131,22 @@ def test_a_moment_in_the_words_is_a_wait_until_it(text: str) -> None:
     ],
 )
 def test_words_without_a_time_say_nothing(text: str) -> None:
-    assert told_wait({}, text=text, now=NOW) is None
+    assert parse_requested_wait({}, text=text, now=NOW) is None
 
 
 def test_headers_are_believed_before_the_body_and_the_body_before_words() -> None:
     headers, text = {"retry-after": "1"}, "try again in 3s"
-    assert told_wait(headers, delays=["2s"], text=text) == 1
-    assert told_wait({}, delays=["nonsense", "2s"], text=text) == 2
-    assert told_wait({}, delays=["nonsense"], text=text) == 3
+    assert parse_requested_wait(headers, delays=["2s"], text=text) == 1
+    assert parse_requested_wait({}, delays=["nonsense", "2s"], text=text) == 2
+    assert parse_requested_wait({}, delays=["nonsense"], text=text) == 3
 
 
 def test_a_moment_is_measured_by_the_clock_of_the_server() -> None:
     headers = {"retry-after": "Fri, 08 Aug 2025 15:41:30 GMT", "date": SAID}
-    assert told_wait(headers, now=0.0) == 90
-    assert told_wait(headers) == 90
-    assert told_wait({"retry-after": headers["retry-after"]}) is None
-    assert told_wait({"retry-after": headers["retry-after"]}, now=math.nan) is None
+    assert parse_requested_wait(headers, now=0.0) == 90
+    assert parse_requested_wait(headers) == 90
+    assert parse_requested_wait({"retry-after": headers["retry-after"]}) is None
+    assert parse_requested_wait({"retry-after": headers["retry-after"]}, now=math.nan) is None
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_moment_is_measured_by_the_clock_of_the_server() -> None:
     ],
 )
 def test_every_form_of_a_reset(name: str, value: str, wait: float) -> None:
-    assert bucket_wait({name: value}, now=NOW) == pytest.approx(wait)
+    assert parse_bucket_wait({name: value}, now=NOW) == pytest.approx(wait)
 
 
 def test_the_empty_bucket_counts() -> None:
@@ -189,9 +189,9 @@ def test_the_empty_bucket_counts() -> None:
         "x-ratelimit-remaining-tokens": "0",
         "x-ratelimit-reset-tokens": "1.2s",
     }
-    assert bucket_wait(headers) == 1.2
-    assert bucket_wait({**headers, "x-ratelimit-remaining-requests": "0"}) == 360
-    assert bucket_wait({**headers, "x-ratelimit-remaining-tokens": "1000"}) == 1.2
+    assert parse_bucket_wait(headers) == 1.2
+    assert parse_bucket_wait({**headers, "x-ratelimit-remaining-requests": "0"}) == 360
+    assert parse_bucket_wait({**headers, "x-ratelimit-remaining-tokens": "1000"}) == 1.2
 
 
 def test_the_empty_bucket_counts_at_anthropic_too() -> None:
@@ -202,11 +202,11 @@ def test_the_empty_bucket_counts_at_anthropic_too() -> None:
         "anthropic-ratelimit-input-tokens-reset": "2025-08-08T15:40:59Z",
         "date": SAID,
     }
-    assert bucket_wait(headers) == 59
+    assert parse_bucket_wait(headers) == 59
 
 
 def test_without_limits_there_is_no_bucket() -> None:
-    assert bucket_wait({"x-ratelimit-remaining-tokens": "0", "server": "x"}) is None
+    assert parse_bucket_wait({"x-ratelimit-remaining-tokens": "0", "server": "x"}) is None
 
 
 @pytest.mark.parametrize(("value", "said"), [("true", True), (" False ", False), ("1", None)])
@@ -247,7 +247,7 @@ def test_nothing_raises_and_every_wait_can_be_waited(
     headers: dict[str, str], text: str, now: float | None
 ) -> None:
     for wait in (
-        told_wait(headers, delays=[text], text=text, now=now),
-        bucket_wait(headers, now=now),
+        parse_requested_wait(headers, delays=[text], text=text, now=now),
+        parse_bucket_wait(headers, now=now),
     ):
         assert wait is None or 0 <= wait <= LONGEST_WAIT

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.codecs.json_text import UNREADABLE, json_text, kind_of, read_json, read_unmended
+from holdfast.codecs.json_text import UNREADABLE, dump_json, json_kind, read_json, read_strict_json
 
 
 @pytest.mark.parametrize(
@@ -29,23 +29,23 @@ def test_what_can_be_trusted_is_read(data: bytes, value: object) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b'{"a": "b', b"{} {}", b"nope", b"[" * 100_000])
 def test_what_is_cut_or_no_json_is_never_completed(data: bytes) -> None:
     assert read_json(data) is UNREADABLE
-    assert read_unmended(data.decode()) is UNREADABLE
+    assert read_strict_json(data.decode()) is UNREADABLE
 
 
 def test_arguments_are_read_strictly() -> None:
-    assert read_unmended('{"a": 1}') == {"a": 1}
+    assert read_strict_json('{"a": 1}') == {"a": 1}
     for text in ('{"a": NaN}', '"a\tb"', "{'a': 1}", '{"a": 1,}'):
-        assert read_unmended(text) is UNREADABLE
+        assert read_strict_json(text) is UNREADABLE
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
     value = read_json(data)
     if value is not UNREADABLE:
-        json_text(value).encode()
-        assert kind_of(value) in ("null", "boolean", "string", "number", "array", "object")
+        dump_json(value).encode()
+        assert json_kind(value) in ("null", "boolean", "string", "number", "array", "object")
 
 
 def test_text_of_values() -> None:
-    assert json.loads(json_text({"a": [1, "é"]})) == {"a": [1, "é"]}
-    assert json_text(float("nan")) == "null"
+    assert json.loads(dump_json({"a": [1, "é"]})) == {"a": [1, "é"]}
+    assert dump_json(float("nan")) == "null"

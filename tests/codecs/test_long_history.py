@@ -20,7 +20,7 @@ from holdfast.core.messages import (
     tool_results,
     user,
 )
-from holdfast.core.request import ModelRequest, ModelSettings
+from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.core.transcript import Form, Transcript
 
 CODECS: list[Codec] = [OpenAIChat(), ResponsesCodec(), AnthropicCodec(), Gemini()]
@@ -37,12 +37,12 @@ class Watched(Transcript):
     encodings = 0
     scanned = 0
 
-    def encoded(self, form: Form, head: bytes = b"", tail: bytes = b"") -> bytes:
+    def encode_messages(self, form: Form, head: bytes = b"", tail: bytes = b"") -> bytes:
         def counted(message: Message) -> bytes:
             self.encodings += 1
             return form.encode(message)
 
-        return super().encoded(replace(form, encode=counted), head, tail)
+        return super().encode_messages(replace(form, encode=counted), head, tail)
 
     def __getitem__(self, index: Any) -> Any:
         found = super().__getitem__(index)

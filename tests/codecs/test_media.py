@@ -10,7 +10,7 @@ from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.wire import Codec
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, assistant, user
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 
 GOOD = {
     "image/png": b"\x89PNG\r\n\x1a\n",

@@ -13,7 +13,7 @@ from holdfast.codecs.assemble import Assembler
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, Reply, Text, ToolResult, tool_results, user
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 
 ODD: list[Any] = [None, True, 0, -1, 3.5, "", "x", "7", [], {}, [None], [{}], {"a": 1}, 10**30]
 TRIES = 150
@@ -56,7 +56,7 @@ def spoiled(row: Row, dice: random.Random) -> bytes:
 
 
 def read(codec: Codec, row: Row, pieces: Any) -> Reply:
-    decoder = codec.decoder(row.content_type, provider_of(row))
+    decoder = codec.make_decoder(row.content_type, provider_of(row))
     assembler = Assembler(Quirks(), codec.name)
     for piece in pieces:
         for delta in decoder.feed(piece):

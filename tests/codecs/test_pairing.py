@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.linear import is_linear
 
-from holdfast.codecs.pairing import check_new, check_pairs, check_tail, has_plain_id, with_safe_ids
+from holdfast.codecs.pairing import (
+    check_new_pairs,
+    check_pairs,
+    check_tail_pairs,
+    has_plain_id,
+    replace_unsafe_ids,
+)
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Message,
@@ -71,14 +77,14 @@ def test_what_does_not_match_is_refused_at_its_place(messages: list[Message], at
     assert caught.value.argument == f"messages[{at}]"
     known = [user("Hi"), *turn("k"), assistant("Done")]
     with pytest.raises(ConfigurationError) as caught:
-        check_new([*known, *messages], len(known))
+        check_new_pairs([*known, *messages], len(known))
     assert caught.value.argument == f"messages[{at + len(known)}]"
 
 
 @given(st.lists(IDS, max_size=4))
 def test_safe_ids_are_plain_and_different_and_pair_as_before(iterations: list[list[str]]) -> None:
     before = history(iterations)
-    safe = with_safe_ids(before)
+    safe = replace_unsafe_ids(before)
     assert check_pairs(safe)
     calls = [call for message in safe for call in message.calls]
     results = [p for m in safe for p in m.parts if isinstance(p, ToolResult)]
@@ -95,7 +101,7 @@ def test_a_longer_history_gives_its_beginning_the_same_ids(
     first: list[list[str]], more: list[list[str]]
 ) -> None:
     short, long = history(first), history(first + more)
-    assert with_safe_ids(long)[: len(short)] == with_safe_ids(short)
+    assert replace_unsafe_ids(long)[: len(short)] == replace_unsafe_ids(short)
 
 
 @given(st.lists(IDS, max_size=4), st.integers(0, 9))
@@ -107,14 +113,14 @@ def test_looking_only_at_what_is_new_finds_the_same(
     while known < len(messages) and messages[known].role == "tool":
         known += 1
     if check_pairs(messages[:known]):
-        assert check_new(messages, known) is check_pairs(messages)
+        assert check_new_pairs(messages, known) is check_pairs(messages)
 
 
 def test_many_calls_of_one_id_take_linear_time() -> None:
     def seconds(count: int) -> float:
         messages = history([["a"]] * count)
         begun = time.process_time()
-        with_safe_ids(messages)
+        replace_unsafe_ids(messages)
         return time.process_time() - begun
 
     assert is_linear(seconds, 500, 4_000)
@@ -124,7 +130,7 @@ def test_a_batch_that_was_cut_in_two_before_is_looked_at_again() -> None:
     first, second = ToolCall("a", "pay"), ToolCall("b", "pay")
     cut = [assistant(first, second), tool_results([ToolResult("a", "pay", (Text("1"),))])]
     with pytest.raises(ConfigurationError, match="'b' of tool 'pay' has no result"):
-        check_tail([*cut, user("Well?")], 2)
+        check_tail_pairs([*cut, user("Well?")], 2)
     whole = [*cut, tool_results([ToolResult("b", "pay", (Text("2"),))]), user("Well?")]
-    assert check_tail(whole, 2) == (0, True)
-    assert check_tail(whole, 3) == (3, True)
+    assert check_tail_pairs(whole, 2) == (0, True)
+    assert check_tail_pairs(whole, 3) == (3, True)

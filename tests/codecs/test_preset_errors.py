@@ -4,11 +4,11 @@ import pytest
 from tests.codecs.bodies import Case, failure, name
 from tests.codecs.preset_errors import CASES
 
-from holdfast.codecs import presets
 from holdfast.codecs.anthropic.errors import classify as classify_anthropic
 from holdfast.codecs.gemini.errors import classify as classify_gemini
 from holdfast.codecs.openai_chat.errors import classify as classify_chat
 from holdfast.codecs.openai_responses.errors import classify as classify_responses
+from holdfast.models import presets
 
 CLASSIFY = {
     "openai_chat": classify_chat,

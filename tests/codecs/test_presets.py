@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from holdfast.codecs.presets import PRESETS, Preset, find, path_segment
+from holdfast.codecs.url_path import to_path_segment
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
+from holdfast.models.presets import PRESETS, Preset, find_preset
 
 EXPECTED = {
     "openai", "openai-responses", "azure", "openrouter", "groq", "mistral", "deepseek", "xai",
@@ -27,8 +28,8 @@ def test_a_row_is_whole(preset: Preset) -> None:
     assert preset.key_env or preset.base_url.startswith("http://localhost:")
     assert all(name == name.lower() for name, _ in preset.headers)
     assert not preset.path or preset.path.startswith("/")
-    if not preset.blanks:
-        assert preset.address() == preset.base_url
+    if not preset.placeholders:
+        assert preset.resolve_base_url() == preset.base_url
 
 
 def test_rows_cannot_be_changed() -> None:
@@ -40,11 +41,11 @@ def test_rows_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("name", ["OpenAI", " openai ", "openai"])
 def test_find_forgives_spelling(name: str) -> None:
-    assert find(name).name == "openai"
+    assert find_preset(name).name == "openai"
 
 
 def test_find_reads_an_underscore_as_a_dash() -> None:
-    assert find("openai_responses").name == "openai-responses"
+    assert find_preset("openai_responses").name == "openai-responses"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_find_reads_an_underscore_as_a_dash() -> None:
 )
 def test_an_unknown_name_is_answered_with_near_ones(name: str, near: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        find(name)
+        find_preset(name)
     assert caught.value.argument == "provider"
     assert near in caught.value.fix
 
@@ -61,7 +62,7 @@ def test_an_unknown_name_is_answered_with_near_ones(name: str, near: str) -> Non
 @pytest.mark.parametrize("name", ["", "zzzzz"])
 def test_a_name_near_nothing_is_answered_with_all(name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        find(name)
+        find_preset(name)
     assert all(known in caught.value.fix for known in EXPECTED)
 
 
@@ -75,25 +76,28 @@ def test_a_name_near_nothing_is_answered_with_all(name: str) -> None:
     ],
 )
 def test_an_address_with_blanks_must_be_given(name: str, blanks: tuple[str, ...]) -> None:
-    preset = find(name)
-    assert preset.blanks == blanks
+    preset = find_preset(name)
+    assert preset.placeholders == blanks
     with pytest.raises(ConfigurationError) as caught:
-        preset.address()
+        preset.resolve_base_url()
     assert caught.value.argument == "base_url"
     assert all(blank in caught.value.problem for blank in blanks)
     assert preset.base_url in caught.value.fix
     with pytest.raises(ConfigurationError):
-        preset.address(preset.base_url)
+        preset.resolve_base_url(preset.base_url)
 
 
 def test_a_given_address_wins_and_loses_its_last_slash() -> None:
-    assert find("openai").address("https://proxy.example/v1/") == "https://proxy.example/v1"
+    assert (
+        find_preset("openai").resolve_base_url("https://proxy.example/v1/")
+        == "https://proxy.example/v1"
+    )
 
 
 @pytest.mark.parametrize("url", ["proxy.example/v1", "ftp://x", "file:///etc/passwd", " https://x"])
 def test_an_address_that_is_no_http_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="http"):
-        find("openai").address(url)
+        find_preset("openai").resolve_base_url(url)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ def test_an_address_that_is_no_http_url_is_refused(url: str) -> None:
     ],
 )
 def test_a_key_is_sent_as_the_provider_wants_it(name: str, header: tuple[str, str]) -> None:
-    assert find(name).auth_headers("k") == (header,)
+    assert find_preset(name).auth_headers("k") == (header,)
 
 
 def test_what_a_wire_sends_with_every_request_is_not_said_twice() -> None:
@@ -114,33 +118,33 @@ def test_what_a_wire_sends_with_every_request_is_not_said_twice() -> None:
 
 
 def test_no_key_is_sent_where_there_is_none() -> None:
-    assert find("openai").auth_headers("") == ()
-    assert find("ollama").auth_headers("k") == ()
-    assert find("vllm").auth_headers("k") == (("authorization", "Bearer k"),)
+    assert find_preset("openai").auth_headers("") == ()
+    assert find_preset("ollama").auth_headers("k") == ()
+    assert find_preset("vllm").auth_headers("k") == (("authorization", "Bearer k"),)
 
 
 def test_azure_has_the_deployment_in_its_path() -> None:
-    path = find("azure").path_for("/chat/completions", "my-gpt")
+    path = find_preset("azure").path_for("/chat/completions", "my-gpt")
     assert path.startswith("/openai/deployments/my-gpt/chat/completions?api-version=")
-    assert find("groq").path_for("/chat/completions", "any thing") == "/chat/completions"
+    assert find_preset("groq").path_for("/chat/completions", "any thing") == "/chat/completions"
 
 
 @pytest.mark.parametrize("model", ["a/../b", "a?b", "a#b", "a b", "", "/a", "a//b", "a%2fb", "a\n"])
 def test_a_model_that_would_change_the_path_is_refused(model: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        path_segment(model)
+        to_path_segment(model)
     assert caught.value.argument == "model"
 
 
 def test_the_quirks_that_are_rows() -> None:
-    assert find("ollama").quirks.ends_without_finish
-    assert not find("mistral").quirks.stream_usage
-    assert find("openai").quirks.max_tokens_field == "max_completion_tokens"
-    assert find("openai").quirks.system_role == "developer"
-    assert find("mistral").quirks.call_id_length == 9
-    assert find("deepseek").quirks.reasoning_field == "reasoning_content"
-    assert find("openrouter").quirks.reasoning_object
-    assert find("xai").quirks == Quirks()
+    assert find_preset("ollama").quirks.ends_without_finish
+    assert not find_preset("mistral").quirks.stream_usage
+    assert find_preset("openai").quirks.max_tokens_field == "max_completion_tokens"
+    assert find_preset("openai").quirks.system_role == "developer"
+    assert find_preset("mistral").quirks.call_id_length == 9
+    assert find_preset("deepseek").quirks.reasoning_field == "reasoning_content"
+    assert find_preset("openrouter").quirks.reasoning_object
+    assert find_preset("xai").quirks == Quirks()
 
 
 def test_a_row_survives_json() -> None:

@@ -38,13 +38,13 @@ def test_nothing_follows_the_proof_of_a_recorded_stream(dialect: str) -> None:
         if row.framing != "sse" or (row.status or 200) >= 300:
             continue
         streams += 1
-        decoder = codec.decoder(row.content_type, provider_of(row))
+        decoder = codec.make_decoder(row.content_type, provider_of(row))
         assembler = Assembler(Quirks(), codec.name)
         broken: Reply | None = None
         for event in _EVENT.findall(row.body):
             for delta in decoder.feed(event):
                 assembler.feed(delta)
-            if assembler.proven and broken is None:
+            if assembler.is_complete and broken is None:
                 broken = assembler.finish().reply
         for delta in decoder.close():
             assembler.feed(delta)

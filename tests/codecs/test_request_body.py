@@ -6,17 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.codecs.request_body import (
-    Heads,
-    already_encoded,
+    HeadCache,
     check_tools,
+    count_encoded,
     encode_history,
-    leading_system,
+    leading_system_texts,
     merge_extra,
     to_json,
 )
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, assistant, system, user
-from holdfast.core.request import ModelRequest, ModelSettings, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Form, Transcript
 
 ASKED = ModelRequest(model="m", messages=[user("Hi")])
@@ -35,7 +35,7 @@ def test_what_json_cannot_say_names_its_argument(value: object) -> None:
 
 
 def test_a_head_is_made_once_for_the_same_request_and_holds_no_conversation() -> None:
-    heads, made = Heads(), []
+    heads, made = HeadCache(), []
 
     def encode() -> bytes:
         made.append(1)
@@ -44,7 +44,7 @@ def test_a_head_is_made_once_for_the_same_request_and_holds_no_conversation() ->
     for _ in range(3):
         assert heads.get(replace(ASKED, messages=[user("Other")]), (), encode) == b"head"
     assert len(made) == 1
-    assert all(not head.request.messages for head in heads._kept)
+    assert all(not head.request.messages for head in heads._recent)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_head_is_made_once_for_the_same_request_and_holds_no_conversation() ->
     ],
 )
 def test_another_request_gets_another_head(change: dict[str, Any]) -> None:
-    heads = Heads()
+    heads = HeadCache()
     assert heads.get(ASKED, (), lambda: b"first") == b"first"
     assert heads.get(replace(ASKED, **change), (), lambda: b"second") == b"second"
     assert heads.get(ASKED, ("system",), lambda: b"third") == b"third"
@@ -96,15 +96,15 @@ def test_a_bad_message_that_is_skipped_is_not_looked_at() -> None:
 
 def test_a_transcript_remembers_what_it_encoded() -> None:
     history = Transcript([user("Hi"), user("Ho")])
-    assert already_encoded(history, "key") == 0
+    assert count_encoded(history, "key") == 0
     encode_history(history, Form("key", lambda _: b"{}"))
-    assert already_encoded(history, "key") == 2
-    assert already_encoded(history, "other") == 0
-    assert already_encoded(list(history), "key") == 0
+    assert count_encoded(history, "key") == 2
+    assert count_encoded(history, "other") == 0
+    assert count_encoded(list(history), "key") == 0
 
 
 def test_leading_system_messages() -> None:
-    assert leading_system([system("a"), system("b"), user("c"), system("d")]) == ("a", "b")
+    assert leading_system_texts([system("a"), system("b"), user("c"), system("d")]) == ("a", "b")
 
 
 def test_a_reserved_field_is_refused() -> None:

@@ -14,20 +14,20 @@ from tests.codecs.preset_errors import CASES as PRESET_CASES
 
 from holdfast.codecs import rules
 from holdfast.codecs.anthropic.errors import RULES as ANTHROPIC
-from holdfast.codecs.classify import Rule, classify_by
+from holdfast.codecs.classify import ErrorRule, classify_by_rules
+from holdfast.codecs.error_body import read_error_body
 from holdfast.codecs.gemini.errors import RULES as GEMINI
 from holdfast.codecs.openai_chat.errors import RULES as CHAT
 from holdfast.codecs.openai_responses.errors import RULES as RESPONSES
-from holdfast.codecs.presets import PRESETS
-from holdfast.codecs.refusal import read_refusal
 from holdfast.codecs.wire import Failure
+from holdfast.models.presets import PRESETS
 
 
 def with_presets(wire: str, cases: list[Case]) -> list[Case]:
     return [*cases, *(case for case in PRESET_CASES if PRESETS[case[0]].wire == wire)]
 
 
-TABLES: list[tuple[str, Sequence[Rule], list[Case]]] = [
+TABLES: list[tuple[str, Sequence[ErrorRule], list[Case]]] = [
     ("openai_chat", CHAT, with_presets("openai_chat", CHAT_CASES)),
     ("openai_responses", RESPONSES, with_presets("openai_responses", RESPONSES_CASES)),
     ("anthropic", ANTHROPIC, with_presets("anthropic", ANTHROPIC_CASES)),
@@ -37,12 +37,12 @@ ALL_CASES = [case for _, _, cases in TABLES for case in cases]
 ALL_RULES = list({id(row): row for _, table, _ in TABLES for row in table}.values())
 
 
-def deciding(table: Sequence[Rule], failure: Failure) -> Rule:
-    refusal = read_refusal(failure)
+def deciding(table: Sequence[ErrorRule], failure: Failure) -> ErrorRule:
+    refusal = read_error_body(failure)
     return next(
         row
         for row in table
-        if any(row.holds(failure.provider, refusal, promised) for promised in (True, False))
+        if any(row.matches(failure.provider, refusal, promised) for promised in (True, False))
     )
 
 
@@ -79,7 +79,7 @@ def test_every_row_decides_one_of_the_vendors_errors() -> None:
 )
 def test_every_alternative_of_every_regex_matches_a_real_sentence(part: str) -> None:
     pattern = re.compile(part)
-    assert any(pattern.search(read_refusal(failure(case)).text) for case in ALL_CASES)
+    assert any(pattern.search(read_error_body(failure(case)).text) for case in ALL_CASES)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_every_alternative_of_every_regex_matches_a_real_sentence(part: str) -> 
         for code in sorted(row.codes)
     ],
 )
-def test_every_code_decides_by_itself(wire: Sequence[Rule], code: str, row: Rule) -> None:
+def test_every_code_decides_by_itself(wire: Sequence[ErrorRule], code: str, row: ErrorRule) -> None:
     status = next(iter(row.statuses), None)
     body = json.dumps({"error": {"code": code.upper(), "message": "x"}}).encode()
-    info = classify_by(wire, Failure(status=status or None, body=body))
+    info = classify_by_rules(wire, Failure(status=status or None, body=body))
     assert info.category is row.category
 
 
 def test_the_last_row_holds_for_everything() -> None:
     last = rules.SHARED[-1]
-    assert last.holds("", read_refusal(Failure(status=799, body=b"\xff")), promised=False)
+    assert last.matches("", read_error_body(Failure(status=799, body=b"\xff")), short_wait=False)

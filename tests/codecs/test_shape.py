@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.codecs.shape import in_words, is_object, strict_form
+from holdfast.codecs.output_schema import is_object_schema, schema_instruction, to_strict_schema
 
 TEXT = {"type": "string"}
 
@@ -42,7 +42,7 @@ def loose(**properties: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_demands_everything_is_closed(schema: dict[str, Any], form: dict[str, Any]) -> None:
     before = repr(schema)
-    assert strict_form(schema) == form
+    assert to_strict_schema(schema) == form
     assert repr(schema) == before
 
 
@@ -63,14 +63,14 @@ def test_what_demands_everything_is_closed(schema: dict[str, Any], form: dict[st
     ],
 )
 def test_what_strict_mode_would_refuse(schema: dict[str, Any]) -> None:
-    assert strict_form(schema) is None
+    assert to_strict_schema(schema) is None
 
 
 def test_objects_at_the_top() -> None:
-    assert is_object(loose())
-    assert not is_object({"type": ["object", "null"]})
-    assert not is_object({"anyOf": [loose()]})
+    assert is_object_schema(loose())
+    assert not is_object_schema({"type": ["object", "null"]})
+    assert not is_object_schema({"anyOf": [loose()]})
 
 
 def test_words_hold_the_schema() -> None:
-    assert in_words({"title": "é"}).endswith('\n{"title":"é"}')
+    assert schema_instruction({"title": "é"}).endswith('\n{"title":"é"}')

@@ -122,7 +122,7 @@ def test_comments_and_other_fields_are_noted_and_are_no_content() -> None:
     decoder = SseDecoder()
     events = decoder.feed(b": one\n\n: two\nid: 9\nretry: 250\nfoo: bar\ndata: x\n\n")
     assert events == [(b"", b"x")]
-    assert (decoder.comments, decoder.unknown) == (2, 1)
+    assert (decoder.comments, decoder.unknown_lines) == (2, 1)
     assert (decoder.last_id, decoder.retry) == (b"9", 250)
 
 
@@ -169,7 +169,7 @@ class Counting(bytearray):
 def work(body: bytes, size: int) -> int:
     Counting.work = 0
     decoder = SseDecoder()
-    decoder._held = Counting()
+    decoder._buffer = Counting()
     events = 0
     for at in range(0, len(body), size):
         events += len(decoder.feed(body[at : at + size]))
@@ -190,4 +190,4 @@ def test_work_is_in_proportion_to_the_bytes_however_they_come(size: int) -> None
 def test_a_line_of_the_field_error_is_an_event_of_that_name() -> None:
     decoder = SseDecoder()
     assert decoder.feed(b"data: 1\n\nerror: boom\n\n") == [(b"", b"1"), (b"error", b"boom")]
-    assert decoder.unknown == 0
+    assert decoder.unknown_lines == 0

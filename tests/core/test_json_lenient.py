@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.core.test_ladder import ANY, CONTAINERS
 
 from holdfast.core.json_lenient import NotReadable, read_leniently
-from holdfast.core.ladder import climb
 from holdfast.core.output import Invalid, Valid
+from holdfast.core.output_parser import parse_output
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ from holdfast.core.output import Invalid, Valid
 )
 def test_small_mistakes(text: str, value: object) -> None:
     assert read_leniently(text) == value
-    assert climb(text, ANY, lenient=True) == Valid(value, "repaired")
-    assert isinstance(climb(text, ANY), Invalid)
+    assert parse_output(text, ANY, lenient=True) == Valid(value, "repaired")
+    assert isinstance(parse_output(text, ANY), Invalid)
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_a_cut_text_is_never_called_whole_by_the_strict_rungs(
 ) -> None:
     text = json.dumps(value)
     cut = text[: data.draw(st.integers(0, len(text) - 1))]
-    assert isinstance(climb(cut, ANY), Invalid)
+    assert isinstance(parse_output(cut, ANY), Invalid)

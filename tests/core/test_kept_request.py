@@ -6,20 +6,20 @@ import pytest
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import QuestionAsked
-from holdfast.core.kept_request import UnknownRequest, kept_request, known
-from holdfast.core.requests import (
-    AnyRequest,
-    ClarificationRequest,
-    ContinuationRequest,
-    PermissionRequest,
-    Request,
+from holdfast.core.questions import (
+    AnyQuestion,
+    ClarificationQuestion,
+    ContinuationQuestion,
+    PermissionQuestion,
+    Question,
     plain_form,
 )
+from holdfast.core.recorded_questions import UnknownQuestion, require_known_kind, restore_question
 
 KEY = "t1.i0.tool.0.ask.0"
 
 
-class Fee(Request[int], frozen=True, kw_only=True):
+class Fee(Question[int], frozen=True, kw_only=True):
     cents: int = 0
 
 
@@ -34,43 +34,48 @@ def asked(kind: str, plain: object) -> QuestionAsked:
 @pytest.mark.parametrize(
     "request_",
     [
-        PermissionRequest(key=KEY, tool="pay", arguments={"euros": 5, "to": ["a"]}),
-        ContinuationRequest(key=KEY, iteration=3, limit=2),
-        ClarificationRequest(key=KEY, question="Where?", options=("Porto", "Faro")),
+        PermissionQuestion(key=KEY, tool="pay", arguments={"euros": 5, "to": ["a"]}),
+        ContinuationQuestion(key=KEY, iteration=3, limit=2),
+        ClarificationQuestion(key=KEY, question="Where?", options=("Porto", "Faro")),
         Fee(key=KEY, cents=3),
         SmallFee(key=KEY, cents=1),
     ],
 )
-def test_a_request_comes_back_as_it_was(request_: AnyRequest) -> None:
-    found = kept_request(asked(type(request_).__name__, plain_form(request_)))
+def test_a_request_comes_back_as_it_was(request_: AnyQuestion) -> None:
+    found = restore_question(asked(type(request_).__name__, plain_form(request_)))
     assert found == request_
     assert type(found) is type(request_)
-    assert known(found) is found
+    assert require_known_kind(found) is found
 
 
 @pytest.mark.parametrize(
     ("kind", "plain"),
-    [("Stranger", {"cents": 3}), ("Fee", {"cents": "three"}), ("PermissionRequest", {}), ("X", [])],
+    [
+        ("Stranger", {"cents": 3}),
+        ("Fee", {"cents": "three"}),
+        ("PermissionQuestion", {}),
+        ("X", []),
+    ],
 )
 def test_what_is_not_known_or_does_not_fit_is_shown_and_takes_no_answer(
     kind: str, plain: object
 ) -> None:
-    found = kept_request(asked(kind, plain))
-    assert isinstance(found, UnknownRequest)
+    found = restore_question(asked(kind, plain))
+    assert isinstance(found, UnknownQuestion)
     assert (found.key, found.kind) == (KEY, kind)
     with pytest.raises(ConfigurationError, match="Import the module"):
-        known(found)
+        require_known_kind(found)
 
 
 def test_of_two_kinds_of_one_name_the_newer_is_meant() -> None:
-    class Twice(Request[int], frozen=True, kw_only=True):
+    class Twice(Question[int], frozen=True, kw_only=True):
         a: int
 
     older = Twice
 
-    class Twice(Request[str], frozen=True, kw_only=True):  # type: ignore[no-redef]
+    class Twice(Question[str], frozen=True, kw_only=True):  # type: ignore[no-redef]
         a: int
 
-    found = kept_request(asked("Twice", {"a": 1}))
+    found = restore_question(asked("Twice", {"a": 1}))
     assert type(found) is Twice
     assert type(found) is not older

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.core.json_strict import NotJson, read_strictly
-from holdfast.core.ladder import climb, fenced, in_prose
-from holdfast.core.output import Invalid, Parsed, Valid
+from holdfast.core.json_strict import NotJson, read_strict_json
+from holdfast.core.model_request import OutputSchema
+from holdfast.core.output import Invalid, ParseResult, Valid
+from holdfast.core.output_parser import find_fenced_values, find_prose_values, parse_output
 from holdfast.core.problems import Problem
-from holdfast.core.request import OutputSchema
 
 
 class Anything:
@@ -24,7 +24,7 @@ class Anything:
     def __init__(self, *kinds: type) -> None:
         self.kinds = kinds or (object,)
 
-    def check(self, json_text: str) -> Parsed:
+    def check(self, json_text: str) -> ParseResult:
         value = json.loads(json_text)
         if isinstance(value, self.kinds):
             return Valid(value)
@@ -54,7 +54,7 @@ def written(value: object, indent: int | None) -> str:
 
 @given(VALUES, INDENT, st.sampled_from(["", " ", "\n", "\ufeff", "\t\n"]))
 def test_a_whole_value_is_strict(value: object, indent: int | None, space: str) -> None:
-    assert climb(space + written(value, indent) + space.strip("\ufeff"), ANY) == Valid(
+    assert parse_output(space + written(value, indent) + space.strip("\ufeff"), ANY) == Valid(
         value, "strict"
     )
 
@@ -68,7 +68,7 @@ def test_any_value_in_a_fence_is_found(
 ) -> None:
     mark = fence.rstrip("jsonJSON")
     text = f"Here: {before}\n{fence}\n{written(value, indent)}\n{mark}\n{after}"
-    assert climb(text, ANY) == Valid(value, "embedded")
+    assert parse_output(text, ANY) == Valid(value, "embedded")
 
 
 @given(CONTAINERS, INDENT, PROSE, PROSE)
@@ -76,7 +76,7 @@ def test_any_object_or_list_in_prose_is_found(
     value: object, indent: int | None, before: str, after: str
 ) -> None:
     text = f"So {before} {written(value, indent)} {after} ."
-    assert climb(text, ANY) == Valid(value, "embedded")
+    assert parse_output(text, ANY) == Valid(value, "embedded")
 
 
 @given(CONTAINERS, CONTAINERS, PROSE)
@@ -86,7 +86,7 @@ def test_two_values_are_never_chosen_between(one: object, other: object, between
         f"Either {first} {between} or {second} .",
         f"```json\n{first}\n```\n{between}\n```json\n{second}\n```",
     ):
-        found = climb(text, ANY)
+        found = parse_output(text, ANY)
         if first == second:
             assert found == Valid(one, "embedded")
         else:
@@ -97,35 +97,35 @@ def test_two_values_are_never_chosen_between(one: object, other: object, between
 @given(st.text(max_size=200) | st.text(alphabet='[]{}":,`\\ \n1ae-', max_size=120))
 def test_no_text_breaks_it(text: str) -> None:
     for lenient in (False, True):
-        found = climb(text, ANY, lenient=lenient)
+        found = parse_output(text, ANY, lenient=lenient)
         assert isinstance(found, Valid) or found.problems
 
 
 def test_the_value_that_fits_is_no_guess() -> None:
     text = 'As [1] says: {"a": 1}. See also [2].'
-    assert climb(text, Anything(dict)) == Valid({"a": 1}, "embedded")
+    assert parse_output(text, Anything(dict)) == Valid({"a": 1}, "embedded")
 
 
 def test_a_fence_says_what_is_meant() -> None:
     text = 'Like {"a": 0} but:\n```json\n{"a": 1}\n```\n```python\nprint({})\n```'
-    assert climb(text, ANY) == Valid({"a": 1}, "embedded")
+    assert parse_output(text, ANY) == Valid({"a": 1}, "embedded")
 
 
 def test_a_value_inside_of_something_broken_is_no_answer() -> None:
     text = 'So: {"broken" "rows": [1, 2], "sum": 3}'
-    assert isinstance(climb(text, Anything(list)), Invalid)
+    assert isinstance(parse_output(text, Anything(list)), Invalid)
 
 
 def test_json_that_was_written_twice_is_read_twice() -> None:
-    assert climb('"{\\"a\\": 1}"', Anything(dict)) == Valid({"a": 1}, "embedded")
-    assert climb('"{\\"a\\": 1}"', ANY) == Valid('{"a": 1}', "strict")
+    assert parse_output('"{\\"a\\": 1}"', Anything(dict)) == Valid({"a": 1}, "embedded")
+    assert parse_output('"{\\"a\\": 1}"', ANY) == Valid('{"a": 1}', "strict")
 
 
 @pytest.mark.parametrize(
     "text", ["```7\n```", "```json 7```", "```\n7\n```", "```json\n7", "~~~\n7\n~~~"]
 )
 def test_fences_of_every_form(text: str) -> None:
-    assert fenced(text) == ["7"]
+    assert find_fenced_values(text) == ["7"]
 
 
 @pytest.mark.parametrize(
@@ -144,11 +144,11 @@ def test_fences_of_every_form(text: str) -> None:
 )
 def test_what_two_readers_could_understand_differently_is_refused(text: str, said: str) -> None:
     for lenient in (False, True):
-        found = climb(text, ANY, lenient=lenient)
+        found = parse_output(text, ANY, lenient=lenient)
         assert isinstance(found, Invalid)
         assert said in str(found.problems[0])
     with pytest.raises(NotJson):
-        read_strictly(text)
+        read_strict_json(text)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +173,9 @@ def test_what_two_readers_could_understand_differently_is_refused(text: str, sai
 @pytest.mark.parametrize("lenient", [False, True])
 def test_five_megabytes_of_malice_are_read_in_seconds(text: str, lenient: bool) -> None:
     begin = time.process_time()
-    assert isinstance(climb(text, Anything(dict), lenient=lenient), Invalid)
+    assert isinstance(parse_output(text, Anything(dict), lenient=lenient), Invalid)
     assert time.process_time() - begin < 10
 
 
 def test_prose_with_many_brackets_is_not_searched_for_ever() -> None:
-    assert in_prose("[1 " * 100) == []
+    assert find_prose_values("[1 " * 100) == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.effects import CallModel, CloseTurn, RunTool, digest
+from holdfast.core.effects import CallModel, CloseTurn, RunTool, effect_digest
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
 from holdfast.core.limits import Limits
-from holdfast.core.machine import TRANSITIONS, RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import (
     Reply,
     ReplyKind,
@@ -19,35 +19,36 @@ from holdfast.core.messages import (
     assistant,
     user,
 )
-from holdfast.core.output import Invalid, OutputType, Parsed, Valid
-from holdfast.core.request import OutputSchema
-from holdfast.core.run_state import Phase
+from holdfast.core.model_request import OutputSchema
+from holdfast.core.output import Invalid, OutputType, ParseResult, Valid
+from holdfast.core.session_state import Phase
+from holdfast.core.transitions import TRANSITIONS
 
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="the provider is down")
 
 
-def opened(limits: Limits | None = None, output: OutputType | None = None) -> RunMachine:
-    machine = RunMachine(output=output)
+def opened(limits: Limits | None = None, output: OutputType | None = None) -> SessionMachine:
+    machine = SessionMachine(output=output)
     machine.apply(ev.TurnOpened("t1", 0.0, user("Hello"), limits or Limits()))
     return machine
 
 
 def says(
-    machine: RunMachine, *parts: Text | ToolCall, kind: ReplyKind = ReplyKind.COMPLETE
+    machine: SessionMachine, *parts: Text | ToolCall, kind: ReplyKind = ReplyKind.COMPLETE
 ) -> None:
-    (effect,) = machine.pending()
+    (effect,) = machine.pending_effects()
     machine.apply(ev.ModelReplied(effect.key, 1.0, Reply(parts, kind=kind, usage=Usage(5, 2))))
 
 
-def finish(machine: RunMachine, key: str, text: str = "ok", at: float = 2.0) -> None:
-    effect = next(e for e in machine.pending() if e.key == key)
+def finish(machine: SessionMachine, key: str, text: str = "ok", at: float = 2.0) -> None:
+    effect = next(e for e in machine.pending_effects() if e.key == key)
     assert isinstance(effect, RunTool)
     result = ToolResult(effect.call.id, effect.call.name, (Text(text),))
     machine.apply(ev.ToolFinished(key, at, result))
 
 
-def close(machine: RunMachine) -> CloseTurn:
-    (effect,) = machine.pending()
+def close(machine: SessionMachine) -> CloseTurn:
+    (effect,) = machine.pending_effects()
     assert isinstance(effect, CloseTurn)
     machine.apply(ev.TurnClosed(effect.key, 3.0, effect.status, effect.error))
     return effect
@@ -55,35 +56,35 @@ def close(machine: RunMachine) -> CloseTurn:
 
 def test_a_turn_without_tools() -> None:
     machine = opened()
-    assert machine.pending() == (CallModel("t1.i0.model", 0, 1),)
+    assert machine.pending_effects() == (CallModel("t1.i0.model", 0, 1),)
     says(machine, Text("Hi"))
     assert close(machine).status is ev.Status.COMPLETED
     assert machine.output == "Hi"
     assert [m.role for m in machine.transcript] == ["user", "assistant"]
-    assert machine.pending() == ()
+    assert machine.pending_effects() == ()
 
 
 def test_tools_are_planned_by_index_and_not_by_the_provider_id() -> None:
     machine = opened()
     says(machine, ToolCall("same", "a"), ToolCall("same", "b"))
-    assert [effect.key for effect in machine.pending()] == ["t1.i0.tool.0", "t1.i0.tool.1"]
+    assert [effect.key for effect in machine.pending_effects()] == ["t1.i0.tool.0", "t1.i0.tool.1"]
 
 
 def test_results_stand_in_call_order_whatever_finished_first() -> None:
     machine = opened()
     says(machine, ToolCall("1", "a"), ToolCall("2", "b"))
     finish(machine, "t1.i0.tool.1", "second")
-    assert [effect.key for effect in machine.pending()] == ["t1.i0.tool.0"]
+    assert [effect.key for effect in machine.pending_effects()] == ["t1.i0.tool.0"]
     finish(machine, "t1.i0.tool.0", "first")
     texts = [part.text for part in machine.transcript[-1].parts if isinstance(part, ToolResult)]
     assert texts == ["first", "second"]
-    assert machine.pending() == (CallModel("t1.i1.model", 1, 3),)
+    assert machine.pending_effects() == (CallModel("t1.i1.model", 1, 3),)
 
 
 def test_calls_of_a_truncated_reply_are_planned_as_unfinished() -> None:
     machine = opened()
     says(machine, ToolCall("1", "pay", '{"amount": 5'), kind=ReplyKind.TRUNCATED)
-    (effect,) = machine.pending()
+    (effect,) = machine.pending_effects()
     assert isinstance(effect, RunTool)
     assert effect.unfinished
 
@@ -91,7 +92,7 @@ def test_calls_of_a_truncated_reply_are_planned_as_unfinished() -> None:
 def test_a_paused_reply_goes_on_with_another_iteration() -> None:
     machine = opened()
     says(machine, Text("searching"), kind=ReplyKind.PAUSED)
-    assert machine.pending() == (CallModel("t1.i1.model", 1, 2),)
+    assert machine.pending_effects() == (CallModel("t1.i1.model", 1, 2),)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_turns_follow_each_other_on_one_machine() -> None:
     says(machine, Text("Hi"))
     close(machine)
     machine.apply(ev.TurnOpened("t2", 9.0, user("More")))
-    assert machine.pending() == (CallModel("t2.i0.model", 0, 3),)
+    assert machine.pending_effects() == (CallModel("t2.i0.model", 0, 3),)
 
 
 ILLEGAL = [
@@ -196,10 +197,10 @@ ILLEGAL = [
 @pytest.mark.parametrize("event", ILLEGAL, ids=lambda event: type(event).__name__)
 def test_an_illegal_event_is_an_error_and_changes_nothing(event: ev.Event) -> None:
     machine = opened()
-    before = machine.state()
+    before = machine.copy_state()
     with pytest.raises(IllegalEventError):
         machine.apply(event)
-    assert machine.state() == before
+    assert machine.copy_state() == before
 
 
 def test_a_tool_cannot_finish_twice_nor_begin_twice() -> None:
@@ -225,7 +226,7 @@ class Digit:
 
     schema = OutputSchema("digit", {"type": "integer"})
 
-    def check(self, json_text: str) -> Parsed:
+    def check(self, json_text: str) -> ParseResult:
         if json_text.isdigit():
             return Valid(int(json_text))
         return Invalid((f"the answer: must be a digit, not {json_text!r}",))
@@ -254,8 +255,8 @@ def test_repairs_are_bounded() -> None:
 def test_a_digest_tells_another_content_under_the_same_key() -> None:
     one = RunTool("t1.i0.tool.0", ToolCall("1", "pay", '{"amount": 5}'), 0)
     other = RunTool("t1.i0.tool.0", ToolCall("1", "pay", '{"amount": 6}'), 0)
-    assert digest(one) == digest(one)
-    assert digest(one) != digest(other)
+    assert effect_digest(one) == effect_digest(one)
+    assert effect_digest(one) != effect_digest(other)
 
 
 def test_an_event_refuses_the_private_half_of_an_error() -> None:
@@ -267,7 +268,7 @@ def test_an_event_refuses_the_private_half_of_an_error() -> None:
 
 def test_history_before_the_first_turn_is_kept_and_not_shared() -> None:
     past = [user("a"), assistant("b")]
-    machine = RunMachine(past)
+    machine = SessionMachine(past)
     machine.apply(ev.TurnOpened("t1", 0.0, user("c")))
     assert len(past) == 2
     assert len(machine.transcript) == 3

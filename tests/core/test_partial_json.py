@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.test_ladder import CONTAINERS, PROSE
 from tests.linear import is_linear
 
-from holdfast.core.partial_json import PartialJson, best_of
+from holdfast.core.partial_json import PartialJson, parse_partial_json
 
 
 def fed(*pieces: str) -> PartialJson:
@@ -42,7 +42,7 @@ def test_in_whatever_pieces_the_value_is_the_same(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     edges = [0, *cuts, len(text)]
     partial = fed(*(text[a:b] for a, b in pairwise(edges)))
-    assert partial.ended
+    assert partial.is_complete
     assert partial.value == value
 
 
@@ -55,19 +55,19 @@ def test_character_by_character_it_only_grows_and_each_is_looked_at_once(
     for at, character in enumerate(text):
         partial.feed(character)
         assert goes_on(partial.value if partial.value is not None else value, value)
-        assert partial.work <= at + 1
+        assert partial.characters_read <= at + 1
     assert partial.value == value
-    assert partial.work == len(text)
+    assert partial.characters_read == len(text)
 
 
 @given(st.text(alphabet='[]{}":,`\\ \n1aeut-', max_size=120))
 def test_no_text_breaks_it_and_none_is_read_twice(text: str) -> None:
     partial = fed(*text)
-    assert partial.work <= len(text)
+    assert partial.characters_read <= len(text)
 
 
 def test_a_repeated_key_takes_the_last_value() -> None:
-    assert best_of('{"a": [1], "a": 2}') == {"a": 2}
+    assert parse_partial_json('{"a": [1], "a": 2}') == {"a": 2}
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_a_repeated_key_takes_the_last_value() -> None:
     ],
 )
 def test_what_is_not_whole_is_not_shown(text: str, value: object) -> None:
-    assert best_of(text) == value
+    assert parse_partial_json(text) == value
 
 
 def test_deep_nesting_is_left_and_never_a_crash() -> None:
-    assert best_of("[" * 5_000_000) is not None
-    assert fed("[" * 1000).ended
+    assert parse_partial_json("[" * 5_000_000) is not None
+    assert fed("[" * 1000).is_complete
 
 
 def seconds_for(length: int) -> float:

@@ -6,14 +6,14 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.errors import IllegalEventError
-from holdfast.core.machine import RunMachine
+from holdfast.core.history_versions import ASK_SUMMARY
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
-from holdfast.core.points import ASK_SUMMARY
-from holdfast.core.run_state import Phase
+from holdfast.core.session_state import Phase
 from holdfast.core.transcript import Form
 
 
-def talk(machine: RunMachine, said: str, *, tool: bool = False) -> None:
+def talk(machine: SessionMachine, said: str, *, tool: bool = False) -> None:
     """One whole turn."""
     number = machine.turn + 1
     machine.apply(ev.TurnOpened(f"t{number}", 0.0, user(said)))
@@ -21,27 +21,27 @@ def talk(machine: RunMachine, said: str, *, tool: bool = False) -> None:
         machine.apply(ev.ModelReplied(f"t{number}.i0.model", 0.0, Reply((ToolCall("c", "x"),))))
         result = ToolResult("c", "x", (Text("done"),))
         machine.apply(ev.ToolFinished(f"t{number}.i0.tool.0", 0.0, result))
-    (effect,) = machine.pending()
+    (effect,) = machine.pending_effects()
     machine.apply(ev.ModelReplied(effect.key, 0.0, Reply((Text(f"re {said}"),))))
     machine.apply(ev.TurnClosed(f"t{number}.closed", 0.0, ev.Status.COMPLETED))
 
 
-def talked(*said: str) -> RunMachine:
-    machine = RunMachine()
+def talked(*said: str) -> SessionMachine:
+    machine = SessionMachine()
     for one in said:
         talk(machine, one)
     return machine
 
 
-def users(machine: RunMachine) -> list[str]:
+def users(machine: SessionMachine) -> list[str]:
     return [message.text for message in machine.transcript if message.role == "user"]
 
 
-def rewind(machine: RunMachine, to: int) -> None:
+def rewind(machine: SessionMachine, to: int) -> None:
     machine.apply(ev.SessionRewound(f"t{machine.turn + 1}", 0.0, to))
 
 
-def compact(machine: RunMachine, *kept: tuple[int, int], summary: str = "") -> None:
+def compact(machine: SessionMachine, *kept: tuple[int, int], summary: str = "") -> None:
     machine.apply(ev.HistoryCompacted(f"t{machine.turn + 1}", 0.0, kept, summary))
 
 
@@ -92,9 +92,9 @@ def test_without_a_summary_old_messages_are_left_out() -> None:
 
 def test_the_encoded_prefix_that_both_share_is_kept() -> None:
     machine = talked("a", "b", "c")
-    machine.transcript.encoded(Form("wire", lambda message: message.text.encode()))
+    machine.transcript.encode_messages(Form("wire", lambda message: message.text.encode()))
     rewind(machine, 2)
-    assert machine.transcript.known("wire") == 4
+    assert machine.transcript.encoded_count("wire") == 4
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_the_encoded_prefix_that_both_share_is_kept() -> None:
 def test_no_compaction_parts_a_call_from_its_result_nor_names_what_is_not_there(
     kept: tuple[tuple[int, int], ...],
 ) -> None:
-    machine = RunMachine()
+    machine = SessionMachine()
     talk(machine, "a", tool=True)  # user, call, result, answer
-    before = machine.state()
+    before = machine.copy_state()
     with pytest.raises(IllegalEventError):
         compact(machine, *kept)
-    assert machine.state() == before
+    assert machine.copy_state() == before
 
 
 def test_nothing_changes_the_history_while_a_turn_is_open() -> None:
@@ -145,7 +145,7 @@ def test_a_failed_turn_is_a_number_to_go_back_to_as_well() -> None:
 
 
 def test_a_history_that_was_there_before_the_first_turn_stays() -> None:
-    machine = RunMachine([user("before")])
+    machine = SessionMachine([user("before")])
     talk(machine, "a")
     rewind(machine, 0)
     assert users(machine) == ["before"]

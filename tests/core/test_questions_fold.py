@@ -7,29 +7,29 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
 from holdfast.core.limits import Limits
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
-from holdfast.core.question_log import Kept
-from holdfast.core.run_state import Phase
+from holdfast.core.question_log import QuestionOutcome
+from holdfast.core.session_state import Phase
 
 KEY = "t1.i0.tool.0.ask.0"
-ASKED = ev.QuestionAsked(f"{KEY}.asked", 10.0, "PermissionRequest", {"tool": "x"})
+ASKED = ev.QuestionAsked(f"{KEY}.asked", 10.0, "PermissionQuestion", {"tool": "x"})
 ANSWERED = ev.QuestionAnswered(KEY, 70.0, {"type": "approved"})
 
 
-def in_tools(limits: Limits | None = None) -> RunMachine:
-    machine = RunMachine()
+def in_tools(limits: Limits | None = None) -> SessionMachine:
+    machine = SessionMachine()
     machine.apply(ev.TurnOpened("t1", 0.0, user("go"), limits or Limits()))
     machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply((ToolCall("1", "x"),))))
     return machine
 
 
-def finish(machine: RunMachine, at: float = 71.0) -> None:
-    key = machine.pending()[0].key
+def finish(machine: SessionMachine, at: float = 71.0) -> None:
+    key = machine.pending_effects()[0].key
     machine.apply(ev.ToolFinished(key, at, ToolResult("1", "x", (Text("done"),))))
 
 
-def at_the_limit(*, extendable: bool = True) -> RunMachine:
+def at_the_limit(*, extendable: bool = True) -> SessionMachine:
     machine = in_tools(Limits(iterations=1, extendable=extendable))
     finish(machine)
     return machine
@@ -37,14 +37,14 @@ def at_the_limit(*, extendable: bool = True) -> RunMachine:
 
 def test_a_question_changes_neither_the_phase_nor_what_is_pending() -> None:
     machine = in_tools()
-    before = machine.pending()
+    before = machine.pending_effects()
     machine.apply(ASKED)
-    assert machine.questions.open == (ASKED,)
+    assert machine.questions.open_questions == (ASKED,)
     machine.apply(ANSWERED)
-    assert machine.questions.open == ()
-    assert machine.questions.ended == {KEY: Kept({"type": "approved"})}
+    assert machine.questions.open_questions == ()
+    assert machine.questions.outcomes == {KEY: QuestionOutcome({"type": "approved"})}
     assert machine.phase is Phase.TOOLS
-    assert machine.pending() == before
+    assert machine.pending_effects() == before
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,21 @@ def test_what_is_not_asked_cannot_be_answered_and_only_work_under_way_asks(
     event: ev.Event,
 ) -> None:
     machine = in_tools()
-    before = machine.state()
+    before = machine.copy_state()
     with pytest.raises(IllegalEventError):
         machine.apply(event)
-    assert machine.state() == before
+    assert machine.copy_state() == before
 
 
 def test_a_question_is_asked_once_and_answered_once() -> None:
     machine = in_tools()
     machine.apply(ASKED)
     with pytest.raises(IllegalEventError, match="new"):
-        machine.check(ASKED)
+        machine.check_event(ASKED)
     machine.apply(ANSWERED)
     for again in (ASKED, ANSWERED, ev.QuestionUnanswered(KEY, 80.0, "timeout")):
         with pytest.raises(IllegalEventError):
-            machine.check(again)
+            machine.check_event(again)
 
 
 def test_the_time_in_which_a_person_thinks_is_no_time_of_the_turn() -> None:
@@ -91,7 +91,7 @@ def test_the_time_in_which_a_person_thinks_is_no_time_of_the_turn() -> None:
 
 
 def test_questions_that_overlap_count_their_time_once() -> None:
-    machine = RunMachine()
+    machine = SessionMachine()
     machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
     calls = (ToolCall("1", "x"), ToolCall("2", "x"))
     machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply(calls)))
@@ -100,19 +100,19 @@ def test_questions_that_overlap_count_their_time_once() -> None:
     machine.apply(ev.QuestionAsked(f"{other}.asked", 20.0, "X", {}))
     machine.apply(ANSWERED)
     machine.apply(ev.QuestionUnanswered(other, 100.0, "timeout"))
-    assert machine.questions.waited == 90.0
-    assert machine.questions.ended[other].why == "timeout"
+    assert machine.questions.waited_seconds == 90.0
+    assert machine.questions.outcomes[other].why == "timeout"
 
 
 def test_a_turn_that_is_stopped_asks_no_more_and_the_next_turn_begins_clean() -> None:
     machine = in_tools()
     machine.apply(ASKED)
     machine.apply(ev.TurnInterrupted("t1.interrupted", 20.0, "cancelled"))
-    assert machine.questions.open == ()
+    assert machine.questions.open_questions == ()
     machine.apply(ev.TurnClosed("t1.closed", 20.0, ev.Status.CANCELLED))
     machine.apply(ev.TurnOpened("t2", 30.0, user("again")))
-    assert machine.questions.ended == {}
-    assert machine.questions.asked == {}
+    assert machine.questions.outcomes == {}
+    assert machine.questions.questions == {}
 
 
 def test_without_extension_the_limit_ends_the_turn_as_before() -> None:
@@ -122,14 +122,14 @@ def test_without_extension_the_limit_ends_the_turn_as_before() -> None:
 
 def test_at_an_extendable_limit_the_model_is_not_asked_before_somebody_said_yes() -> None:
     machine = at_the_limit()
-    assert machine.over_limit
+    assert machine.is_over_limit
     with pytest.raises(IllegalEventError, match="over the limit"):
-        machine.check(ev.ModelReplied("t1.i1.model", 80.0, Reply((Text("more"),))))
+        machine.check_event(ev.ModelReplied("t1.i1.model", 80.0, Reply((Text("more"),))))
     machine.apply(ev.LimitExtended("t1.i1.extended", 80.0, 2))
-    assert not machine.over_limit
+    assert not machine.is_over_limit
     assert machine.limits.iterations == 3
     with pytest.raises(IllegalEventError):
-        machine.check(ev.LimitExtended("t1.i1.extended", 80.0, 2))
+        machine.check_event(ev.LimitExtended("t1.i1.extended", 80.0, 2))
     machine.apply(ev.ModelReplied("t1.i1.model", 81.0, Reply((Text("done"),))))
     assert machine.status is ev.Status.COMPLETED
 
@@ -162,10 +162,10 @@ def test_an_effect_that_ends_leaves_its_question_and_its_time() -> None:
     machine = in_tools(Limits(seconds=30))
     machine.apply(ASKED)
     finish(machine, at=20.0)
-    assert machine.questions.open == ()
-    assert machine.questions.waited == 10.0
+    assert machine.questions.open_questions == ()
+    assert machine.questions.waited_seconds == 10.0
     with pytest.raises(IllegalEventError):
-        machine.check(ANSWERED)
+        machine.check_event(ANSWERED)
 
 
 # Waiting without anybody under way.
@@ -173,7 +173,7 @@ def test_an_effect_that_ends_leaves_its_question_and_its_time() -> None:
 RESUMED = ev.TurnResumed("t1.resumed.0", 500.0)
 
 
-def suspended(*, wait: str = "suspend", before: bool = False) -> RunMachine:
+def suspended(*, wait: str = "suspend", before: bool = False) -> SessionMachine:
     machine = in_tools(Limits(seconds=30))
     machine.apply(ev.ToolsBegun("t1.i0.begun", 2.0))
     machine.apply(ev.QuestionAsked(f"{KEY}.asked", 10.0, "X", {}, wait, before))  # type: ignore[arg-type]
@@ -189,65 +189,65 @@ def test_an_answer_that_nobody_waited_for_is_taken_up_once(
 ) -> None:
     machine = suspended(wait=wait, before=before)
     scope = frozenset({"t1.i0.tool.0"}) if again else frozenset()
-    assert machine.questions.rested == scope
-    assert machine.questions.waits is (wait == "suspend")
+    assert machine.questions.rerunnable_askers == scope
+    assert machine.questions.is_waiting is (wait == "suspend")
     with pytest.raises(IllegalEventError):
-        machine.check(RESUMED)
-    machine.apply(ev.QuestionAnswered(KEY, 400.0, {}, later=True))
-    assert machine.questions.rested == scope
-    assert machine.questions.waits
+        machine.check_event(RESUMED)
+    machine.apply(ev.QuestionAnswered(KEY, 400.0, {}, deferred=True))
+    assert machine.questions.rerunnable_askers == scope
+    assert machine.questions.is_waiting
     machine.apply(RESUMED)
     # From here on the tool may have done anything.
-    assert machine.questions.rested == frozenset()
-    assert not machine.questions.waits
+    assert machine.questions.rerunnable_askers == frozenset()
+    assert not machine.questions.is_waiting
     for number in (0, 1):
         with pytest.raises(IllegalEventError):
-            machine.check(ev.TurnResumed(f"t1.resumed.{number}", 501.0))
+            machine.check_event(ev.TurnResumed(f"t1.resumed.{number}", 501.0))
     finish(machine, at=503.0)
     # 490 seconds of them somebody was asked, or the run was not under way.
     assert machine.status is ev.Status.RUNNING
 
 
 def test_an_effect_that_ends_has_no_answer_left_to_take_up() -> None:
-    machine = RunMachine()
+    machine = SessionMachine()
     machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
     machine.apply(
         ev.ModelReplied("t1.i0.model", 1.0, Reply((ToolCall("1", "x"), ToolCall("2", "x"))))
     )
     machine.apply(ev.QuestionAsked(f"{KEY}.asked", 10.0, "X", {}, "suspend"))
-    machine.apply(ev.QuestionAnswered(KEY, 400.0, {}, later=True))
-    assert machine.questions.due
+    machine.apply(ev.QuestionAnswered(KEY, 400.0, {}, deferred=True))
+    assert machine.questions.due_askers
     finish(machine, at=410.0)
     assert machine.phase is Phase.TOOLS
-    assert machine.questions.due == {}
-    assert not machine.questions.waits
-    assert machine.questions.waited == 400.0
+    assert machine.questions.due_askers == {}
+    assert not machine.questions.is_waiting
+    assert machine.questions.waited_seconds == 400.0
     with pytest.raises(IllegalEventError):
-        machine.check(RESUMED)
+        machine.check_event(RESUMED)
 
 
 def test_an_answer_to_who_waits_leaves_nobody_at_the_question() -> None:
     machine = suspended()
     machine.apply(ev.QuestionAnswered(KEY, 11.0, {}))
-    assert machine.questions.rested == frozenset()
-    assert not machine.questions.waits
+    assert machine.questions.rerunnable_askers == frozenset()
+    assert not machine.questions.is_waiting
 
 
 def test_one_of_two_questions_answered_leaves_the_asker_at_the_other() -> None:
     machine = suspended()
     other = "t1.i0.tool.0.ask.1"
     machine.apply(ev.QuestionAsked(f"{other}.asked", 11.0, "X", {}, "suspend"))
-    machine.apply(ev.QuestionAnswered(other, 12.0, {}, later=True))
+    machine.apply(ev.QuestionAnswered(other, 12.0, {}, deferred=True))
     machine.apply(ev.TurnResumed("t1.resumed.0", 13.0))
-    assert machine.questions.rested == {"t1.i0.tool.0"}
-    machine.apply(ev.QuestionUnanswered(KEY, 20.0, "timeout", later=True))
+    assert machine.questions.rerunnable_askers == {"t1.i0.tool.0"}
+    machine.apply(ev.QuestionUnanswered(KEY, 20.0, "timeout", deferred=True))
     machine.apply(ev.TurnResumed("t1.resumed.1", 21.0))
-    assert machine.questions.rested == frozenset()
+    assert machine.questions.rerunnable_askers == frozenset()
 
 
 def test_a_turn_that_is_given_up_waits_for_nothing() -> None:
     machine = suspended()
-    machine.apply(ev.QuestionAnswered(KEY, 12.0, {}, later=True))
+    machine.apply(ev.QuestionAnswered(KEY, 12.0, {}, deferred=True))
     machine.apply(ev.TurnInterrupted("t1.interrupted", 20.0, "cancelled"))
-    assert not machine.questions.waits
-    assert machine.questions.due == {}
+    assert not machine.questions.is_waiting
+    assert machine.questions.due_askers == {}

@@ -8,32 +8,32 @@ from typing import Literal
 import pytest
 
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, UnansweredError
-from holdfast.core.requests import (
+from holdfast.core.questions import (
     Answer,
     Approved,
-    ClarificationRequest,
-    ContinuationRequest,
+    ClarificationQuestion,
+    ContinuationQuestion,
     Continued,
     Denied,
-    PermissionRequest,
-    Request,
+    PermissionQuestion,
+    Question,
     answer_type,
-    checked,
     plain_form,
-    restored,
+    restore_answer,
     type_name,
+    validate_answer,
 )
 
-PERMISSION = PermissionRequest(key="k", tool="pay", arguments={"amount": 3})
-CONTINUE = ContinuationRequest(key="c", iteration=21, limit=20)
-CLARIFY = ClarificationRequest(key="q", question="Which city?", options=("Porto", "Faro"))
+PERMISSION = PermissionQuestion(key="k", tool="pay", arguments={"amount": 3})
+CONTINUE = ContinuationQuestion(key="c", iteration=21, limit=20)
+CLARIFY = ClarificationQuestion(key="q", question="Which city?", options=("Porto", "Faro"))
 
 
-class Count(Request[int], frozen=True, kw_only=True):
+class Count(Question[int], frozen=True, kw_only=True):
     """One of a user's own."""
 
 
-class Choose(Request[Literal["a", "b"] | list[str]], frozen=True, kw_only=True):
+class Choose(Question[Literal["a", "b"] | list[str]], frozen=True, kw_only=True):
     """With types that isinstance cannot tell."""
 
 
@@ -42,11 +42,11 @@ class Amount:
     euros: int
 
 
-class Ask(Request[Amount], frozen=True, kw_only=True):
+class Ask(Question[Amount], frozen=True, kw_only=True):
     """With a dataclass."""
 
 
-class Untyped(Request, frozen=True, kw_only=True):  # type: ignore[type-arg]
+class Untyped(Question, frozen=True, kw_only=True):  # type: ignore[type-arg]
     """Forgot to say what its answer is."""
 
 
@@ -76,10 +76,10 @@ def test_helpers_address_the_answer() -> None:
     ],
 )
 def test_a_wrong_type_names_both(
-    request_: Request[object], value: object, expected: str, got: str
+    request_: Question[object], value: object, expected: str, got: str
 ) -> None:
     with pytest.raises(AnswerTypeError) as caught:
-        checked(request_, value)
+        validate_answer(request_, value)
     said = str(caught.value).replace("typing.", "")
     assert said.startswith("Expected response of type")
     assert said.endswith(f"but received {got}")
@@ -101,39 +101,39 @@ def test_a_wrong_type_names_both(
         (Choose(), ["x"]),
     ],
 )
-def test_an_answer_survives_its_plain_form(request_: Request[object], value: object) -> None:
-    assert restored(request_, plain_form(checked(request_, value))) == value
+def test_an_answer_survives_its_plain_form(request_: Question[object], value: object) -> None:
+    assert restore_answer(request_, plain_form(validate_answer(request_, value))) == value
 
 
 def test_a_kept_answer_of_another_shape_is_not_taken() -> None:
     with pytest.raises(AnswerTypeError, match=r"Approved \| Denied"):
-        restored(PERMISSION, {"type": "continued"})
+        restore_answer(PERMISSION, {"type": "continued"})
 
 
 def test_without_an_answer_permissions_and_continuations_are_denied_with_the_cause() -> None:
     for why in ("timeout", "cancelled", "nobody", "failed"):
-        denied = PERMISSION.unanswered(why)
+        denied = PERMISSION.default_answer(why)
         assert isinstance(denied, Denied)
         assert denied.because == why
-        again = CONTINUE.unanswered(why)
+        again = CONTINUE.default_answer(why)
         assert isinstance(again, Denied)
         assert again.because == why
-    assert PERMISSION.unanswered("timeout") == Denied(
+    assert PERMISSION.default_answer("timeout") == Denied(
         reason="Permission request timed out. Please respond to permission requests promptly.",
         because="timeout",
     )
-    assert PERMISSION.unanswered("cancelled").reason == "Permission request was cancelled."  # type: ignore[union-attr]
-    assert "on_question" in PERMISSION.unanswered("nobody").reason  # type: ignore[union-attr]
+    assert PERMISSION.default_answer("cancelled").reason == "Permission request was cancelled."  # type: ignore[union-attr]
+    assert "on_question" in PERMISSION.default_answer("nobody").reason  # type: ignore[union-attr]
     assert Denied().reason == "Permission denied by user."
 
 
 def test_other_requests_without_an_answer_raise_and_say_why() -> None:
     with pytest.raises(UnansweredError, match="in time") as caught:
-        CLARIFY.unanswered("timeout")
+        CLARIFY.default_answer("timeout")
     assert caught.value.why == "timeout"
-    assert not caught.value.info.category.retryable
+    assert not caught.value.info.category.is_retryable
     with pytest.raises(UnansweredError, match="on_question"):
-        Count().unanswered("nobody")
+        Count().default_answer("nobody")
 
 
 def test_a_request_that_says_no_answer_type_names_the_fix() -> None:
@@ -142,12 +142,12 @@ def test_a_request_that_says_no_answer_type_names_the_fix() -> None:
 
 
 def test_what_json_cannot_hold_is_refused_with_its_name() -> None:
-    with pytest.raises(ConfigurationError, match="PermissionRequest: cannot be kept"):
-        plain_form(PermissionRequest(tool="x", arguments={"a": object()}))
+    with pytest.raises(ConfigurationError, match="PermissionQuestion: cannot be kept"):
+        plain_form(PermissionQuestion(tool="x", arguments={"a": object()}))
 
 
 def test_a_subclass_keeps_the_answer_type() -> None:
-    class Special(PermissionRequest, frozen=True, kw_only=True):
+    class Special(PermissionQuestion, frozen=True, kw_only=True):
         level: int = 1
 
     assert type_name(answer_type(Special)) == "Approved | Denied"

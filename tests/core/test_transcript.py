@@ -24,12 +24,12 @@ def test_each_message_is_encoded_once_per_key() -> None:
         return encode(message)
 
     history = Transcript([user("a"), user("b")])
-    assert history.encoded(Form("wire", counting)) == b"a,b"
+    assert history.encode_messages(Form("wire", counting)) == b"a,b"
     history.append(user("c"))
-    assert history.encoded(Form("wire", counting)) == b"a,b,c"
-    assert history.fork().encoded(Form("wire", counting)) == b"a,b,c"
+    assert history.encode_messages(Form("wire", counting)) == b"a,b,c"
+    assert history.fork().encode_messages(Form("wire", counting)) == b"a,b,c"
     assert seen == ["a", "b", "c"]
-    history.encoded(Form("other", counting))
+    history.encode_messages(Form("other", counting))
     assert seen == ["a", "b", "c", "a", "b", "c"]
 
 
@@ -58,9 +58,9 @@ def test_the_encoded_form_is_always_that_of_the_messages(actions: list[tuple[str
         elif action == "fork":
             history = history.fork()
         else:
-            assert history.encoded(Form("wire", encode)) == ",".join(plain).encode()
+            assert history.encode_messages(Form("wire", encode)) == ",".join(plain).encode()
     assert [message.text for message in history] == plain
-    assert history.encoded(Form("wire", encode)) == ",".join(plain).encode()
+    assert history.encode_messages(Form("wire", encode)) == ",".join(plain).encode()
 
 
 @given(
@@ -148,20 +148,20 @@ def test_messages_that_are_left_out_leave_no_comma(
         elif action == "fork":
             history = history.fork()
         else:
-            assert history.encoded(form, b"[", b"]") == wanted()
-    assert history.encoded(form, b"[", b"]") == wanted()
+            assert history.encode_messages(form, b"[", b"]") == wanted()
+    assert history.encode_messages(form, b"[", b"]") == wanted()
 
 
 def test_the_last_message_may_look_different_in_a_long_history() -> None:
     history = Transcript(user(str(at)) for at in range(300))
-    form = Form("wire", unless_empty, last=marked)
+    form = Form("wire", unless_empty, encode_last=marked)
     for _ in range(2):
-        assert history.encoded(form).endswith(b",298,<299>")
+        assert history.encode_messages(form).endswith(b",298,<299>")
         history = history.fork()
     history.append(user(""))
-    assert history.encoded(form).endswith(b",298,<299>")
+    assert history.encode_messages(form).endswith(b",298,<299>")
     history.append(user("end"))
-    assert history.encoded(form).endswith(b",299,<end>")
+    assert history.encode_messages(form).endswith(b",299,<end>")
 
 
 @given(ACTIONS, st.integers(0, 12), st.frozensets(st.sampled_from("0123456789")))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.answer import given_up
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -18,13 +17,14 @@ from holdfast.core.errors import (
     TransportError,
     UnterminatedError,
 )
+from holdfast.core.output_retries import output_error_info
 from holdfast.core.turn_failures import (
     ABSENT_ENDPOINT,
     CLOSES,
     CLOSES_BY_CODE,
     closes_turn,
 )
-from holdfast.journal.failures import JournalUnreachableError
+from holdfast.journal.journal_errors import JournalUnreachableError
 from holdfast.resilience.circuit import BreakerOpenError
 
 CLOSING = {
@@ -55,7 +55,7 @@ def test_each_category_closes_or_does_not(category: ErrorCategory) -> None:
 
 @pytest.mark.parametrize("category", list(ErrorCategory))
 def test_what_may_succeed_later_never_closes(category: ErrorCategory) -> None:
-    assert not (category.retryable and closes_turn(info(category)))
+    assert not (category.is_retryable and closes_turn(info(category)))
 
 
 @pytest.mark.parametrize(("category", "code"), list(CLOSES_BY_CODE))
@@ -88,7 +88,7 @@ def test_an_address_at_which_no_model_lives_is_a_configuration(status: int) -> N
         (RefusedError("no", info=info(ErrorCategory.CONTENT_FILTERED, code="refused")), True),
         (LimitError("The limit of 3 tool calls is reached.", limit="tool_calls"), True),
         (StoppedError("enough"), True),
-        (HoldfastError("no answer", info=given_up(3, ())), True),
+        (HoldfastError("no answer", info=output_error_info(3, ())), True),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )

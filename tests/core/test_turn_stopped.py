@@ -6,26 +6,26 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
-from holdfast.core.run_state import Phase
+from holdfast.core.session_state import Phase
 
 
-def opened() -> RunMachine:
-    machine = RunMachine()
+def opened() -> SessionMachine:
+    machine = SessionMachine()
     machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
     return machine
 
 
-def asked_for_tools() -> RunMachine:
+def asked_for_tools() -> SessionMachine:
     machine = opened()
     reply = Reply((ToolCall("1", "pay"), ToolCall("2", "look")))
     machine.apply(ev.ModelReplied("t1.i0.model", 1.0, reply))
     return machine
 
 
-def close(machine: RunMachine) -> RunMachine:
-    (effect,) = machine.pending()
+def close(machine: SessionMachine) -> SessionMachine:
+    (effect,) = machine.pending_effects()
     machine.apply(ev.TurnClosed(effect.key, 3.0, effect.status, effect.error))  # type: ignore[union-attr]
     return machine
 
@@ -74,13 +74,13 @@ def test_the_next_turn_follows_a_stopped_one() -> None:
     machine.apply(STOPPED)
     close(machine)
     machine.apply(ev.TurnOpened("t2", 9.0, user("more")))
-    assert machine.stopped is None
-    assert machine.pending()[0].key == "t2.i0.model"
+    assert machine.stop_event is None
+    assert machine.pending_effects()[0].key == "t2.i0.model"
 
 
 def test_it_is_illegal_when_nothing_is_under_way_or_an_answer_is_there() -> None:
     with pytest.raises(IllegalEventError):
-        RunMachine().apply(ev.TurnStopped("t0.stopped", 0.0, "why"))
+        SessionMachine().apply(ev.TurnStopped("t0.stopped", 0.0, "why"))
     machine = opened()
     machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply((Text("done"),))))
     with pytest.raises(IllegalEventError):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from holdfast import Agent, Request, SqliteJournal, tool
+from holdfast import Agent, Question, SqliteJournal, tool
 from holdfast.core.messages import ToolCall
 from holdfast.testing import ScriptedModel
 from holdfast.tools.context import ToolContext
 
 
-class Budget(Request[int], frozen=True, kw_only=True):
+class Budget(Question[int], frozen=True, kw_only=True):
     """How much may it cost?"""
 
     purpose: str

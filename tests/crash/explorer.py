@@ -19,7 +19,7 @@ from tests.crash.stories import Story
 
 from holdfast.core.events import Status
 from holdfast.core.messages import Message
-from holdfast.core.run_state import Phase
+from holdfast.core.session_state import Phase
 
 Move = tuple[str, int, str]
 """What is done, to the how-manieth process that is there, and at which gate."""

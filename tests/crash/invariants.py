@@ -14,10 +14,10 @@ from holdfast.codecs.wire import Codec
 from holdfast.core.batch import IN_DOUBT_TEXT, NOT_RUN_TEXT
 from holdfast.core.errors import IllegalEventError
 from holdfast.core.events import Event, QuestionAnswered, Status
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
-from holdfast.core.request import ModelRequest
-from holdfast.core.run_state import Phase
+from holdfast.core.model_request import ModelRequest
+from holdfast.core.session_state import Phase
 
 
 class Violation(AssertionError):
@@ -29,9 +29,9 @@ def require(holds: object, *, else_say: str) -> None:
         raise Violation(else_say)
 
 
-def folded(state: State) -> RunMachine:
+def folded(state: State) -> SessionMachine:
     """The conversation as its journal tells it."""
-    machine = RunMachine()
+    machine = SessionMachine()
     try:
         for record in state.store:
             machine.apply(record.event)

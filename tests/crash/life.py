@@ -17,7 +17,7 @@ from tests.crash.talks import TALKS, agent_for, mark, prompt
 
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.journal.failures import LeaseLostError
+from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import HandedOver, Journal, Then
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.sqlite import SqliteJournal
@@ -113,11 +113,11 @@ class DeadlyDatabase(PostgresJournal):
         super().__init__(job.address, lease=LEASE)
         self._deadly = deadly
 
-    async def _append(
+    async def _append_event(
         self, run: str, event: Event, effect: Effect | None, token: int | None
     ) -> None:
         number = self._deadly.before()
-        await super()._append(run, event, effect, token)
+        await super()._append_event(run, event, effect, token)
         self._deadly.after(event, number)
 
 

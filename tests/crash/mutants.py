@@ -20,16 +20,16 @@ from holdfast.core.batch import NOT_RUN_TEXT, Batch
 from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.errors import ConflictError, ErrorInfo
 from holdfast.core.events import Event, QuestionAnswered, ToolFinished, ToolsBegun
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, tool_results
 from holdfast.core.notices import Notice
-from holdfast.journal.failures import LeaseLostError
+from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Lease, SharedJournal
+from holdfast.runtime import active_turn as runs
 from holdfast.runtime import driver, leaving_open, perform
-from holdfast.runtime import run as runs
-from holdfast.runtime.conversations import Conversations
-from holdfast.runtime.plan import Plan
-from holdfast.runtime.run import Run
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.sessions.session_pool import SessionPool
 from holdfast.runtime.write_behind import WriteBehind
 
 Swap = tuple[object, str, object]
@@ -101,7 +101,7 @@ class LateLease:
         """As in a right one."""
 
 
-async def claim_after_read(self: Conversations, run: str, patience: float = 0.0) -> Any:
+async def claim_after_read(self: SessionPool, run: str, patience: float = 0.0) -> Any:
     return LateLease(cast("SharedJournal", self.journal))
 
 
@@ -112,82 +112,84 @@ class TwoHold(Rules):
         return 1
 
 
-real_commit = Run.commit
-real_batch = driver._batch
+real_commit = ActiveTurn.commit
+real_batch = driver._run_tools
 
 
-async def believe_first(self: Run, event: Event, effect: Effect | None = None) -> None:
-    self.machine.check(event)
-    self._believe(event, checked=True)
+async def believe_first(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
+    self.machine.check_event(event)
+    self._apply_event(event, checked=True)
     await self.journal.append(self.run_id, event, effect)
 
 
-async def swallow_conflict(self: Run, event: Event, effect: Effect | None = None) -> None:
+async def swallow_conflict(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
     try:
         await real_commit(self, event, effect)
     except (ConflictError, LeaseLostError):
-        self.unkept = None
-        self._believe(event)
+        self.journal_error = None
+        self._apply_event(event)
 
 
-async def forget_answers(self: Run, event: Event, effect: Effect | None = None) -> None:
+async def forget_answers(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
     if isinstance(event, QuestionAnswered):
-        self._believe(event)
+        self._apply_event(event)
     else:
         await real_commit(self, event, effect)
 
 
-async def key_by_position(self: Run, event: Event, effect: Effect | None = None) -> None:
+async def key_by_position(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
     """The first outcome that comes is that of the first effect."""
     if isinstance(event, ToolFinished):
-        effect = self.machine.pending()[0]
+        effect = self.machine.pending_effects()[0]
         event = msgspec.structs.replace(event, key=effect.key)
     await real_commit(self, event, effect)
 
 
-async def believe_any_outcome(self: Run, event: Event, effect: Effect | None = None) -> None:
+async def believe_any_outcome(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
     """What a cancelled append was about is taken as kept when its key is there."""
     try:
         await self.journal.append(self.run_id, event, effect)
     except asyncio.CancelledError:
         if any(one.event.key == event.key for one in await self.journal.read(self.run_id)):
-            self._believe(event)
+            self._apply_event(event)
         raise
-    self._believe(event)
+    self._apply_event(event)
 
 
-async def forget_cancelled_append(self: Run, event: Event, effect: Effect | None = None) -> None:
+async def forget_cancelled_append(
+    self: ActiveTurn, event: Event, effect: Effect | None = None
+) -> None:
     await self.journal.append(self.run_id, event, effect)
-    self._believe(event)
+    self._apply_event(event)
 
 
-async def batch_without_mark(run: Run, effects: tuple[Effect, ...]) -> None:
-    await asyncio.gather(*(driver._one(run, effect) for effect in effects))
+async def batch_without_mark(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
+    await asyncio.gather(*(driver._run_effect(run, effect) for effect in effects))
 
 
-async def batch_marked_late(run: Run, effects: tuple[Effect, ...]) -> None:
+async def batch_marked_late(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
     machine = run.machine
-    events = await asyncio.gather(*(perform.perform(run, effect) for effect in effects))
-    if not machine.begun:
+    events = await asyncio.gather(*(perform.perform_effect(run, effect) for effect in effects))
+    if not machine.has_begun_tools:
         await run.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), 0.0))
     for event, effect in zip(events, effects, strict=True):
         await run.commit(event, effect)
 
 
-async def batch_starts_early(run: Run, effects: tuple[Effect, ...]) -> None:
+async def batch_starts_early(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
     """The mark is written beside the tools instead of before them."""
     machine = run.machine
     mark = []
-    if not machine.begun:
+    if not machine.has_begun_tools:
         mark.append(run.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), 0.0)))
-    await asyncio.gather(*mark, *(driver._one(run, effect) for effect in effects))
+    await asyncio.gather(*mark, *(driver._run_effect(run, effect) for effect in effects))
 
 
-def may_always_repeat(run: Run, effect: RunTool) -> bool:
+def may_always_repeat(run: ActiveTurn, effect: RunTool) -> bool:
     return True
 
 
-def may_never_repeat(run: Run, effect: RunTool) -> bool:
+def may_never_repeat(run: ActiveTurn, effect: RunTool) -> bool:
     return False
 
 
@@ -200,14 +202,14 @@ def say_not_run(self: Batch, text: str, started: tuple[str, ...]) -> None:
 
 
 def goes_ahead_of_writes(
-    machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool, keeping: int
+    machine: SessionMachine, event: Event, plan: AgentPlan, *, all_kept: bool, keeping: int
 ) -> bool:
     marker = isinstance(event, ToolsBegun)
     return marker or real_goes_ahead(machine, event, plan, all_kept=all_kept, keeping=keeping)
 
 
 def goes_ahead_of_replies(
-    machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool, keeping: int
+    machine: SessionMachine, event: Event, plan: AgentPlan, *, all_kept: bool, keeping: int
 ) -> bool:
     return real_goes_ahead(machine, event, plan, all_kept=True, keeping=keeping)
 
@@ -221,19 +223,21 @@ def close_whatever_failed(error: ErrorInfo) -> bool:
     return True
 
 
-real_fill = Batch.fill
+real_fill = Batch.fill_missing
 real_goes_ahead = runs.goes_ahead
 
 MUTANTS = (
-    Mutant("apply before append", "one write", swaps=((Run, "commit", believe_first),)),
-    Mutant("no begun marker", "one write", swaps=((driver, "_batch", batch_without_mark),)),
+    Mutant("apply before append", "one write", swaps=((ActiveTurn, "commit", believe_first),)),
+    Mutant("no begun marker", "one write", swaps=((driver, "_run_tools", batch_without_mark),)),
     Mutant(
-        "begun marker after the tools", "one write", swaps=((driver, "_batch", batch_marked_late),)
+        "begun marker after the tools",
+        "one write",
+        swaps=((driver, "_run_tools", batch_marked_late),),
     ),
     Mutant(
         "begun marker beside the tools",
         "one write",
-        swaps=((driver, "_batch", batch_starts_early),),
+        swaps=((driver, "_run_tools", batch_starts_early),),
     ),
     Mutant(
         "in-doubt write repeated", "one write", swaps=((perform, "_may_repeat", may_always_repeat),)
@@ -247,27 +251,39 @@ MUTANTS = (
     Mutant(
         "results in order of ending",
         "read and write at once",
-        swaps=((Batch, "message", in_order_of_ending),),
+        swaps=((Batch, "build_message", in_order_of_ending),),
     ),
-    Mutant("keys by position", "read and write at once", swaps=((Run, "commit", key_by_position),)),
+    Mutant(
+        "keys by position",
+        "read and write at once",
+        swaps=((ActiveTurn, "commit", key_by_position),),
+    ),
     Mutant("zombie not fenced", "one write", AnybodyWrites),
     Mutant("lease checked only at claim", "one write", LeaseCheckedAtClaim),
     Mutant(
-        "claimed after the read", "one write", swaps=((Conversations, "lease", claim_after_read),)
+        "claimed after the read",
+        "one write",
+        swaps=((SessionPool, "acquire_lease", claim_after_read),),
     ),
     Mutant("two drivers with one lease", "one write", TwoHold),
     Mutant("torn batch acknowledged", "read and write at once", TornBatch),
-    Mutant("answer not kept", "a question", swaps=((Run, "commit", forget_answers),)),
-    Mutant("conflict swallowed", "one write", swaps=((Run, "commit", swallow_conflict),)),
+    Mutant("answer not kept", "a question", swaps=((ActiveTurn, "commit", forget_answers),)),
+    Mutant("conflict swallowed", "one write", swaps=((ActiveTurn, "commit", swallow_conflict),)),
     Mutant(
         "foreign outcome believed",
         "two writes at once",
-        swaps=((Run, "commit", believe_any_outcome),),
+        swaps=((ActiveTurn, "commit", believe_any_outcome),),
     ),
     Mutant(
-        "cancelled append forgotten", "cancelled", swaps=((Run, "commit", forget_cancelled_append),)
+        "cancelled append forgotten",
+        "cancelled",
+        swaps=((ActiveTurn, "commit", forget_cancelled_append),),
     ),
-    Mutant("started tool said not run", "another message", swaps=((Batch, "fill", say_not_run),)),
+    Mutant(
+        "started tool said not run",
+        "another message",
+        swaps=((Batch, "fill_missing", say_not_run),),
+    ),
     Mutant(
         "a write began ahead of the marker",
         "one write",

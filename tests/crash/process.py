@@ -17,18 +17,18 @@ from typing import Any, Literal, TypeAlias
 
 from tests.crash.stories import RUN, Story
 
-from holdfast import Agent, ErrorHandling, Limits, RecoveryStatus, tool
+from holdfast import Agent, Limits, RecoveryStatus, RetryOptions, tool
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConflictError, HoldfastError, TransportError
 from holdfast.core.events import Event
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply
-from holdfast.core.request import ModelRequest
-from holdfast.core.requests import Approved, PermissionRequest
-from holdfast.core.run_state import Phase
-from holdfast.journal.failures import LeaseLostError
+from holdfast.core.model_request import ModelRequest
+from holdfast.core.questions import Approved, PermissionQuestion
+from holdfast.core.session_state import Phase
+from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Record, RunEntry, Then
-from holdfast.resilience.pipeline import Call, Done, Outcome, failed
+from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import ToolEffect
 
@@ -132,12 +132,12 @@ class GatedJournal(GatedLog):
     """A journal without leases."""
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
-        machine = RunMachine()
+        machine = SessionMachine()
         for record in await self.read(RUN):
             machine.apply(record.event)
         if machine.phase is Phase.IDLE:
             return ()
-        return (RunEntry(RUN, machine.applied, 0.0, 0.0, turn_open=True, agent="agent"),)
+        return (RunEntry(RUN, machine.event_count, 0.0, 0.0, turn_open=True, agent="agent"),)
 
     async def delete(self, run: str) -> int:
         raise NotImplementedError
@@ -239,10 +239,10 @@ class GatedModel:
     def describe(self) -> Mapping[str, object]:
         return {"model": self.name}
 
-    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         messages = tuple(call.payload.messages)
         if await self._gates.pass_through(f"act {call.key}", messages) == OUTAGE:
-            return failed(TransportError("the provider is down"))
+            return failed_outcome(TransportError("the provider is down"))
         return Done(self._story.reply(messages))
 
 
@@ -254,7 +254,7 @@ def _tool(name: str, effect: ToolEffect, *, asks: bool) -> Any:
     async def act(context: ToolContext[Gates]) -> str:
         """Act."""
         if asks:
-            answer = await context.ask(PermissionRequest(tool=name), timeout=None)
+            answer = await context.ask(PermissionQuestion(tool=name), timeout=None)
             if not isinstance(answer, Approved):
                 return "denied"
         await context.deps.pass_through(f"act {context.key}", name)
@@ -271,7 +271,7 @@ _JOURNALS: Mapping[Kind, Callable[[Gates], GatedJournal]] = {
 
 
 def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
-    async def person(request: PermissionRequest) -> object:
+    async def person(request: PermissionQuestion) -> object:
         await gates.pass_through(f"ask {request.key}")
         return request.approve()
 
@@ -281,9 +281,9 @@ def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
         journal=_JOURNALS[kind](gates),
         on_question=person,
         limits=Limits(),
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
         clock=StillClock(),
-        dice=lambda: 0.5,
+        rng=lambda: 0.5,
     )
 
 

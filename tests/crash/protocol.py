@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from tests.crash.process import CANCEL, CONFLICT, FENCED, Kind, Log
 
-from holdfast.core.effects import Effect, digest
+from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.events import Event
 from holdfast.journal.port import Record
 
@@ -138,7 +138,7 @@ class Rules:
             return {}, FENCED
         if not self.is_free(state, event.key):
             return {}, CONFLICT
-        record = Record(event, digest(effect) if effect else "")
+        record = Record(event, effect_digest(effect) if effect else "")
         return {
             "store": (*state.store, record),
             "acked": state.acked | {event.key},

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast import Agent, HoldfastError, PostgresJournal, tool
 from holdfast.core.messages import Reply, ToolCall, ToolResult
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import ScriptedModel
 
 LEASE = 1.0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast import Agent, SqliteJournal, tool
 from holdfast.core.messages import ToolCall
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import ScriptedModel
 
 

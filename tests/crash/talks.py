@@ -15,15 +15,15 @@ from typing import Any, Protocol
 
 from typing_extensions import TypedDict
 
-from holdfast import Agent, ErrorHandling, tool
+from holdfast import Agent, RetryOptions, tool
 from holdfast.core.messages import Message, ToolResult
-from holdfast.core.requests import PermissionRequest
+from holdfast.core.questions import PermissionQuestion
 from holdfast.journal.port import Journal
 from holdfast.middleware.tool_permission import ToolPermission
-from holdfast.testing.emulator import DropAfter, Refused, call
-from holdfast.testing.emulator.brain import ReplyLike
+from holdfast.testing.emulator import DropAfter, ErrorResponse, call
+from holdfast.testing.emulator.emulated_request import EmulatedRequest
 from holdfast.testing.emulator.faults import FaultEntry
-from holdfast.testing.emulator.request import EmulatedRequest
+from holdfast.testing.emulator.script import ReplyLike
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import ToolEffect
 
@@ -105,7 +105,7 @@ def brain(request: EmulatedRequest) -> ReplyLike:
 def faults(request: EmulatedRequest) -> FaultEntry:
     """Every third stream breaks in its middle, and some requests are refused."""
     if request.number % 7 == 5:
-        return Refused("overloaded")
+        return ErrorResponse("overloaded")
     return DropAfter(2) if request.number % 3 == 1 else None
 
 
@@ -135,7 +135,7 @@ _made_tools = [_made(name, effect) for name, effect in TOOLS.items()]
 def agent_for(talk: Talk, at: Address, journal: Journal) -> Agent[Any]:
     """An agent with real HTTP and tools that leave their marks where `deps` says."""
 
-    async def person(request: PermissionRequest) -> object:
+    async def person(request: PermissionQuestion) -> object:
         await asyncio.sleep(0.002)
         return request.approve()
 
@@ -145,7 +145,7 @@ def agent_for(talk: Talk, at: Address, journal: Journal) -> Agent[Any]:
         output=Found if talk.repair else str,
         middleware=[ToolPermission(allow=["look"], ask=["pay", "book"])] if talk.asks else [],
         on_question=person if talk.asks else None,
-        error_handling=ErrorHandling(retry_delay=0.001, max_retries=8),
+        error_handling=RetryOptions(retry_delay=0.001, max_retries=8),
         base_url=at.base_url,
         api_key=at.api_key,
         journal=journal,

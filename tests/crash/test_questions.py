@@ -17,13 +17,13 @@ from holdfast import Agent, tool
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.events import ModelReplied, QuestionAnswered, Status, ToolFinished
 from holdfast.core.messages import ToolCall, ToolResult
-from holdfast.core.requests import (
-    AnyRequest,
+from holdfast.core.questions import (
+    AnyQuestion,
     Approved,
-    ClarificationRequest,
-    ContinuationRequest,
+    ClarificationQuestion,
+    ContinuationQuestion,
     Continued,
-    PermissionRequest,
+    PermissionQuestion,
 )
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.sqlite import SqliteJournal
@@ -62,8 +62,8 @@ def _tools(effect: Effect) -> list[Any]:
     @tool(effect=effect)
     async def book(ctx: ToolContext[World], city: str) -> str:
         """Ask twice, and book."""
-        chosen = await ctx.ask(ClarificationRequest(question=f"Class to {city}?"))
-        seat = await ctx.ask(ClarificationRequest(question=f"Seat in {chosen}?"))
+        chosen = await ctx.ask(ClarificationQuestion(question=f"Class to {city}?"))
+        seat = await ctx.ask(ClarificationQuestion(question=f"Seat in {chosen}?"))
         ctx.deps.done.append(ctx.idempotency_key)
         return f"{city}: {chosen}, {seat}"
 
@@ -117,17 +117,17 @@ def permitted(world: World, **given: Any) -> Agent[str]:
 SCRIPTS: list[Callable[..., Agent[str]]] = [parallel, nested, continued, permitted]
 
 
-def answer_to(request: AnyRequest) -> object:
+def answer_to(request: AnyQuestion) -> object:
     """What somebody says, to whom or when ever."""
-    if isinstance(request, PermissionRequest):
+    if isinstance(request, PermissionQuestion):
         return Approved()
-    if isinstance(request, ContinuationRequest):
+    if isinstance(request, ContinuationQuestion):
         return Continued()
-    assert isinstance(request, ClarificationRequest)
+    assert isinstance(request, ClarificationQuestion)
     return f"<{request.question}>"
 
 
-async def at_once(request: AnyRequest) -> object:
+async def at_once(request: AnyQuestion) -> object:
     return answer_to(request)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.batch import IN_DOUBT_TEXT
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, ToolResult
 from holdfast.journal.sqlite import SqliteJournal
 
@@ -39,7 +39,7 @@ def said(folder: Path, plan: str) -> str:
 
 
 def history(folder: Path) -> list[Message]:
-    machine = RunMachine()
+    machine = SessionMachine()
     with SqliteJournal(folder / "talk.db") as journal:
         for record in asyncio.run(journal.read("ada")):
             machine.apply(record.event)

@@ -10,14 +10,16 @@ import os
 import sys
 
 from holdfast.journal.sqlite import SqliteJournal
-from holdfast.testing.journal_conformance import opened
+from holdfast.testing.journal_conformance import make_turn_opened
 
 
 async def produce(journal: SqliteJournal, run: str) -> None:
     number = len(await journal.read(run))
     while True:
         number += 1
-        await journal.append(run, opened(number, f"{number}:" + "x" * (number * 37 % 3000)))
+        await journal.append(
+            run, make_turn_opened(number, f"{number}:" + "x" * (number * 37 % 3000))
+        )
         os.write(1, f"{run} {number}\n".encode())
 
 
@@ -27,7 +29,7 @@ async def delete(journal: SqliteJournal) -> None:
         number += 1
         run = f"gone-{os.getpid()}-{number}"
         for at in range(1, 5):
-            await journal.append(run, opened(at, f"{at}:" + "x" * (at * 37 % 3000)))
+            await journal.append(run, make_turn_opened(at, f"{at}:" + "x" * (at * 37 % 3000)))
         await journal.delete(run)
 
 

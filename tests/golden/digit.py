@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.core.output import Invalid, OutputType, Parsed, Valid
+from holdfast.core.model_request import OutputSchema
+from holdfast.core.output import Invalid, OutputType, ParseResult, Valid
 from holdfast.core.problems import Problem
-from holdfast.core.request import OutputSchema
 
 
 class Digit:
@@ -12,7 +12,7 @@ class Digit:
 
     schema = OutputSchema("digit", {"type": "integer"})
 
-    def check(self, json_text: str) -> Parsed:
+    def check(self, json_text: str) -> ParseResult:
         if len(json_text) == 1 and json_text in "0123456789":
             return Valid(int(json_text))
         return Invalid((Problem("the answer", "is no digit"), Problem("the answer", "try 0 to 9")))

@@ -25,9 +25,9 @@ from holdfast import (
     user,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import FinishReason, Reasoning, Reply, Text, ToolCall, Usage
-from holdfast.journal.encoding import encode, line_of
+from holdfast.journal.encoding import encode, to_line
 from holdfast.journal.port import Record
 from holdfast.testing import FakeClock, ScriptedModel
 
@@ -152,11 +152,11 @@ async def record(name: str) -> None:
     """Write `NAME.jsonl`, and the messages that it must replay to as `NAME.messages.json`."""
     journal = MemoryJournal()
     await SCENARIOS[name](journal, FakeClock())
-    machine = RunMachine()
+    machine = SessionMachine()
     with (FOLDER / f"{name}.jsonl").open("xb") as out:
         for seq, kept in enumerate(await journal.read("golden"), 1):
             machine.apply(kept.event)
-            out.write(encode(line_of("golden", seq, kept)) + b"\n")
+            out.write(encode(to_line("golden", seq, kept)) + b"\n")
     messages = msgspec.to_builtins(list(machine.transcript))
     (FOLDER / f"{name}.messages.json").write_text(
         json.dumps(messages, ensure_ascii=False, indent=1) + "\n", "utf-8"

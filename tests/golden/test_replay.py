@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from tests.golden.digit import DIGIT
 
-from holdfast.core.effects import digest
-from holdfast.core.machine import RunMachine
+from holdfast.core.effects import effect_digest
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
-from holdfast.core.run_state import Phase
-from holdfast.journal.encoding import decode, encode, line_of, record_of
+from holdfast.core.session_state import Phase
+from holdfast.journal.encoding import decode, encode, record_of, to_line
 
 JOURNALS = Path(__file__).parent / "journals"
 NAMES = sorted(file.stem for file in JOURNALS.glob("*.jsonl"))
@@ -30,11 +30,11 @@ def test_there_are_some() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recorded_journal_replays_to_the_same_messages(name: str) -> None:
-    machine = RunMachine(output=BY_TYPE.get(name))
+    machine = SessionMachine(output=BY_TYPE.get(name))
     for line in (JOURNALS / f"{name}.jsonl").read_bytes().splitlines():
         record = record_of(decode(line))
         if record.digest:
-            planned = {effect.key: digest(effect) for effect in machine.pending()}
+            planned = {effect.key: effect_digest(effect) for effect in machine.pending_effects()}
             assert planned[record.event.key] == record.digest
         machine.apply(record.event)
     wanted = msgspec.json.decode(
@@ -48,5 +48,5 @@ def test_a_recorded_journal_replays_to_the_same_messages(name: str) -> None:
 def test_what_is_read_is_written_again_without_loss(name: str) -> None:
     for text in (JOURNALS / f"{name}.jsonl").read_bytes().splitlines():
         line = decode(text)
-        again = decode(encode(line_of(line.run, line.seq, record_of(line))))
+        again = decode(encode(to_line(line.run, line.seq, record_of(line))))
         assert record_of(again) == record_of(line)

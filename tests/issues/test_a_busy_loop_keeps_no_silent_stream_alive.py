@@ -9,23 +9,23 @@ from __future__ import annotations
 from tests.transport.test_watchdog import CountingLoop
 
 from holdfast.transport.port import Timeouts
-from holdfast.transport.watchdog import Patrol, Watchdog
+from holdfast.transport.timers import TimerWheel, Watchdog
 
 
 async def test_it_is_cut_when_it_was_read_once_more() -> None:
     loop = CountingLoop()
-    watch = Watchdog(Patrol(loop), Timeouts(between_chunks=10))  # type: ignore[arg-type]
+    watch = Watchdog(TimerWheel(loop), Timeouts(between_chunks=10))  # type: ignore[arg-type]
     watch.start(lambda: True)
-    watch.body_began()
+    watch.note_body_start()
     for _ in range(18):
         loop.pass_time(0.5)
-        watch.leave()
+        watch.end_wait()
         loop.now += 0.001  # white space is looked at, and is no content
-        watch.enter()
+        watch.begin_wait()
     loop.pass_time(2)  # held up, beyond the limit
-    assert not watch.expired
-    watch.leave()
+    assert not watch.expired_limit
+    watch.end_wait()
     loop.now += 0.001
-    watch.enter()
+    watch.begin_wait()
     loop.pass_time(1)  # and again
-    assert watch.expired == "stalled"
+    assert watch.expired_limit == "stalled"

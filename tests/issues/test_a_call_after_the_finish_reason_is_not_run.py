@@ -26,7 +26,7 @@ def test_a_cut_behind_the_finish_reason_is_a_broken_stream(behind: bytes, end: b
     cut = read(FINISHED + behind + end)
     assert cut.reply.kind is ReplyKind.UNTERMINATED
     assert cut.error is not None
-    assert cut.error.info.category.retryable
+    assert cut.error.info.category.is_retryable
 
 
 @pytest.mark.parametrize("behind", [BEGUN, BEGUN + HALF])

@@ -7,7 +7,7 @@ import time
 import pytest
 from tests.linear import is_linear
 
-from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Kind, clean, find
+from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Kind, clean_text, find_personal_data
 from holdfast.middleware.pii_stream import MaskedText
 
 CARD = "4111 1111 1111 1111"
@@ -23,8 +23,8 @@ ONE: dict[Kind, Action] = {"CreditCard": "redact"}
 @pytest.mark.parametrize("behind", ["", " 123-45-6789", " 42", " 12 24", f" {CARD}"])
 def test_whatever_stands_around_it(before: str, card: str, behind: str) -> None:
     text = f"{before}{card}{behind}"
-    assert card in {text[start:end] for start, end, _ in find(text, ONE)}
-    assert card not in clean(text, ONE).text
+    assert card in {text[start:end] for start, end, _ in find_personal_data(text, ONE)}
+    assert card not in clean_text(text, ONE).text
 
 
 @pytest.mark.parametrize("card", [CARD, "4111-1111-1111-1111", "4111111111111111"])
@@ -32,9 +32,9 @@ def test_whatever_stands_around_it(before: str, card: str, behind: str) -> None:
 @pytest.mark.parametrize("behind", ["", " 123", " 12/27."])
 def test_it_ends_what_is_shown_sign_by_sign(before: str, card: str, behind: str) -> None:
     text = f"{before}{card}{behind}"
-    assert clean(text).blocked == "CreditCard"
+    assert clean_text(text).blocked_kind == "CreditCard"
     masked = MaskedText(DEFAULTS, lambda kind: f"<{kind}>")
-    said = "".join(masked.take(sign) for sign in text) + masked.rest()
+    said = "".join(masked.feed(sign) for sign in text) + masked.flush()
     assert said.endswith("<CreditCard>")
     assert card[-4:] not in said
 
@@ -53,7 +53,7 @@ def test_it_ends_what_is_shown_sign_by_sign(before: str, card: str, behind: str)
     ],
 )
 def test_other_numbers_are_left(text: str) -> None:
-    assert clean(text, ONE).text == text
+    assert clean_text(text, ONE).text == text
 
 
 @pytest.mark.parametrize("many", [f"{CARD} ", "bob@example.org ", "1 ", "555-123-4567 "])
@@ -63,7 +63,7 @@ def test_the_work_grows_with_the_text_and_not_with_its_square(many: str) -> None
     def seconds(size: int) -> float:
         text = many * size
         began = time.process_time()
-        clean(text, dict.fromkeys(KINDS, "redact"))
+        clean_text(text, dict.fromkeys(KINDS, "redact"))
         return time.process_time() - began
 
     assert is_linear(seconds, 1_000, 30_000)

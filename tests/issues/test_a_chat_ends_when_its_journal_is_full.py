@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, ClarificationRequest, MemoryJournal, ToolContext, tool
-from holdfast.cli.chat import _Talk
+from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
+from holdfast.cli.chat_command import _ChatLoop
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event, TurnResumed
 from holdfast.core.messages import ToolCall
-from holdfast.journal.failures import JournalStorageError
+from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.testing import ScriptedModel
 
 
@@ -29,7 +29,7 @@ class FullJournal(MemoryJournal):
 @tool(effect="write")
 async def book(ctx: ToolContext) -> str:
     """Book a trip."""
-    return await ctx.ask(ClarificationRequest(question="Where?"))
+    return await ctx.ask(ClarificationQuestion(question="Where?"))
 
 
 async def test_it_says_so_and_takes_the_next_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,9 +46,9 @@ async def test_it_says_so_and_takes_the_next_line(capsys: pytest.CaptureFixture[
         journal.full = line == "one"
         return line
 
-    talk = _Talk(agent, "ada", read, later=True)
+    talk = _ChatLoop(agent, "ada", read, keep_open=True)
     async with asyncio.timeout(20):
-        await talk.until_the_end()
+        await talk.run_until_end()
     shown = capsys.readouterr()
     assert shown.out == "Booked.\nHello.\n"
     assert shown.err.count("the disk is full") == 1

@@ -39,7 +39,7 @@ def test_it_says_what_is_missing(path: Path, words: list[str]) -> None:
 def test_the_file_that_cannot_be_read_is_named(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.cli.main._write_no_more", lambda: None)
+    monkeypatch.setattr("holdfast.cli.main._discard_output", lambda: None)
     assert main(["sessions", "import", str(path), str(path.parent)]) == 1
     assert capsys.readouterr().err == f"holdfast: Is a directory: {path.parent}\n"
 

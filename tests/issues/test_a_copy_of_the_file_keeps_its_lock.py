@@ -18,7 +18,7 @@ import pytest
 from tests.cli.terminal import holdfast
 
 from holdfast import SqliteJournal
-from holdfast.testing.journal_conformance import keys, opened
+from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 OPENS = """
 import sys
@@ -59,14 +59,14 @@ async def test_a_second_process_is_refused_afterwards(
     path = tmp_path / "folder" / "talk.db"
     path.parent.mkdir()
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         look(path)
         outcome = open_elsewhere(path)
         assert outcome.startswith("JournalBusyError"), outcome
         assert f"is open in process {os.getpid()}, started " in outcome
-        await journal.append("r", opened(2))
+        await journal.append("r", make_turn_opened(2))
     with SqliteJournal(path) as journal:
-        assert await keys(journal, "r") == ["t1", "t2"]
+        assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 @pytest.mark.parametrize("words", [("sessions", "list"), ("journal", "show")])

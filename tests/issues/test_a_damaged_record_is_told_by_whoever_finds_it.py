@@ -10,8 +10,8 @@ import pytest
 
 from holdfast import Agent, SqliteJournal
 from holdfast.cli.main import main
-from holdfast.journal.failures import JournalCorruptError, JournalError, JournalStorageError
-from holdfast.journal.writer import Act
+from holdfast.journal.journal_errors import JournalCorruptError, JournalError, JournalStorageError
+from holdfast.journal.writer import WriterJob
 from holdfast.testing import ScriptedModel
 
 
@@ -39,7 +39,11 @@ async def test_it_is_an_error_and_no_silence(
                 except JournalError:
                     failures += 1
             keys = await journal.keys("ada")
-            for one in (journal.read("ada"), journal.pick("ada", keys), sessions.search("hi")):
+            for one in (
+                journal.read("ada"),
+                journal.read_by_keys("ada", keys),
+                sessions.search("hi"),
+            ):
                 try:
                     await one
                 except JournalError:
@@ -75,7 +79,7 @@ async def test_whatever_an_act_raises_ends_that_act_and_not_the_journal(tmp_path
         async with asyncio.timeout(20):
             for writes in (True, False):
                 with pytest.raises(JournalStorageError, match="odd") as caught:
-                    await journal._writer.submit(Act(odd, writes=writes))
+                    await journal._writer.submit(WriterJob(odd, writes=writes))
                 assert isinstance(caught.value.__cause__, DeprecationWarning)
             done = await Agent(ScriptedModel("Hi"), journal=journal).run("Hi", session="ada")
         assert done.output == "Hi"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import SqliteJournal
-from holdfast.journal.failures import JournalStorageError
+from holdfast.journal.journal_errors import JournalStorageError
 
 
 class Small(sqlite3.Connection):

@@ -8,7 +8,7 @@ from holdfast import Agent, MemoryJournal, Middleware, tool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, MiddlewareError, exception_for
 from holdfast.core.events import Event
 from holdfast.core.messages import ToolCall
-from holdfast.middleware.moments import (
+from holdfast.middleware.hook_contexts import (
     AfterIteration,
     AfterReply,
     BeforeIteration,
@@ -21,34 +21,34 @@ pytestmark = pytest.mark.anyio
 
 
 class Before(Middleware):
-    async def before_iteration(self, moment: BeforeIteration) -> None:
+    async def before_iteration(self, context: BeforeIteration) -> None:
         raise ValueError("secret")
 
 
 class Reply(Middleware):
-    async def after_reply(self, moment: AfterReply) -> None:
+    async def after_reply(self, context: AfterReply) -> None:
         raise ValueError("secret")
 
 
 class Tools(Middleware):
-    async def before_tools(self, moment: BeforeTools) -> None:
+    async def before_tools(self, context: BeforeTools) -> None:
         raise ValueError("secret")
 
 
 class After(Middleware):
-    async def after_iteration(self, moment: AfterIteration) -> None:
+    async def after_iteration(self, context: AfterIteration) -> None:
         raise ValueError("secret")
 
 
 class NoDecision(Middleware):
-    async def before_iteration(self, moment: BeforeIteration) -> None:
-        return moment  # type: ignore[return-value]
+    async def before_iteration(self, context: BeforeIteration) -> None:
+        return context  # type: ignore[return-value]
 
 
 class Wrap(Middleware):
     name = "my.guard"
 
-    async def wrap_model(self, moment: ModelCall, call_next: object) -> object:  # type: ignore[override]
+    async def wrap_model(self, context: ModelCall, call_next: object) -> object:  # type: ignore[override]
         raise ValueError("secret")
 
 
@@ -66,7 +66,7 @@ def look() -> str:
 
 
 def told(error: MiddlewareError) -> tuple[object, ...]:
-    info = error.info.public()
+    info = error.info.to_public()
     return str(error), error.middleware, error.hook, error.problem, info, error.partial
 
 

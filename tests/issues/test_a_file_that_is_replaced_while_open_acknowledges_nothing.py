@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import JournalError, SqliteJournal
-from holdfast.journal.failures import JournalStorageError
-from holdfast.testing.journal_conformance import keys, opened
+from holdfast.journal.journal_errors import JournalStorageError
+from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 
 def delete(file: Path) -> None:
@@ -66,12 +66,12 @@ async def test_nothing_is_acknowledged_afterwards(
     path = tmp_path / "talk.db"
     journal = SqliteJournal(path)
     for number in range(5):
-        await journal.append("r", opened(number))
+        await journal.append("r", make_turn_opened(number))
     harm(Path(f"{path}{ending}"))
     problems = []
     for number in range(5, 8):
         with pytest.raises(JournalStorageError, match=DONE[harm]) as caught:
-            await journal.append("r", opened(number))
+            await journal.append("r", make_turn_opened(number))
         problems.append((caught.value.path, caught.value.problem, caught.value.fix))
     assert len(set(problems)) == 1
     assert not ending or ending in problems[0][1]
@@ -85,23 +85,23 @@ async def test_what_was_acknowledged_outlives_the_loss_of_the_log(
     path = tmp_path / "talk.db"
     with SqliteJournal(path) as journal:
         for number in range(5):
-            await journal.append("r", opened(number))
+            await journal.append("r", make_turn_opened(number))
         harm(Path(f"{path}-wal"))
         with pytest.raises(JournalError):
-            await journal.append("r", opened(5))
+            await journal.append("r", make_turn_opened(5))
     with SqliteJournal(path) as journal:
-        assert await keys(journal, "r") == [f"t{number}" for number in range(5)]
-        await journal.append("r", opened(5))
+        assert await read_keys(journal, "r") == [f"t{number}" for number in range(5)]
+        await journal.append("r", make_turn_opened(5))
 
 
 async def test_a_file_that_was_overwritten_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "talk.db"
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         path.write_bytes(b"something else")
         log = contents(tmp_path)["talk.db-wal"]
         with pytest.raises(JournalError):
-            await journal.append("r", opened(2))
+            await journal.append("r", make_turn_opened(2))
     left = contents(tmp_path)
     assert (left["talk.db"], left["talk.db-wal"]) == (b"something else", log)
 

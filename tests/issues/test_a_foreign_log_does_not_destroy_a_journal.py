@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import JournalError, SqliteJournal
 from holdfast.cli.main import main
-from holdfast.testing.journal_conformance import opened
+from holdfast.testing.journal_conformance import make_turn_opened
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def path(tmp_path: Path) -> Path:
     """A journal with one record, beside the log of another journal."""
     path = tmp_path / "talk.db"
     with SqliteJournal(path) as journal:
-        asyncio.run(journal.append("ada", opened(1)))
+        asyncio.run(journal.append("ada", make_turn_opened(1)))
     (tmp_path / "other").mkdir()
     with SqliteJournal(tmp_path / "other" / "talk.db") as journal:
-        asyncio.run(journal.append("bob", opened(1)))
+        asyncio.run(journal.append("bob", make_turn_opened(1)))
         shutil.copy(tmp_path / "other" / "talk.db-wal", tmp_path)
     return path
 

@@ -7,7 +7,7 @@ from tests.runtime.test_write_behind import CALL, Bench
 
 from holdfast import Middleware, Patch
 from holdfast.core.errors import ErrorCategory, ErrorInfo, exception_for
-from holdfast.middleware.moments import ModelCall
+from holdfast.middleware.hook_contexts import ModelCall
 
 pytestmark = pytest.mark.anyio
 
@@ -18,9 +18,9 @@ class Less(Middleware):
     def __init__(self) -> None:
         self.called = 0
 
-    async def on_context_window(self, moment: ModelCall) -> Patch:
+    async def on_context_window(self, context: ModelCall) -> Patch:
         self.called += 1
-        return Patch(messages=moment.messages[:1])
+        return Patch(messages=context.messages[:1])
 
 
 async def test_it_is_not_called_before_what_it_sees_is_kept() -> None:

@@ -7,7 +7,7 @@ without hooks. A check that somebody relied on was not made.
 import pytest
 
 from holdfast import Agent, ConfigurationError, Middleware
-from holdfast.middleware.moments import BeforeIteration
+from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.testing import ScriptedModel
 
 

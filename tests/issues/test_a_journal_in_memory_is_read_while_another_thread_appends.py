@@ -49,7 +49,7 @@ async def test_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
     event: Any = Late(append)
     await journal.append("ada", event, CallModel("late", 0, 1))
-    monkeypatch.setattr("holdfast.journal.memory.digest", fingerprint)
+    monkeypatch.setattr("holdfast.journal.memory.effect_digest", fingerprint)
     assert [record.event.key for record in await journal.read("ada")] == ["late"]
     assert [entry.run for entry in await journal.runs()] == ["ada", "another k0"]
     assert len(await journal.read("ada", 1)) == 2

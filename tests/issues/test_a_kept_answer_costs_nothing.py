@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from holdfast import Agent, CacheOptions, Resilience, Usage
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

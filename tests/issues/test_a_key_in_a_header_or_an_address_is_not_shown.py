@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import Agent, ConfigurationError, ModelAt
-from holdfast.runtime.resolve import resolve
+from holdfast.models.resolve import resolve_model
 from holdfast.transport.http import HttpTransport
 
 KEY = "8f7a6b5c4d3e2f1a"
@@ -32,7 +32,7 @@ def test_in_the_error_of_a_header(header: str, shown: str) -> None:
 
 def test_in_what_describes_a_model() -> None:
     place = ModelAt("ollama:a", base_url=ADDRESS)
-    model = resolve(place, HttpTransport)
+    model = resolve_model(place, HttpTransport)
     agent = Agent("ollama:a", base_url=ADDRESS)
     for shown in (repr(place), repr(model), str(model.describe()), repr(agent), agent.describe()):
         assert KEY not in shown

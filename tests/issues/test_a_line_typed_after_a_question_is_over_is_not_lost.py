@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.cli.lines import Lines
+from holdfast.cli.input_lines import LineReader
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def pipe() -> Iterator[tuple[int, int]]:
     os.close(source)
 
 
-async def left_waiting(lines: Lines, times: int = 1) -> None:
+async def left_waiting(lines: LineReader, times: int = 1) -> None:
     for _ in range(times):
-        reading = asyncio.ensure_future(lines.next())
+        reading = asyncio.ensure_future(lines.read_line())
         await asyncio.sleep(0)
         reading.cancel()
         await asyncio.wait([reading])
@@ -31,19 +31,19 @@ async def left_waiting(lines: Lines, times: int = 1) -> None:
 @pytest.mark.parametrize("times", [1, 5])
 async def test_the_next_reader_has_it(pipe: tuple[int, int], times: int) -> None:
     source, sink = pipe
-    lines = Lines(source)
+    lines = LineReader(source)
     await left_waiting(lines, times)
     os.write(sink, b"hello\nagain\n")
     async with asyncio.timeout(20):
-        assert [await lines.next(), await lines.next()] == ["hello", "again"]
+        assert [await lines.read_line(), await lines.read_line()] == ["hello", "again"]
 
 
 async def test_a_line_that_came_before_anybody_read_again_is_had(pipe: tuple[int, int]) -> None:
     source, sink = pipe
-    lines = Lines(source)
+    lines = LineReader(source)
     await left_waiting(lines)
     os.write(sink, b"hello\n")
-    assert lines._coming is not None
+    assert lines._pending_read is not None
     async with asyncio.timeout(20):
-        await asyncio.wait([lines._coming])
-        assert await lines.next() == "hello"
+        await asyncio.wait([lines._pending_read])
+        assert await lines.read_line() == "hello"

@@ -8,19 +8,19 @@ import pytest
 
 from holdfast import Agent, tool
 from holdfast.core.messages import Reply, Text, ToolCall
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.journal.memory import MemoryJournal
-from holdfast.resilience.pipeline import Call, Outcome
+from holdfast.resilience.pipeline import CallContext, Outcome
 from holdfast.testing import ScriptedModel
 
 
 class LeavesAPartial(ScriptedModel):
     """Its first attempt leaves a partial reply behind, as an attempt cut by a timeout does."""
 
-    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         """As scripted; the first one says first that it was cut."""
-        if not self.requests and call.env.keep_partial is not None:
-            call.env.keep_partial(Reply((Text("stale words"),)))
+        if not self.requests and call.execution.keep_partial is not None:
+            call.execution.keep_partial(Reply((Text("stale words"),)))
         return await super().attempt(call)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast import Agent, ClarificationRequest, MemoryJournal, ToolContext, tool
+from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event, QuestionAsked
 from holdfast.core.messages import ToolCall
-from holdfast.journal.failures import JournalUnreachableError
+from holdfast.journal.journal_errors import JournalUnreachableError
 from holdfast.journal.port import Record
 from holdfast.testing import FakeClock, ScriptedModel
 
@@ -47,7 +47,7 @@ async def test_with_the_error_of_the_journal() -> None:
     @tool(effect="idempotent")
     async def ask(context: ToolContext) -> str:
         """Ask."""
-        asking = asyncio.create_task(context.ask(ClarificationRequest(question="Sure?")))
+        asking = asyncio.create_task(context.ask(ClarificationQuestion(question="Sure?")))
         if context.attempt > 1:
             return await asking
         await journal.gone.wait()

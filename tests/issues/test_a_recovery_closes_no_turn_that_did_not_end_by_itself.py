@@ -20,21 +20,21 @@ from pathlib import Path
 import pytest
 from tests.postgres_server import PostgresServer
 
-from holdfast import Agent, ErrorHandling, tool
+from holdfast import Agent, RetryOptions, tool
 from holdfast.core.error_info import ErrorCategory
 from holdfast.core.events import ToolFinished, TurnClosed, TurnInterrupted
 from holdfast.journal.port import Journal
 from holdfast.journal.url import open_journal
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import call
-from holdfast.testing.emulator.faults import Refused
-from holdfast.testing.emulator.request import EmulatedRequest
+from holdfast.testing.emulator.emulated_request import EmulatedRequest
+from holdfast.testing.emulator.faults import ErrorResponse
 
 pytestmark = pytest.mark.anyio
 
 SESSIONS = [f"user {number}" for number in range(7)]
 PATIENCE = 60.0
-NO_WAITS = ErrorHandling(max_retries=1, retry_delay=0.01, max_breaker_wait=0)
+NO_WAITS = RetryOptions(max_retries=1, retry_delay=0.01, max_breaker_wait=0)
 BEGINS = """
 import asyncio, sys
 from holdfast import Agent, PostgresJournal, tool
@@ -192,7 +192,7 @@ async def test_with_a_wrong_key(
     provider: Provider, address: str, emulator: Callable[..., Emulator]
 ) -> None:
     await kill_with_open_turns(provider, address)
-    refusing = emulator(faults=lambda _: Refused("bad_key")).base_url
+    refusing = emulator(faults=lambda _: ErrorResponse("bad_key")).base_url
     with open_journal(address) as journal:  # type: ignore[attr-defined]
         assert await open_runs(journal) == SESSIONS
         found = await agent(refusing, journal).recover()

@@ -13,9 +13,11 @@ async def test_an_empty_budget_does_not_stop_what_is_no_retry() -> None:
     kept = Reply((Text("Once"),), kind=ReplyKind.UNTERMINATED)
     budget = RetryBudget(BudgetOptions(ratio=0.0, reserve=1.0, reserve_per_second=0.0))
     act = Script(
-        msgspec.structs.replace(fail(C.TRANSIENT), kept=kept), fail(C.CLIENT_ERROR), Done("ok")
+        msgspec.structs.replace(fail(C.TRANSIENT), continuable_reply=kept),
+        fail(C.CLIENT_ERROR),
+        Done("ok"),
     )
     outcome = await Bench().run(act, Retry(budget=budget, continue_streams=True))
     assert outcome == Done("ok", 3)
-    assert [call.kept for call in act.calls] == [None, kept, None]
+    assert [call.reply_so_far for call in act.calls] == [None, kept, None]
     assert not budget.withdraw(0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.timeline import Prices, state_at, timeline
+from holdfast.cli.timeline import Prices, build_timeline, state_at
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.events import (
     Event,
@@ -55,6 +55,6 @@ def test_the_timeline_has_the_usage_of_the_run(
     records = [Record(event) for event in (OPENED, *events, ended)]
     found = state_at(records, ended.key)
     assert found is not None
-    (turn,) = timeline(records, Prices(1e6, 1e6, 1e6))
+    (turn,) = build_timeline(records, Prices(1e6, 1e6, 1e6))
     assert turn.usage == found[0].usage == wanted
     assert turn.cost == wanted.total

@@ -9,7 +9,7 @@ import pytest
 from holdfast import Agent, MemoryJournal, tool
 from holdfast.core.errors import ErrorCategory, HoldfastError
 from holdfast.core.messages import ToolCall
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
 pytestmark = pytest.mark.anyio

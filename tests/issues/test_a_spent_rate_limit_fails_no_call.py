@@ -10,7 +10,7 @@ from holdfast.core.errors import ErrorCategory
 from holdfast.core.messages import Reply
 from holdfast.resilience.limiter import FREE, LimiterOptions
 from holdfast.resilience.pipeline import Done, Failed
-from holdfast.resilience.throttle import Limiter, Throttle
+from holdfast.resilience.throttle import LimiterStrategy, RateLimiter
 from holdfast.testing import Emulator, FakeClock
 from holdfast.testing.emulator import ExtraHeaders
 
@@ -32,12 +32,12 @@ async def test_a_call_with_less_time_than_the_pause_is_sent_at_once() -> None:
 
 
 async def test_a_call_that_has_waited_is_not_failed_by_a_pause_that_grew_meanwhile() -> None:
-    bench, throttle = Bench(auto=False), Throttle("x", LimiterOptions())
+    bench, throttle = Bench(auto=False), RateLimiter("x", LimiterOptions())
     for _ in range(2):
-        assert throttle.enter_at_once() is FREE
+        assert throttle.try_enter() is FREE
     throttle.leave(FREE, Done(Reply(()), resumes_at=60.0), bench.clock)
 
-    waiting = asyncio.ensure_future(Limiter(throttle).wrap(Script(OK))(bench.call()))
+    waiting = asyncio.ensure_future(LimiterStrategy(throttle).wrap(Script(OK))(bench.call()))
     await asyncio.sleep(0)
     throttle.leave(FREE, Done(Reply(()), resumes_at=90.0), bench.clock)
     bench.clock.advance(60.0)
@@ -48,13 +48,13 @@ async def test_a_call_that_has_waited_is_not_failed_by_a_pause_that_grew_meanwhi
 async def test_a_pause_that_a_refusal_asked_for_still_fails_who_cannot_wait(
     resumes_at: float,
 ) -> None:
-    bench, throttle = Bench(), Throttle("x", LimiterOptions())
+    bench, throttle = Bench(), RateLimiter("x", LimiterOptions())
     for _ in range(2):
-        assert throttle.enter_at_once() is FREE
+        assert throttle.try_enter() is FREE
     refusal = fail(ErrorCategory.RATE_LIMIT_RETRYABLE, retry_after=30.0)
     throttle.leave(FREE, refusal, bench.clock)
     throttle.leave(FREE, Done(Reply(()), resumes_at=resumes_at), bench.clock)
 
-    outcome = await Limiter(throttle).wrap(Script(OK))(bench.call(deadline=20.0))
+    outcome = await LimiterStrategy(throttle).wrap(Script(OK))(bench.call(deadline=20.0))
     assert isinstance(outcome, Failed)
     assert outcome.info.retry_after == 30.0

@@ -29,7 +29,7 @@ async def test_the_end_marker_ends_the_reply(wire: str, comments: bool) -> None:
     left_open = Stall(999, 3600.0, comments=comments, every=0.05)
     async with Emulator(["Hello"], faults=[left_open]) as emulator, asyncio.timeout(20):
         await ask(wire, emulator)
-        await emulator.settled()
+        await emulator.wait_idle()
         assert len(emulator.requests) == 1
         assert emulator.requests[0].client_gone
 

@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, MemoryJournal, Middleware, Result, tool
+from holdfast import Agent, MemoryJournal, Middleware, Result, RetryOptions, tool
 from holdfast.core.messages import ToolCall, ToolResult
-from holdfast.middleware.moments import ToolUse
+from holdfast.middleware.hook_contexts import ToolUse
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 
 pytestmark = pytest.mark.anyio
 
-ONCE = ErrorHandling(max_retries=0)
+ONCE = RetryOptions(max_retries=0)
 
 
 async def library() -> None:
@@ -73,7 +73,7 @@ async def test_a_read_is_tried_again() -> None:
             await library()
         return "there"
 
-    handling = ErrorHandling(retry_delay=0.001)
+    handling = RetryOptions(retry_delay=0.001)
     agent = Agent(ScriptedModel(LOOK, "There."), tools=[look], error_handling=handling)
     assert texts(await agent.run("Look.")) == ["there"]
 
@@ -114,9 +114,9 @@ async def test_a_hook_that_is_cancelled_in_itself_lets_no_write_run_twice() -> N
         tools = ("pay",)
 
         async def wrap_tool(
-            self, moment: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
+            self, context: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
         ) -> ToolResult:
-            result = await call_next(moment)
+            result = await call_next(context)
             await library()
             return result
 

@@ -11,7 +11,7 @@ from holdfast import Agent, MemoryJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event, ModelReplied, Status
 from holdfast.core.messages import ToolCall
-from holdfast.journal.failures import JournalStorageError
+from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

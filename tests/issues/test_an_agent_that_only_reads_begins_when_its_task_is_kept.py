@@ -9,7 +9,7 @@ from tests.runtime.test_write_behind import SlowJournal
 
 from holdfast import Agent, Middleware
 from holdfast.core.messages import ToolCall
-from holdfast.middleware.moments import BeforeTurn
+from holdfast.middleware.hook_contexts import BeforeTurn
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -19,8 +19,8 @@ class Noting(Middleware):
     def __init__(self) -> None:
         self.tasks: list[str] = []
 
-    async def before_turn(self, moment: BeforeTurn) -> None:
-        self.tasks.append(moment.message.text)
+    async def before_turn(self, context: BeforeTurn) -> None:
+        self.tasks.append(context.message.text)
 
 
 async def test_no_hook_of_it_is_called_before() -> None:

@@ -17,7 +17,7 @@ from tests.issues.test_nothing_of_a_turn_that_was_given_up_stays_open import (
 from tests.runtime.test_write_behind import SlowJournal
 
 from holdfast import tool
-from holdfast.journal.failures import JournalStorageError
+from holdfast.journal.journal_errors import JournalStorageError
 
 pytestmark = pytest.mark.anyio
 
@@ -35,8 +35,8 @@ async def test_and_goes_on_with_its_turn() -> None:
 
     agent = boss(journal, clerk(scout().as_tool()).as_tool(), pay)
     run = asyncio.create_task(agent.run("Go.", session="s"))
-    under_way = agent._engine.answering.under_way
-    while "s" not in under_way or not under_way["s"].waiting:
+    under_way = agent._engine.answering.active_turns
+    while "s" not in under_way or not under_way["s"].suspended_effects:
         await asyncio.sleep(0)
     waits.set()
     await journal.until("t1.i0.tool.1")

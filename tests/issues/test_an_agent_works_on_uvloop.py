@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from holdfast import Agent, ErrorHandling, SqliteJournal, TransportError, tool
+from holdfast import Agent, RetryOptions, SqliteJournal, TransportError, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import ToolCall
 from holdfast.testing import FakeClock
@@ -67,13 +67,13 @@ async def test_a_turn_that_is_cancelled_closes_its_connection() -> None:
         turn.cancel()
         await asyncio.wait([turn])
         assert turn.cancelled()
-        await emulator.settled()
+        await emulator.wait_idle()
 
 
 async def test_a_server_that_falls_silent_is_left() -> None:
     timeouts = Timeouts(between_chunks=0.2)
     async with Emulator(["never"], faults=[Stall(after=2, seconds=30)]) as emulator:
-        made = agent(emulator, timeouts=timeouts, error_handling=ErrorHandling(max_retries=0))
+        made = agent(emulator, timeouts=timeouts, error_handling=RetryOptions(max_retries=0))
         async with made.stream("go") as stream:
             async for _ in stream:
                 pass

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast import Agent, ClarificationRequest, MemoryJournal, ToolContext, tool
+from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 
@@ -22,12 +22,12 @@ def test_it_is() -> None:
     @tool(effect="write")
     async def book(context: ToolContext) -> str:
         """Book."""
-        return await context.ask(ClarificationRequest(question="Where?"))
+        return await context.ask(ClarificationQuestion(question="Where?"))
 
     @tool(effect="read")
     async def look() -> str:
         """Look, until there is an answer."""
-        while not agent._engine.answering.under_way["ada"].waiting:
+        while not agent._engine.answering.active_turns["ada"].suspended_effects:
             await asyncio.sleep(0)
         waits.set()
         await asyncio.to_thread(go_on.wait, 60)

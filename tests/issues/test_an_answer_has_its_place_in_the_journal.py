@@ -10,7 +10,7 @@ import asyncio
 import pytest
 from tests.runtime.test_write_behind import CALL, SlowJournal
 
-from holdfast import Agent, ClarificationRequest, Observed, ToolContext, tool
+from holdfast import Agent, ClarificationQuestion, Observation, ToolContext, tool
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.core.messages import Reply, ToolCall
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 @tool(effect="write")
 async def ask(context: ToolContext) -> str:
     """Ask."""
-    return await context.ask(ClarificationRequest(question="Sure?"))
+    return await context.ask(ClarificationQuestion(question="Sure?"))
 
 
 @tool(effect="read")
@@ -72,11 +72,11 @@ async def test_no_result_overtakes_a_question_that_its_tool_left_behind() -> Non
     @tool(effect="write")
     async def pay(context: ToolContext) -> str:
         """Pay."""
-        left.append(asyncio.create_task(context.ask(ClarificationRequest(question="Sure?"))))
+        left.append(asyncio.create_task(context.ask(ClarificationQuestion(question="Sure?"))))
         await settled()
         return "paid"
 
-    def observer(one: Observed) -> None:
+    def observer(one: Observation) -> None:
         if isinstance(one.item, Event):
             seen.append(one.item.key)
 

@@ -13,7 +13,7 @@ import pytest
 from holdfast import Agent
 from holdfast.core.errors import ConfigurationError
 from holdfast.testing import FakeClock
-from holdfast.testing.emulator import Emulator, Refused
+from holdfast.testing.emulator import Emulator, ErrorResponse
 from holdfast.testing.emulator.server import Listen
 
 
@@ -29,7 +29,7 @@ def agent_at(base_url: str) -> Agent[str]:
 async def test_a_new_emulator_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     create = loop.create_server
-    async with Emulator(faults=lambda _: Refused("overloaded")) as down:
+    async with Emulator(faults=lambda _: ErrorResponse("overloaded")) as down:
         url = down.base_url
         with pytest.raises(Exception, match="overloaded"):
             await agent_at(url).run("Hello")

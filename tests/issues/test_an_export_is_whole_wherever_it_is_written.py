@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from holdfast import Agent, SqliteJournal
-from holdfast.cli.sessions import _write_new
-from holdfast.cli.show import printable
+from holdfast.cli.run_printer import make_printable
+from holdfast.cli.sessions_command import _write_new
 from holdfast.core.events import TurnOpened
 from holdfast.journal.encoding import decode
 from holdfast.testing import ScriptedModel
-from holdfast.testing.recorded import recorded
+from holdfast.testing.recording import load_recording
 
 ODD = "Olá \u2028 \x85 \u202e ☃ \U0001f9ff"
 PROGRAM = "import sys; from holdfast.cli.main import main; sys.exit(main())"
@@ -52,7 +52,7 @@ def test_what_is_printed_is_read_again(path: Path, tmp_path: Path, encoding: str
     lines, other = tmp_path / "ada.jsonl", tmp_path / "other.db"
     lines.write_bytes(holdfast("sessions", "export", path, "ada", encoding=encoding))
     assert holdfast("sessions", "import", other, lines, encoding=encoding).split() == [b"ada"]
-    assert ODD in str(asyncio.run(recorded(other)).records[0].event.message.text)  # type: ignore[union-attr]
+    assert ODD in str(asyncio.run(load_recording(other)).records[0].event.message.text)  # type: ignore[union-attr]
     for words in (("journal", "export", path, "ada"), ("replay", "--json", path)):
         found = holdfast(*words, encoding=encoding).decode()
         assert "Olá" in found
@@ -70,14 +70,14 @@ def test_a_recording_may_hold_what_ends_lines_elsewhere(
         if not escaped and word == "journal":  # as it was written before it was escaped
             text = text.replace("\\u2028", "\u2028")
         lines.write_text(text, "utf-8")
-        (opened, *_) = asyncio.run(recorded(lines)).records
+        (opened, *_) = asyncio.run(load_recording(lines)).records
         assert isinstance(opened.event, TurnOpened)
         assert opened.event.message.text == ODD
     assert decode(text.split("\n")[0]).run == "ada"
 
 
 def test_the_only_session_is_played_whatever_stands_beside_it(path: Path) -> None:
-    assert asyncio.run(recorded(path)).run == "ada"
+    assert asyncio.run(load_recording(path)).run == "ada"
 
 
 def test_a_name_in_an_export_is_no_command_to_a_terminal(tmp_path: Path) -> None:
@@ -93,8 +93,8 @@ def test_a_name_in_an_export_is_no_command_to_a_terminal(tmp_path: Path) -> None
 
 
 def test_what_turns_the_direction_of_a_text_is_shown_and_not_obeyed() -> None:
-    assert printable("pay \u202e01\u2066x\u2069") == "pay �01�x�"
-    assert printable("שלום \u200f") == "שלום \u200f"
+    assert make_printable("pay \u202e01\u2066x\u2069") == "pay �01�x�"
+    assert make_printable("שלום \u200f") == "שלום \u200f"
 
 
 def test_half_a_file_is_not_left_when_the_disk_is_full(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from tests.postgres_server import PostgresServer
 
 from holdfast import Agent, SqliteJournal
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.failures import JournalCorruptError
+from holdfast.journal.journal_errors import JournalCorruptError
 from holdfast.journal.port import Record
 from holdfast.journal.url import open_journal
-from holdfast.journal.writer import Act
+from holdfast.journal.writer import WriterJob
 from holdfast.testing import ScriptedModel
-from holdfast.testing.journal_conformance import keys, opened
+from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 
 def summed(lines: list[dict[str, object]]) -> list[str]:
@@ -66,18 +66,20 @@ async def test_what_is_written_at_the_same_time_is_kept(tmp_path: Path) -> None:
             begun.set()
             blocker.wait()
 
-        journal._writer.submit(Act(hold, writes=False))
+        journal._writer.submit(WriterJob(hold, writes=False))
         begun.wait()  # what is queued from now on becomes one group
         acts = [
-            asyncio.ensure_future(journal.append("ada", opened(1))),
-            asyncio.ensure_future(journal.restore({"evil": [Record(opened(1), "\ud800")]})),
-            asyncio.ensure_future(journal.append("ada", opened(2))),
+            asyncio.ensure_future(journal.append("ada", make_turn_opened(1))),
+            asyncio.ensure_future(
+                journal.restore({"evil": [Record(make_turn_opened(1), "\ud800")]})
+            ),
+            asyncio.ensure_future(journal.append("ada", make_turn_opened(2))),
         ]
         await asyncio.sleep(0)
         blocker.set()
         outcomes = await asyncio.gather(*acts, return_exceptions=True)
         assert [type(one) for one in outcomes] == [type(None), ConfigurationError, type(None)]
-        assert await keys(journal, "ada") == ["t1", "t2"]
+        assert await read_keys(journal, "ada") == ["t1", "t2"]
 
 
 async def test_an_agent_takes_no_session_that_stands_beside_another(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast import Agent, LimitError, Limits, MemoryJournal, ToolContext, tool
 from holdfast.core.events import Status, ToolFinished
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ToolCall
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.journal.port import Journal
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
@@ -75,7 +75,7 @@ async def test_so_it_does_after_a_second_outage() -> None:
     bench.clock.advance(OUTAGE)
     assert (await bench.agent().resume("s")).output == "done"
     kept = [record.event for record in await bench.journal.read("s")]
-    assert sum(getattr(event, "away", 0.0) for event in kept) == 2 * OUTAGE
+    assert sum(getattr(event, "downtime", 0.0) for event in kept) == 2 * OUTAGE
 
 
 @pytest.mark.parametrize("moment", range(2, EVENTS + 1))
@@ -104,17 +104,19 @@ async def test_a_turn_whose_time_was_over_before_it_only_has_to_be_closed() -> N
 async def test_a_run_that_nobody_left_says_nothing_of_it() -> None:
     bench = Bench(takes=10.0)
     await bench.agent().run("go", session="s")
-    assert all(not getattr(record.event, "away", 0.0) for record in await bench.journal.read("s"))
+    assert all(
+        not getattr(record.event, "downtime", 0.0) for record in await bench.journal.read("s")
+    )
 
 
 async def test_the_fold_knows_what_both_processes_worked() -> None:
     bench = Bench(takes=10.0)
     await bench.crash(3, before=False)
     await bench.agent().resume("s")
-    machine = RunMachine()
+    machine = SessionMachine()
     kept = [record.event for record in await bench.journal.read("s")]
     for event in kept:
         machine.apply(event)
     assert machine.status is Status.COMPLETED
-    assert machine.worked(kept[-1].at) == 20.0
-    assert [event.away for event in kept if isinstance(event, ToolFinished)] == [OUTAGE, 0.0]
+    assert machine.working_seconds(kept[-1].at) == 20.0
+    assert [event.downtime for event in kept if isinstance(event, ToolFinished)] == [OUTAGE, 0.0]

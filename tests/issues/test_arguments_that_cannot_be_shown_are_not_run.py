@@ -11,7 +11,7 @@ from tests.wire.raw_calls import WAYS, result_of, turn
 
 from holdfast import Agent, Approved, Middleware, ToolPermission, tool
 from holdfast.core.messages import ToolCall
-from holdfast.core.requests import PermissionRequest, Request
+from holdfast.core.questions import PermissionQuestion, Question
 from holdfast.testing import ScriptedModel
 
 got: list[Any] = []
@@ -58,11 +58,11 @@ UNSHOWABLE = [
 
 @pytest.mark.parametrize("arguments", UNSHOWABLE, ids=range(len(UNSHOWABLE)))
 async def test_nobody_is_asked_and_nothing_runs(arguments: str) -> None:
-    asked: list[Request[Any]] = []
+    asked: list[Question[Any]] = []
 
-    async def yes(request: Request[Any]) -> object:
+    async def yes(request: Question[Any]) -> object:
         asked.append(request)
-        assert isinstance(request, PermissionRequest)
+        assert isinstance(request, PermissionQuestion)
         return request.answer(Approved())
 
     watch = Watch()

@@ -13,7 +13,7 @@ from tests.cli.terminal import Terminal
 
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest, Pace, call
-from holdfast.testing.emulator.brain import ReplyLike
+from holdfast.testing.emulator.script import ReplyLike
 
 TOOLS = '''
 from holdfast import tool

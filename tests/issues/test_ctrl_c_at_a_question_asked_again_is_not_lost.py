@@ -10,8 +10,8 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, ClarificationRequest, MemoryJournal, ToolContext, tool
-from holdfast.cli.chat import _Talk
+from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
+from holdfast.cli.chat_command import _ChatLoop
 from holdfast.core.messages import ToolCall
 from holdfast.testing import ScriptedModel
 
@@ -19,7 +19,7 @@ from holdfast.testing import ScriptedModel
 @tool(effect="write")
 async def book(ctx: ToolContext) -> str:
     """Book a trip."""
-    return await ctx.ask(ClarificationRequest(question="Where?"))
+    return await ctx.ask(ClarificationQuestion(question="Where?"))
 
 
 async def test_there_is_no_turn_to_stop(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,11 +31,11 @@ async def test_there_is_no_turn_to_stop(capsys: pytest.CaptureFixture[str]) -> N
     async def read() -> str | None:
         line = next(typed, None)
         if line == "Porto":
-            stopped.append(talk.stop())  # as a prompt asks at Ctrl-C
+            stopped.append(talk.stop_turn())  # as a prompt asks at Ctrl-C
         return line
 
-    talk = _Talk(agent, "ada", read, later=True)
+    talk = _ChatLoop(agent, "ada", read, keep_open=True)
     async with asyncio.timeout(20):
-        await talk.until_the_end()
+        await talk.run_until_end()
     assert stopped == [False]
     assert capsys.readouterr().out == "Booked.\nHello.\n"

@@ -16,8 +16,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from holdfast import Agent
-from holdfast.cli.chat import _prompting, _Talk
-from holdfast.cli.lines import Lines
+from holdfast.cli.chat_command import _ChatLoop, _make_prompt_reader
+from holdfast.cli.input_lines import LineReader
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -36,11 +36,11 @@ async def test_the_next_line_is_read(
             keys.send_text(next(came))
             return await prompt()
 
-        talk = _Talk(Agent(ScriptedModel("One.", "Two.")), "ada", read)
-        prompt = _prompting(Lines(0), talk.stop, talk.catch_interrupts)
+        talk = _ChatLoop(Agent(ScriptedModel("One.", "Two.")), "ada", read)
+        prompt = _make_prompt_reader(LineReader(0), talk.stop_turn, talk.catch_interrupts)
         try:
             async with asyncio.timeout(20):
-                await asyncio.ensure_future(talk.until_the_end())
+                await asyncio.ensure_future(talk.run_until_end())
         finally:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
     assert capsys.readouterr().out == "One.\nTwo.\n"

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.terminal import environment, interrupted, piped
 
 from holdfast import Agent, SqliteJournal
-from holdfast.cli import sessions
+from holdfast.cli import sessions_command
 from holdfast.cli.main import main
 from holdfast.testing import ScriptedModel
 
@@ -49,7 +49,8 @@ def ended(code: str, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["argparse", "holdfast.cli.sessions", "holdfast.core.errors", "msgspec", "asyncio"]
+    "name",
+    ["argparse", "holdfast.cli.sessions_command", "holdfast.core.errors", "msgspec", "asyncio"],
 )
 def test_while_modules_are_loaded(name: str) -> None:
     assert ended(AT_IMPORT.format(name=name), "sessions", "list", "no.db") == (130, "", "")
@@ -99,5 +100,5 @@ def test_half_an_export_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Path, "open", opened)
     with pytest.raises(KeyboardInterrupt):
-        sessions._write_new(file, "x")
+        sessions_command._write_new(file, "x")
     assert not file.exists()

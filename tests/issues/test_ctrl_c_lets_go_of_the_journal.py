@@ -18,14 +18,14 @@ from holdfast.testing import Emulator
 PATIENCE = 60
 PRINTS = """
 import sys
-from holdfast.cli import emulate
+from holdfast.cli import emulate_command
 from holdfast.cli.main import main
 
 def interrupted(_):
     print("something")
     raise KeyboardInterrupt
 
-emulate.main = interrupted
+emulate_command.main = interrupted
 sys.exit(main())
 """
 

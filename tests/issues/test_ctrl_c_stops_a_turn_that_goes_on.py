@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, ClarificationRequest, MemoryJournal, ToolContext, tool
-from holdfast.cli.chat import _Talk
+from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
+from holdfast.cli.chat_command import _ChatLoop
 from holdfast.core.messages import ToolCall
 from holdfast.testing import ScriptedModel
 
@@ -15,7 +15,7 @@ from holdfast.testing import ScriptedModel
 @tool(effect="write")
 async def book(ctx: ToolContext) -> str:
     """Book a trip."""
-    return await ctx.ask(ClarificationRequest(question="Where?"))
+    return await ctx.ask(ClarificationQuestion(question="Where?"))
 
 
 @pytest.mark.parametrize("first", ["Porto", "Hello?"])
@@ -39,11 +39,11 @@ async def test_the_program_goes_on(capsys: pytest.CaptureFixture[str], first: st
     async def read() -> str | None:
         return next(typed, None)
 
-    talk = _Talk(agent, "ada", read, later=True)
-    talking = asyncio.ensure_future(talk.until_the_end())
+    talk = _ChatLoop(agent, "ada", read, keep_open=True)
+    talking = asyncio.ensure_future(talk.run_until_end())
     async with asyncio.timeout(20):
         await begun.wait()
-        talk._interrupted()
+        talk._on_interrupt()
         await talking
     shown = capsys.readouterr()
     assert shown.err.count("■ stopped") == 1

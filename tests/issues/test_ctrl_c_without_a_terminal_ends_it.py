@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Agent, MemoryJournal
-from holdfast.cli.chat import _Talk
+from holdfast.cli.chat_command import _ChatLoop
 from holdfast.testing import ScriptedModel
 
 
@@ -29,13 +29,13 @@ class _Pipe(io.StringIO):
         return written
 
 
-def _chat(agent: Agent[str], lines: list[str]) -> _Talk:
+def _chat(agent: Agent[str], lines: list[str]) -> _ChatLoop:
     typed = iter(lines)
 
     async def read() -> str | None:
         return next(typed, None)
 
-    return _Talk(agent, "ada", read, prompts=False)
+    return _ChatLoop(agent, "ada", read, prompts=False)
 
 
 async def test_after_the_answer_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,10 +43,10 @@ async def test_after_the_answer_is_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("sys.stdout", pipe)
     model = ScriptedModel("One.", "Two.")
     talk = _chat(Agent(model, journal=MemoryJournal()), ["one", "two"])
-    pipe.told = talk._interrupted
+    pipe.told = talk._on_interrupt
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(20):
-            await asyncio.ensure_future(talk.until_the_end())
+            await asyncio.ensure_future(talk.run_until_end())
     assert pipe.getvalue() == "One.\n"
     assert len(model.requests) == 1
 
@@ -61,10 +61,10 @@ async def test_while_a_turn_is_under_way(capsys: pytest.CaptureFixture[str]) -> 
 
     agent = Agent(ScriptedModel(never, "Two."), journal=MemoryJournal())
     talk = _chat(agent, ["one", "two"])
-    talking = asyncio.ensure_future(talk.until_the_end())
+    talking = asyncio.ensure_future(talk.run_until_end())
     async with asyncio.timeout(20):
         await begun.wait()
-        talk._interrupted()
+        talk._on_interrupt()
         with pytest.raises(asyncio.CancelledError):
             await talking
     assert capsys.readouterr() == ("", "")

@@ -13,8 +13,8 @@ from tests.runtime.test_write_behind import CALL, SlowJournal
 from holdfast import Agent, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ToolFinished
-from holdfast.core.request import ModelRequest
-from holdfast.journal.failures import JournalStorageError
+from holdfast.core.model_request import ModelRequest
+from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

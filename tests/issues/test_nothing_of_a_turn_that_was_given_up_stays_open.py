@@ -10,11 +10,11 @@ from tests.postgres_server import PostgresServer
 
 from holdfast import (
     Agent,
-    ClarificationRequest,
+    ClarificationQuestion,
     FromAgent,
     MemoryJournal,
     Middleware,
-    Observed,
+    Observation,
     PostgresJournal,
     Status,
     Stop,
@@ -25,7 +25,7 @@ from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.events import Event, TurnClosed
 from holdfast.core.messages import Reply, ToolCall, ToolResult, Usage
 from holdfast.journal.port import Journal
-from holdfast.middleware.moments import BeforeTool
+from holdfast.middleware.hook_contexts import BeforeTool
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ def calls(*names: str) -> Reply:
 @tool(effect="write")
 async def ask(task: str, context: ToolContext) -> str:
     """Ask."""
-    return await context.ask(ClarificationRequest(question="Sure?"))
+    return await context.ask(ClarificationQuestion(question="Sure?"))
 
 
 @tool(effect="read")
@@ -108,11 +108,11 @@ async def test_and_observers_are_told() -> None:
     seen: list[tuple[str, str, str]] = []
     above: list[tuple[tuple[str, ...], str]] = []
 
-    def observer(one: Observed) -> None:
+    def observer(one: Observation) -> None:
         if isinstance(one.item, Event):
             seen.append((one.agent, one.run_id, one.item.key))
 
-    def of_boss(one: Observed) -> None:
+    def of_boss(one: Observation) -> None:
         if isinstance(one.item, FromAgent) and isinstance(one.item.item, Event):
             above.append((one.item.chain, one.item.item.key))
 
@@ -152,8 +152,8 @@ async def test_by_a_cancellation_while_a_sibling_is_at_work() -> None:
     journal = MemoryJournal()
     agent = boss(journal, clerk(scout().as_tool()).as_tool(), hang)
     run = asyncio.create_task(agent.run("Go.", session="s"))
-    under_way = agent._engine.answering.under_way
-    while "s" not in under_way or not under_way["s"].waiting:
+    under_way = agent._engine.answering.active_turns
+    while "s" not in under_way or not under_way["s"].suspended_effects:
         await asyncio.sleep(0)
     run.cancel()
     await asyncio.wait([run])
@@ -162,8 +162,8 @@ async def test_by_a_cancellation_while_a_sibling_is_at_work() -> None:
 
 
 class StopAtHang(Middleware[None]):
-    async def before_tool(self, moment: BeforeTool) -> Stop | None:
-        return Stop("hanging", "No.") if moment.tool == "hang" else None
+    async def before_tool(self, context: BeforeTool) -> Stop | None:
+        return Stop("hanging", "No.") if context.tool == "hang" else None
 
 
 async def test_by_a_hook_that_ends_the_turn() -> None:

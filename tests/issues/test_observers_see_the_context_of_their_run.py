@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Observed, SqliteJournal, tool
+from holdfast import Agent, Observation, SqliteJournal, tool
 from holdfast.core.messages import ToolCall
 from holdfast.testing import ScriptedModel
 
@@ -25,7 +25,7 @@ async def pay() -> str:
 async def test_each_item_is_shown_in_the_context_of_whoever_runs_the_agent(tmp_path: Path) -> None:
     seen: list[tuple[str, str]] = []
 
-    def observer(one: Observed) -> None:
+    def observer(one: Observation) -> None:
         seen.append((type(one.item).__name__, request.get()))
 
     request.set("7")

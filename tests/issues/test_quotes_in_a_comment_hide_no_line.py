@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Agent, ConfigurationError
-from holdfast.agent_file import lines_of
+from holdfast.agent_file import find_key_lines
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_the_line_is_named(above: str, tmp_path: Path) -> None:
 
 def test_what_stands_in_a_long_text_is_no_key() -> None:
     text = "a = \"\"\" # '''\nb = 1\n\"\"\"\nc = '''\n\"\"\"\nd = 2'''\ne = 3"
-    assert lines_of(text) == {("a",): 1, ("c",): 4, ("e",): 7}
+    assert find_key_lines(text) == {("a",): 1, ("c",): 4, ("e",): 7}

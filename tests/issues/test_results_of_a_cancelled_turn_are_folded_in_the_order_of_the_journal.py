@@ -10,7 +10,7 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, MemoryJournal, Observed, tool
+from holdfast import Agent, MemoryJournal, Observation, tool
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event, ToolFinished
 from holdfast.testing import ScriptedModel
@@ -41,7 +41,7 @@ class Silent(MemoryJournal):
 async def test_they_are() -> None:
     seen: list[str] = []
 
-    def observer(one: Observed) -> None:
+    def observer(one: Observation) -> None:
         if isinstance(one.item, Event):
             seen.append(one.item.key)
 

@@ -24,7 +24,7 @@ from holdfast import (
     tool,
 )
 from holdfast.core.messages import ToolCall, ToolResult
-from holdfast.core.requests import PermissionRequest, Request
+from holdfast.core.questions import PermissionQuestion, Question
 from holdfast.testing import FakeClock, ScriptedModel
 
 got: list[Any] = []
@@ -144,7 +144,7 @@ async def test_a_deny_rule_holds_for_another_tool_that_a_hook_put_in() -> None:
 async def test_a_deny_rule_holds_for_what_an_approver_edited() -> None:
     rules = ToolPermission(ask=["remove"], deny=[Rule("remove", {"recursive": "true"})])
 
-    async def edit(request: Request[Any]) -> object:
+    async def edit(request: Question[Any]) -> object:
         return request.answer(Approved(arguments={"path": "/", "recursive": "yes"}))
 
     agent = Agent(ScriptedModel(CALL, "No."), tools=[remove], middleware=[rules], on_question=edit)
@@ -155,8 +155,8 @@ async def test_a_deny_rule_holds_for_what_an_approver_edited() -> None:
 async def test_what_an_approver_edited_is_not_asked_about_again() -> None:
     asked: list[object] = []
 
-    async def edit(request: Request[Any]) -> object:
-        assert isinstance(request, PermissionRequest)
+    async def edit(request: Question[Any]) -> object:
+        assert isinstance(request, PermissionQuestion)
         asked.append(request.arguments)
         return request.answer(Approved(arguments={**request.arguments, "path": "/var"}))
 
@@ -174,8 +174,8 @@ async def test_what_an_approver_edited_is_not_asked_about_again() -> None:
 async def test_a_yes_is_none_to_what_a_hook_made_of_it() -> None:
     asked: list[Any] = []
 
-    async def decide(request: Request[Any]) -> object:
-        assert isinstance(request, PermissionRequest)
+    async def decide(request: Question[Any]) -> object:
+        assert isinstance(request, PermissionQuestion)
         asked.append(request.arguments)
         return request.answer(Approved() if len(asked) == 1 else Denied(reason="Not that."))
 
@@ -224,8 +224,8 @@ async def test_hooks_after_a_tool_see_what_ran() -> None:
 async def test_whoever_is_asked_about_a_repetition_sees_what_would_run() -> None:
     asked: list[object] = []
 
-    async def yes(request: Request[Any]) -> object:
-        assert isinstance(request, PermissionRequest)
+    async def yes(request: Question[Any]) -> object:
+        assert isinstance(request, PermissionQuestion)
         asked.append(request.arguments)
         return request.approve()
 
@@ -300,11 +300,11 @@ async def test_a_turn_that_goes_on_runs_what_was_approved(tmp_path: Path) -> Non
     call = ToolCall("1", "wipe", '{"path": "/tmp"}')
     waiting = await worker(call).run("Wipe it.", session="ada")
     (question,) = waiting.questions
-    assert isinstance(question, PermissionRequest)
+    assert isinstance(question, PermissionQuestion)
     assert question.arguments == {"path": "/tmp", "recursive": True}
     approver = worker()
     (same,) = await approver.questions("ada")
-    assert isinstance(same, PermissionRequest)
+    assert isinstance(same, PermissionQuestion)
     assert await approver.answer("ada", same.approve(arguments={"path": "/var", "recursive": "no"}))
     result = await worker("Done.").resume("ada")
     assert (said(result), got) == (["wiped"], [("/var", False)])
@@ -397,7 +397,7 @@ async def test_a_question_about_edited_arguments_can_wait(tmp_path: Path) -> Non
     result = await worker(CALL).run("Remove it.", session="ada")
     while result.questions:
         (question,) = result.questions
-        assert isinstance(question, PermissionRequest)
+        assert isinstance(question, PermissionQuestion)
         shown.append(question.arguments)
         assert await worker().answer("ada", question.approve())
         result = await worker("Done.").resume("ada")
@@ -406,7 +406,7 @@ async def test_a_question_about_edited_arguments_can_wait(tmp_path: Path) -> Non
 
 
 async def test_arguments_that_are_edited_twice_are_not_run() -> None:
-    async def edit(request: Request[Any]) -> object:
+    async def edit(request: Question[Any]) -> object:
         return request.answer(Approved(arguments={"path": f"{request.arguments['path']}x"}))
 
     agent = Agent(

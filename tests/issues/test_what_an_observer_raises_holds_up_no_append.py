@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Observed, SqliteJournal
+from holdfast import Agent, Observation, SqliteJournal
 from holdfast.core.events import ModelReplied
 from holdfast.testing import ScriptedModel
 
@@ -18,7 +18,7 @@ class Exit(BaseException):
     """As pytest's own outcomes are."""
 
 
-def observer(seen: Observed) -> None:
+def observer(seen: Observation) -> None:
     if isinstance(seen.item, ModelReplied) and seen.run_id == "s":
         raise Exit
 

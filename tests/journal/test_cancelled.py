@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from holdfast import Agent, SqliteJournal, tool
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ToolCall
-from holdfast.journal.writer import Act
+from holdfast.journal.writer import WriterJob
 from holdfast.testing import ScriptedModel
-from holdfast.testing.journal_conformance import opened
+from holdfast.testing.journal_conformance import make_turn_opened
 
 
 @tool(effect="read")
@@ -36,7 +36,7 @@ async def test_whenever_a_turn_is_cancelled_the_next_one_works(tmp_path: Path, p
         await asyncio.wait([turn])
         script._script[:] = ["fine"]
         assert (await agent.run("again", session="s")).output == "fine"
-        machine = RunMachine()
+        machine = SessionMachine()
         for record in await journal.read("s"):
             machine.apply(record.event)
         assert machine.transcript[-1].text == "fine"
@@ -52,12 +52,12 @@ async def test_a_turn_that_is_cancelled_while_a_record_is_written_stays_in_step(
         agent = Agent(script, tools=[look], journal=journal)
         append, seen = journal._writer.submit, 0
 
-        def submit(act: Act[object]) -> Act[object]:
+        def submit(act: WriterJob[object]) -> WriterJob[object]:
             nonlocal seen
             append(act)
             seen += act.writes
             if act.writes and seen == at:
-                while not act._first.locked():
+                while not act._claim_lock.locked():
                     pass
                 turn.cancel()
             return act
@@ -77,9 +77,9 @@ async def test_a_record_that_is_withdrawn_before_its_turn_is_never_written(tmp_p
         free.wait(60)
 
     with SqliteJournal(tmp_path / "talk.db") as journal:
-        first = journal._writer.submit(Act(busy, writes=False))
+        first = journal._writer.submit(WriterJob(busy, writes=False))
         await asyncio.to_thread(begun.wait, 60)
-        append = asyncio.ensure_future(journal.append("s", opened(1)))
+        append = asyncio.ensure_future(journal.append("s", make_turn_opened(1)))
         await asyncio.sleep(0)
         append.cancel()
         await asyncio.wait([append])
@@ -87,4 +87,4 @@ async def test_a_record_that_is_withdrawn_before_its_turn_is_never_written(tmp_p
         free.set()
         await first
         assert await journal.read("s") == []
-        await journal.append("s", opened(1))
+        await journal.append("s", make_turn_opened(1))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
-from holdfast.core.events import Attempted, Event
+from holdfast.core.events import Event, FailedTarget
 from holdfast.core.limits import Limits
 from holdfast.core.messages import (
     FinishReason,
@@ -28,10 +28,10 @@ from holdfast.core.messages import (
     ToolResult,
     Usage,
 )
-from holdfast.journal.encoding import SCHEMA, TYPES, decode, encode, line_of, record_of
-from holdfast.journal.failures import JournalCorruptError, JournalVersionError
+from holdfast.journal.encoding import SCHEMA, TYPES, decode, encode, record_of, to_line
+from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
 from holdfast.journal.port import Record
-from holdfast.testing.journal_conformance import opened
+from holdfast.testing.journal_conformance import make_turn_opened
 
 TEXTS = st.text(st.characters(), max_size=8) | st.sampled_from(["\ud800", "\x00", "\u2028\n", "🧿"])
 JSON = st.recursive(
@@ -88,7 +88,7 @@ st.register_type_strategy(
 st.register_type_strategy(Reply, REPLIES)
 st.register_type_strategy(ToolResult, RESULTS)
 st.register_type_strategy(ErrorInfo, ERRORS)
-st.register_type_strategy(Attempted, st.builds(Attempted, TEXTS, st.integers(1, 9), ERRORS))
+st.register_type_strategy(FailedTarget, st.builds(FailedTarget, TEXTS, st.integers(1, 9), ERRORS))
 st.register_type_strategy(Limits, st.builds(Limits, iterations=st.integers(1, 9)))
 BY_TYPE = {
     str: TEXTS,
@@ -114,7 +114,7 @@ def test_every_event_comes_back_equal_from_its_line(member: type[Event]) -> None
     @settings(max_examples=40, deadline=None)
     @given(events_of(member), TEXTS, st.integers(1, 10**9))
     def check(event: Event, digest: str, seq: int) -> None:
-        text = encode(line_of("a run", seq, Record(event, digest)))
+        text = encode(to_line("a run", seq, Record(event, digest)))
         assert b"\n" not in text
         text.decode()
         line = decode(text)
@@ -125,7 +125,7 @@ def test_every_event_comes_back_equal_from_its_line(member: type[Event]) -> None
 
 
 def test_a_line_is_for_people() -> None:
-    line = encode(line_of("alice", 1, Record(opened(1, "Olá", 2.0), "d")))
+    line = encode(to_line("alice", 1, Record(make_turn_opened(1, "Olá", 2.0), "d")))
     assert line.decode().startswith(
         '{"schema":1,"run":"alice","seq":1,"key":"t1","digest":"d","type":"turn_opened","at":2.0,'
         '"event":{"message":{"role":"user","parts":[{"type":"text","text":"Olá"}]}'
@@ -133,7 +133,7 @@ def test_a_line_is_for_people() -> None:
 
 
 def changed(**fields: object) -> bytes:
-    plain = json.loads(encode(line_of("alice", 1, Record(opened(1)))))
+    plain = json.loads(encode(to_line("alice", 1, Record(make_turn_opened(1)))))
     return json.dumps({**plain, **fields}).encode()
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import SqliteJournal
-from holdfast.journal.failures import JournalBusyError, JournalError, JournalStorageError
+from holdfast.journal.journal_errors import JournalBusyError, JournalError, JournalStorageError
 from holdfast.journal.lock_owner import LockOwner, encode_owner, this_process
-from holdfast.testing.journal_conformance import keys, opened
+from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 PATIENCE = 60
 # Opens the journal when a line comes, says so, and keeps it open until the next line.
@@ -43,17 +43,17 @@ else:
 APPENDS = """
 import asyncio, sys
 from holdfast import SqliteJournal
-from holdfast.testing.journal_conformance import opened
+from holdfast.testing.journal_conformance import make_turn_opened
 for number in range(10):
     with SqliteJournal(sys.argv[1], wait=60) as journal:
-        asyncio.run(journal.append(sys.argv[2], opened(number)))
+        asyncio.run(journal.append(sys.argv[2], make_turn_opened(number)))
 """
 FORKS = """
 import asyncio, os, sys
 from holdfast import SqliteJournal
-from holdfast.testing.journal_conformance import opened
+from holdfast.testing.journal_conformance import make_turn_opened
 journal = SqliteJournal(sys.argv[1])
-asyncio.run(journal.append("r", opened(1)))
+asyncio.run(journal.append("r", make_turn_opened(1)))
 if os.fork() == 0:
     for _ in range(2):
         try:
@@ -156,7 +156,7 @@ async def test_processes_that_wait_for_each_other_lose_no_record(path: Path) -> 
     assert [process.wait(PATIENCE) for process in processes] == [0, 0, 0]
     with SqliteJournal(path) as journal:
         for name in "abc":
-            assert await keys(journal, name) == [f"t{number}" for number in range(10)]
+            assert await read_keys(journal, name) == [f"t{number}" for number in range(10)]
 
 
 def test_whoever_waits_opens_it_when_the_owner_closes_it(path: Path) -> None:
@@ -215,7 +215,7 @@ class TestNames:
             assert "by another name or without its lock file" in answer
             with pytest.raises(JournalBusyError, match="in this process already"):
                 SqliteJournal(name)
-            await journal.append("r", opened(1))
+            await journal.append("r", make_turn_opened(1))
 
     def test_a_file_whose_lock_file_is_gone_is_refused(self, path: Path) -> None:
         with SqliteJournal(path):
@@ -265,7 +265,7 @@ class TestFork:
             assert parent.line().startswith("JournalBusyError")
             parent.kill()
             with SqliteJournal(path, wait=0) as journal:
-                assert asyncio.run(keys(journal, "r")) == ["t1"]
+                assert asyncio.run(read_keys(journal, "r")) == ["t1"]
 
     def test_a_child_does_not_hold_the_lock_of_a_parent_that_closed_it(self, path: Path) -> None:
         code = FORKS.replace("if os.fork() == 0:", "child = os.fork()\nif child == 0:").replace(

@@ -18,11 +18,11 @@ import pytest
 from holdfast import JournalError, SqliteJournal
 from holdfast.core.errors import ConflictError
 from holdfast.journal import opening
-from holdfast.journal.failures import JournalStorageError
 from holdfast.journal.file_lock import take_lock
 from holdfast.journal.file_watch import FileWatch
-from holdfast.journal.writer import Act
-from holdfast.testing.journal_conformance import keys, opened
+from holdfast.journal.journal_errors import JournalStorageError
+from holdfast.journal.writer import WriterJob
+from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 
 @pytest.fixture
@@ -55,20 +55,20 @@ async def test_a_change_while_a_group_is_written_is_noticed(
     path: Path, ending: str, harm: Callable[[Path], None]
 ) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         # After BEGIN and before COMMIT: the log is then written on where it had its end.
-        harming = Act(lambda _: harm(Path(f"{path}{ending}")), writes=True)
-        append = journal.enqueue("r", opened(2), after=journal._writer.submit(harming))
+        harming = WriterJob(lambda _: harm(Path(f"{path}{ending}")), writes=True)
+        append = journal.enqueue("r", make_turn_opened(2), after=journal._writer.submit(harming))
         with pytest.raises(JournalStorageError, match="while it was open"):
             await append
         with pytest.raises(JournalStorageError, match="while it was open"):
-            await journal.append("r", opened(3))
+            await journal.append("r", make_turn_opened(3))
 
 
 async def test_every_append_of_a_group_fails_with_an_error_of_its_own(path: Path) -> None:
     with SqliteJournal(path) as journal:
         path.unlink()
-        appends = [journal.append("r", opened(number)) for number in range(20)]
+        appends = [journal.append("r", make_turn_opened(number)) for number in range(20)]
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
         assert len({str(outcome) for outcome in outcomes}) == 1
         assert {type(outcome) for outcome in outcomes} == {JournalStorageError}
@@ -77,42 +77,42 @@ async def test_every_append_of_a_group_fails_with_an_error_of_its_own(path: Path
 
 async def test_what_was_read_before_can_still_be_read(path: Path) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         path.unlink()
         with pytest.raises(JournalStorageError):
-            await journal.append("r", opened(2))
-        assert await keys(journal, "r") == ["t1"]
+            await journal.append("r", make_turn_opened(2))
+        assert await read_keys(journal, "r") == ["t1"]
 
 
 async def test_a_folder_that_is_moved_is_noticed(path: Path) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         path.parent.rename(path.parent.with_name("moved"))
         with pytest.raises(JournalStorageError, match="was deleted while it was open"):
-            await journal.append("r", opened(2))
+            await journal.append("r", make_turn_opened(2))
         path.parent.with_name("moved").rename(path.parent)
         with pytest.raises(JournalStorageError, match="was deleted while it was open"):
-            await journal.append("r", opened(2))
+            await journal.append("r", make_turn_opened(2))
     with SqliteJournal(path) as journal:
-        assert await keys(journal, "r") == ["t1"]
+        assert await read_keys(journal, "r") == ["t1"]
 
 
 async def test_a_lock_file_that_was_deleted_is_made_again_by_opening_it_again(path: Path) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         path.with_name("talk.db.lock").unlink()
         with pytest.raises(JournalStorageError, match="another process may have the journal"):
-            await journal.append("r", opened(2))
+            await journal.append("r", make_turn_opened(2))
     with SqliteJournal(path) as journal:
-        assert await keys(journal, "r") == ["t1"]
-        await journal.append("r", opened(2))
+        assert await read_keys(journal, "r") == ["t1"]
+        await journal.append("r", make_turn_opened(2))
 
 
 @pytest.mark.parametrize("ending", ["", "-wal"])
 async def test_closing_writes_to_no_file_that_others_cut_off(path: Path, ending: str) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
-        await journal.append("r", opened(2, "x" * 100_000))
+        await journal.append("r", make_turn_opened(1))
+        await journal.append("r", make_turn_opened(2, "x" * 100_000))
         os.truncate(f"{path}{ending}", 1000)
         left = contents(path)
     assert contents(path) == left
@@ -121,30 +121,30 @@ async def test_closing_writes_to_no_file_that_others_cut_off(path: Path, ending:
 async def test_closing_leaves_the_files_of_another_journal_alone(path: Path) -> None:
     other = path.with_name("other.db")
     with SqliteJournal(path) as journal, SqliteJournal(other) as theirs:
-        await journal.append("r", opened(1))
-        await theirs.append("s", opened(1))
+        await journal.append("r", make_turn_opened(1))
+        await theirs.append("s", make_turn_opened(1))
         for ending in ("", "-wal"):
             Path(f"{path}{ending}").write_bytes(Path(f"{other}{ending}").read_bytes())
         left = contents(path)
         journal.close()
         assert contents(path) == left
     with SqliteJournal(path) as journal:
-        assert await keys(journal, "s") == ["t1"]
+        assert await read_keys(journal, "s") == ["t1"]
 
 
 async def test_what_the_journal_does_itself_is_no_change(path: Path) -> None:
     with SqliteJournal(path) as journal:
         sizes = set()
         for number in range(30):  # several checkpoints, and a log that begins again
-            await journal.append("long", opened(number, "x" * 400_000))
+            await journal.append("long", make_turn_opened(number, "x" * 400_000))
             sizes.add(path.stat().st_size)
         assert len(sizes) > 2
         assert await journal.delete("long") == 30
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         await journal.delete("nobody")
         await journal.delete("nobody")
-        await journal.append("r", opened(2))
-        assert await keys(journal, "r") == ["t1", "t2"]
+        await journal.append("r", make_turn_opened(2))
+        assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 @pytest.mark.parametrize("writes", [True, False])
@@ -157,24 +157,24 @@ async def test_what_a_failed_group_left_in_the_log_is_no_change(path: Path, writ
         raise sqlite3.OperationalError("disk I/O error")
 
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         before = Path(f"{path}-wal").stat().st_size
         with pytest.raises(JournalStorageError, match="disk I/O error"):
-            await journal._writer.submit(Act(fail, writes=writes))
+            await journal._writer.submit(WriterJob(fail, writes=writes))
         assert Path(f"{path}-wal").stat().st_size != before
-        await journal.append("r", opened(2))
-        assert await keys(journal, "r") == ["t1", "t2"]
+        await journal.append("r", make_turn_opened(2))
+        assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 async def test_a_log_of_zeros_that_a_loss_of_power_left_is_no_change(path: Path) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
     Path(f"{path}-wal").write_bytes(bytes(8192))
     with SqliteJournal(path) as journal:
         with pytest.raises(ConflictError):
-            await journal.append("r", opened(1))
-        await journal.append("r", opened(2))
-        assert await keys(journal, "r") == ["t1", "t2"]
+            await journal.append("r", make_turn_opened(1))
+        await journal.append("r", make_turn_opened(2))
+        assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 async def test_a_file_that_gives_room_back_is_not_taken_for_cut_off(path: Path) -> None:
@@ -185,20 +185,20 @@ async def test_a_file_that_gives_room_back_is_not_taken_for_cut_off(path: Path) 
     connection.close()
     with SqliteJournal(path) as journal:
         for number in range(12):
-            await journal.append("long", opened(number, "x" * 400_000))
+            await journal.append("long", make_turn_opened(number, "x" * 400_000))
         await journal._writer.submit(
-            Act(lambda c: c.execute("DELETE FROM records WHERE run = 'long'"), writes=True)
+            WriterJob(lambda c: c.execute("DELETE FROM records WHERE run = 'long'"), writes=True)
         )
         for number in range(12):
-            await journal.append("r", opened(number, "x" * 400_000))
-        assert len(await keys(journal, "r")) == 12
+            await journal.append("r", make_turn_opened(number, "x" * 400_000))
+        assert len(await read_keys(journal, "r")) == 12
 
 
 @pytest.fixture
 def watch(path: Path) -> Iterator[FileWatch]:
     """A watch whose folder has not changed for a while, so that no name is looked up."""
     lock = take_lock(str(path), 0)
-    connection = opening.connect(str(path), 0)
+    connection = opening.open_connection(str(path), 0)
     found = FileWatch(str(path), lock)
     time.sleep(0.1)
     found.check()
@@ -251,7 +251,7 @@ def test_a_file_that_is_replaced_while_it_is_opened_is_refused(path: Path) -> No
     lock = take_lock(str(path), 0)
     path.rename(path.with_name("moved.db"))
     shutil.copy(path.with_name("moved.db"), path)
-    connection = opening.connect(str(path), 0)
+    connection = opening.open_connection(str(path), 0)
     with pytest.raises(JournalError, match="was replaced while it was open"):
         FileWatch(str(path), lock)
     connection.close()

@@ -39,7 +39,9 @@ def test_heads_are_the_runs(steps: list[tuple[str, str]]) -> None:
         for entry in heads:
             kept = await journal.read(entry.run)
             assert list(await journal.keys(entry.run)) == [r.event.key for r in kept]
-            assert list(await journal.pick(entry.run, [r.event.key for r in kept])) == list(kept)
+            assert list(await journal.read_by_keys(entry.run, [r.event.key for r in kept])) == list(
+                kept
+            )
 
     with tempfile.TemporaryDirectory() as folder, SqliteJournal(f"{folder}/talk.db") as journal:
         asyncio.run(compare(journal))
@@ -56,5 +58,5 @@ async def test_runs_are_restored_whole_or_not_at_all(tmp_path: Path) -> None:
         await journal.restore({"new": records, "other": records[:1]})
         assert list(await journal.read("new")) == records
         keys = [record.event.key for record in records]
-        assert list(await journal.pick("new", keys[::-1])) == records
-        assert list(await journal.pick("new", [])) == []
+        assert list(await journal.read_by_keys("new", keys[::-1])) == records
+        assert list(await journal.read_by_keys("new", [])) == []

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from holdfast.journal.hand_over import HandOver, end_all
+from holdfast.journal.handoff import Handoff, finish_all
 
 
-async def begun(way: HandOver[str]) -> asyncio.Task[str]:
+async def begun(way: Handoff[str]) -> asyncio.Task[str]:
     """A task that waits for an act, which was begun."""
     task = asyncio.ensure_future(awaited(way))
     await asyncio.sleep(0)
@@ -18,32 +18,32 @@ async def begun(way: HandOver[str]) -> asyncio.Task[str]:
     return task
 
 
-async def awaited(way: HandOver[str]) -> str:
+async def awaited(way: Handoff[str]) -> str:
     return await way
 
 
-def end(way: HandOver[str], value: str | None, error: BaseException | None = None) -> None:
+def end(way: Handoff[str], value: str | None, error: BaseException | None = None) -> None:
     way.value, way.error = value, error
-    thread = threading.Thread(target=way.end)
+    thread = threading.Thread(target=way.finish)
     thread.start()
     thread.join()
 
 
 async def test_the_outcome_comes_back_from_the_other_thread() -> None:
-    way: HandOver[str] = HandOver()
+    way: Handoff[str] = Handoff()
     task = await begun(way)
     end(way, "kept")
     assert await task == "kept"
 
 
 async def test_an_outcome_that_is_there_already_is_given_at_once() -> None:
-    way: HandOver[str] = HandOver()
+    way: Handoff[str] = Handoff()
     end(way, "kept")
     assert await way == "kept"
 
 
 async def test_what_the_act_raised_is_raised() -> None:
-    way: HandOver[str] = HandOver()
+    way: Handoff[str] = Handoff()
     task = await begun(way)
     end(way, None, OSError("the disk is full"))
     with pytest.raises(OSError, match="the disk is full"):
@@ -51,7 +51,7 @@ async def test_what_the_act_raised_is_raised() -> None:
 
 
 async def test_who_is_cancelled_before_the_act_begins_withdraws_it() -> None:
-    way: HandOver[str] = HandOver()
+    way: Handoff[str] = Handoff()
     task = asyncio.ensure_future(awaited(way))
     await asyncio.sleep(0)
     task.cancel()
@@ -62,7 +62,7 @@ async def test_who_is_cancelled_before_the_act_begins_withdraws_it() -> None:
 
 @pytest.mark.parametrize("times", [1, 3])
 async def test_who_is_cancelled_after_the_act_began_leaves_when_it_is_over(times: int) -> None:
-    way: HandOver[str] = HandOver()
+    way: Handoff[str] = Handoff()
     task = await begun(way)
     for _ in range(times):
         task.cancel()
@@ -76,7 +76,7 @@ async def test_who_is_cancelled_after_the_act_began_leaves_when_it_is_over(times
 
 
 async def test_who_is_cancelled_as_the_outcome_arrives_leaves_at_once() -> None:
-    way: HandOver[str] = HandOver()
+    way: Handoff[str] = Handoff()
     task = await begun(way)
     end(way, "kept")
     task.cancel()
@@ -86,7 +86,7 @@ async def test_who_is_cancelled_as_the_outcome_arrives_leaves_at_once() -> None:
 
 async def test_who_awaits_goes_on_after_the_callback() -> None:
     told: list[object] = []
-    way: HandOver[str] = HandOver(told.append)
+    way: Handoff[str] = Handoff(told.append)
     task = await begun(way)
     end(way, "kept", OSError("no"))
     assert told == []
@@ -97,7 +97,7 @@ async def test_who_awaits_goes_on_after_the_callback() -> None:
 
 async def test_an_act_that_nobody_awaits_is_done_and_told() -> None:
     told: list[object] = []
-    way: HandOver[str] = HandOver(told.append)
+    way: Handoff[str] = Handoff(told.append)
     assert way.claim()
     end(way, "kept")
     await asyncio.sleep(0)
@@ -114,10 +114,10 @@ async def test_a_loop_is_woken_once_for_many_acts(monkeypatch: pytest.MonkeyPatc
         return wake(*given)  # type: ignore[arg-type]  # handed on as it is
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", counting)
-    ways: list[HandOver[str]] = [HandOver() for _ in range(5)]
+    ways: list[Handoff[str]] = [Handoff() for _ in range(5)]
     for number, way in enumerate(ways):
         way.value = f"kept {number}"
-    await asyncio.to_thread(end_all, ways)
+    await asyncio.to_thread(finish_all, ways)
     assert [await way for way in ways] == [f"kept {number}" for number in range(5)]
     assert len([given for given in calls if given[1:] == (ways,)]) == 1  # type: ignore[index]
 
@@ -125,8 +125,8 @@ async def test_a_loop_is_woken_once_for_many_acts(monkeypatch: pytest.MonkeyPatc
 def test_an_act_that_outlives_the_loop_ends_in_silence() -> None:
     loop = asyncio.new_event_loop()
 
-    async def made() -> HandOver[str]:
-        return HandOver()
+    async def made() -> Handoff[str]:
+        return Handoff()
 
     way = loop.run_until_complete(made())
     loop.close()

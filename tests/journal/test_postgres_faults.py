@@ -19,7 +19,7 @@ from tests.postgres_server import PostgresServer, Proxy
 from holdfast.core.effects import CallModel
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.journal import postgres_schema
-from holdfast.journal.failures import (
+from holdfast.journal.journal_errors import (
     JournalClosedError,
     JournalCorruptError,
     JournalError,
@@ -29,8 +29,8 @@ from holdfast.journal.failures import (
     LeaseLostError,
 )
 from holdfast.journal.postgres import PostgresJournal
-from holdfast.journal.postgres_failures import Address
-from holdfast.testing.journal_conformance import keys, opened
+from holdfast.journal.postgres_failures import PostgresAddress
+from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def seqs(postgres: PostgresServer, url: str) -> list[object]:
 
 async def test_what_was_kept_is_there_for_the_next_process(url: str) -> None:
     with PostgresJournal(url) as journal:
-        await journal.append("r", opened(1, "hello"), CallModel("t1", 0, 1))
+        await journal.append("r", make_turn_opened(1, "hello"), CallModel("t1", 0, 1))
         before = await journal.read("r")
     with PostgresJournal(url) as journal:
         assert await journal.read("r") == before
@@ -69,11 +69,11 @@ async def test_what_was_kept_is_there_for_the_next_process(url: str) -> None:
 async def test_appends_to_other_runs_do_not_wait_for_one_that_is_stuck(
     journal: PostgresJournal, url: str
 ) -> None:
-    await journal.append("stuck", opened(0))
+    await journal.append("stuck", make_turn_opened(0))
     with psycopg.connect(url) as rival:
         rival.execute("SELECT 1 FROM holdfast_runs WHERE run = 'stuck' FOR UPDATE")
-        stuck = asyncio.ensure_future(journal.append("stuck", opened(1)))
-        await asyncio.gather(*(journal.append(f"run {n}", opened(1)) for n in range(100)))
+        stuck = asyncio.ensure_future(journal.append("stuck", make_turn_opened(1)))
+        await asyncio.gather(*(journal.append(f"run {n}", make_turn_opened(1)) for n in range(100)))
         talking = rival.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'"
         ).fetchone()
@@ -86,22 +86,22 @@ async def test_appends_to_other_runs_do_not_wait_for_one_that_is_stuck(
 
 async def test_a_statement_that_takes_too_long_is_given_up_and_leaves_nothing(url: str) -> None:
     with PostgresJournal(url, timeout=1) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
         with psycopg.connect(url) as rival:
             rival.execute("SELECT 1 FROM holdfast_runs FOR UPDATE")
             with pytest.raises(JournalStorageError, match="took too long"):
-                await journal.append("r", opened(2))
-        assert await keys(journal, "r") == ["t1"]
-        await journal.append("r", opened(2))
+                await journal.append("r", make_turn_opened(2))
+        assert await read_keys(journal, "r") == ["t1"]
+        await journal.append("r", make_turn_opened(2))
 
 
 async def test_a_cancelled_append_that_has_begun_ends_before_the_cancellation_is_told(
     journal: PostgresJournal, url: str
 ) -> None:
-    await journal.append("r", opened(1))
+    await journal.append("r", make_turn_opened(1))
     with psycopg.connect(url) as rival:
         rival.execute("SELECT 1 FROM holdfast_runs FOR UPDATE")
-        append = asyncio.ensure_future(journal.append("r", opened(2)))
+        append = asyncio.ensure_future(journal.append("r", make_turn_opened(2)))
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         await until(lambda: rival.execute(waits).fetchone() == (1,))
         append.cancel()
@@ -109,20 +109,20 @@ async def test_a_cancelled_append_that_has_begun_ends_before_the_cancellation_is
         assert not append.done()
     await asyncio.wait([append])
     assert append.cancelled()
-    assert await keys(journal, "r") == ["t1", "t2"]
+    assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 async def test_an_append_that_is_cancelled_while_it_waits_for_a_connection_is_never_sent(
     url: str,
 ) -> None:
     with PostgresJournal(url, connections=1) as journal:
-        await journal.append("stuck", opened(1))
+        await journal.append("stuck", make_turn_opened(1))
         with psycopg.connect(url) as rival:
             rival.execute("SELECT 1 FROM holdfast_runs FOR UPDATE")
-            stuck = asyncio.ensure_future(journal.append("stuck", opened(2)))
+            stuck = asyncio.ensure_future(journal.append("stuck", make_turn_opened(2)))
             waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             await until(lambda: rival.execute(waits).fetchone() == (1,))
-            waiting = asyncio.ensure_future(journal.append("r", opened(1)))
+            waiting = asyncio.ensure_future(journal.append("r", make_turn_opened(1)))
             await asyncio.sleep(0.01)
             waiting.cancel()
             await asyncio.wait([waiting], timeout=60)
@@ -138,20 +138,20 @@ async def test_an_append_whose_answer_was_lost_is_kept_once(
     """The wire is cut after so and so many bytes of the answer: before, in and after the commit."""
     async with Proxy(postgres.port) as proxy:
         with PostgresJournal(through(proxy, postgres, url)) as journal:
-            await journal.append("r", opened(0))
+            await journal.append("r", make_turn_opened(0))
             lease = await journal.claim("leased")
             for number, cut in enumerate([0, 1, 5, 17, 40, 80, 120, 200, 1000], 1):
                 proxy.cut_after(cut)
-                await journal.append("r", opened(number))
+                await journal.append("r", make_turn_opened(number))
                 proxy.cut_after(cut)
-                await lease.append("leased", opened(number))
+                await lease.append("leased", make_turn_opened(number))
                 proxy.cut_after(cut)
                 assert len(await journal.read("leased")) == number
             assert proxy.cuts > 15
-            assert await keys(journal, "r") == [f"t{n}" for n in range(10)]
+            assert await read_keys(journal, "r") == [f"t{n}" for n in range(10)]
             proxy.cut_after(0)
             with pytest.raises(ConflictError):
-                await journal.append("r", opened(1, "of a rival"))
+                await journal.append("r", make_turn_opened(1, "of a rival"))
             await lease.release()
     wanted = [*range(1, 10), *range(1, 11)]
     assert sorted(seqs(postgres, url), key=str) == sorted(wanted, key=str)
@@ -162,11 +162,11 @@ async def test_a_claim_whose_answer_was_lost_is_had_and_can_be_given_back(
 ) -> None:
     async with Proxy(postgres.port) as proxy:
         with PostgresJournal(through(proxy, postgres, url)) as journal:
-            await journal.append("r", opened(0))
+            await journal.append("r", make_turn_opened(0))
             for number in range(1, 4):
                 proxy.cut_after(0)
                 lease = await journal.claim("r")
-                await lease.append("r", opened(number))
+                await lease.append("r", make_turn_opened(number))
                 await lease.release()
             proxy.cut_after(0)
             assert await journal.delete("r") == 4
@@ -178,15 +178,15 @@ async def test_a_server_that_is_gone_is_said_and_what_was_kept_is_found_later(
 ) -> None:
     async with Proxy(postgres.port) as proxy:
         with PostgresJournal(through(proxy, postgres, url), wait=2) as journal:
-            await journal.append("r", opened(1))
+            await journal.append("r", make_turn_opened(1))
             proxy.down()
-            acts = (journal.append("r", opened(2)), journal.read("r"), journal.claim("r"))
+            acts = (journal.append("r", make_turn_opened(2)), journal.read("r"), journal.claim("r"))
             for error in await asyncio.gather(*acts, return_exceptions=True):
                 assert isinstance(error, JournalUnreachableError)
                 assert "cannot be reached" in str(error)
             proxy.up()
-            assert await keys(journal, "r") == ["t1"]
-            await journal.append("r", opened(2))
+            assert await read_keys(journal, "r") == ["t1"]
+            await journal.append("r", make_turn_opened(2))
 
 
 async def test_an_append_waits_for_a_server_that_comes_back(
@@ -194,16 +194,16 @@ async def test_an_append_waits_for_a_server_that_comes_back(
 ) -> None:
     async with Proxy(postgres.port) as proxy:
         with PostgresJournal(through(proxy, postgres, url)) as journal:
-            await journal.append("r", opened(0))
+            await journal.append("r", make_turn_opened(0))
             proxy.down()
-            append = asyncio.ensure_future(journal.append("r", opened(1)))
+            append = asyncio.ensure_future(journal.append("r", make_turn_opened(1)))
             refused = proxy.connections
             await asyncio.sleep(0.1)
             assert proxy.connections == refused
             assert not append.done()
             proxy.up()
             await append
-            assert await keys(journal, "r") == ["t0", "t1"]
+            assert await read_keys(journal, "r") == ["t0", "t1"]
 
 
 async def test_a_server_that_dies_and_starts_again_loses_nothing_that_was_acknowledged(
@@ -216,9 +216,9 @@ async def test_a_server_that_dies_and_starts_again_loses_nothing_that_was_acknow
         async def write(run: str) -> None:
             for number in range(30):
                 if run == "leased":
-                    await lease.append(run, opened(number))
+                    await lease.append(run, make_turn_opened(number))
                 else:
-                    await journal.append(run, opened(number))
+                    await journal.append(run, make_turn_opened(number))
                 acknowledged.append(f"{run} t{number}")
 
         writers = [asyncio.ensure_future(write(f"run {n}")) for n in range(7)]
@@ -228,7 +228,7 @@ async def test_a_server_that_dies_and_starts_again_loses_nothing_that_was_acknow
         await asyncio.to_thread(postgres.start)
         await asyncio.gather(*writers)
         for run in [*(f"run {n}" for n in range(7)), "leased"]:
-            assert await keys(journal, run) == [f"t{n}" for n in range(30)]
+            assert await read_keys(journal, run) == [f"t{n}" for n in range(30)]
 
 
 async def test_a_server_that_was_never_there_is_said_at_once(url: str) -> None:
@@ -267,7 +267,7 @@ async def test_a_user_who_may_not_make_tables_is_told_what_to_grant(
     postgres.rows(url, "CREATE ROLE reader LOGIN")
     with PostgresJournal(url.replace("postgres@", "reader@")) as journal:
         with pytest.raises(JournalStorageError) as caught:
-            await journal.append("r", opened(1))
+            await journal.append("r", make_turn_opened(1))
         assert "schema" in str(caught.value)
 
 
@@ -304,21 +304,29 @@ async def test_what_the_server_cannot_keep_is_refused_before_it_is_sent(
     journal: PostgresJournal,
 ) -> None:
     for run in ("a\x00b", "\ud800"):
-        for act in (journal.append(run, opened(1)), journal.read(run), journal.claim(run)):
+        for act in (
+            journal.append(run, make_turn_opened(1)),
+            journal.read(run),
+            journal.claim(run),
+        ):
             with pytest.raises(ConfigurationError, match="session"):
                 await act
         with pytest.raises(ConfigurationError):
             await journal.delete(run)
     with pytest.raises(ConfigurationError, match=r"event\.key"):
-        await journal.append("r", opened(10**4000))
+        await journal.append("r", make_turn_opened(10**4000))
     with pytest.raises(ConfigurationError, match=r"event\.key"):
-        await journal.append("r", type(opened(1))("t\x00", 1.0, opened(1).message))
+        await journal.append(
+            "r", type(make_turn_opened(1))("t\x00", 1.0, make_turn_opened(1).message)
+        )
     assert journal._thread._thread is None  # nothing was ever connected
 
 
 async def test_many_processes_that_begin_together_make_the_tables_once(url: str) -> None:
     journals = [PostgresJournal(url) for _ in range(8)]
-    await asyncio.gather(*(j.append(f"run {n}", opened(1)) for n, j in enumerate(journals)))
+    await asyncio.gather(
+        *(j.append(f"run {n}", make_turn_opened(1)) for n, j in enumerate(journals))
+    )
     assert len(await journals[0].runs()) == 8
     for journal in journals:
         journal.close()
@@ -328,7 +336,7 @@ async def test_tables_of_a_newer_version_are_refused_and_left(
     postgres: PostgresServer, url: str
 ) -> None:
     with PostgresJournal(url) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
     postgres.rows(url, "UPDATE holdfast_journal SET version = 99")
     with (
         PostgresJournal(url) as journal,
@@ -343,10 +351,10 @@ async def test_tables_of_another_program_are_refused_and_left(
 ) -> None:
     postgres.rows(url, "CREATE TABLE holdfast_journal (version text)")
     with PostgresJournal(url) as journal, pytest.raises(JournalVersionError, match="another"):
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
     postgres.rows(url, "DROP TABLE holdfast_journal; CREATE TABLE holdfast_runs (a int)")
     with PostgresJournal(url) as journal, pytest.raises(JournalVersionError, match="another"):
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
     assert postgres.rows(url, "SELECT to_regclass('holdfast_journal')") == [(None,)]
 
 
@@ -354,24 +362,24 @@ async def test_an_older_version_is_brought_forward_with_what_it_holds(
     postgres: PostgresServer, url: str
 ) -> None:
     with PostgresJournal(url) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
     newer = (*postgres_schema.MIGRATIONS, ("ALTER TABLE holdfast_runs ADD COLUMN title text",))
     for _ in range(2):
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            await postgres_schema.prepare(connection, "here", newer)
+            await postgres_schema.prepare_schema(connection, "here", newer)
     assert postgres.rows(url, "SELECT title, records FROM holdfast_runs") == [(None, 1)]
     assert postgres.rows(url, "SELECT version FROM holdfast_journal") == [(len(newer),)]
     broken = (*newer, ("CREATE TABLE half (a int)", "NONSENSE"))
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         with pytest.raises(psycopg.Error):
-            await postgres_schema.prepare(connection, "here", broken)
+            await postgres_schema.prepare_schema(connection, "here", broken)
     assert postgres.rows(url, "SELECT to_regclass('half')") == [(None,)]
 
 
 async def test_a_record_that_was_changed_by_hand_is_said_by_number(
     journal: PostgresJournal, postgres: PostgresServer, url: str
 ) -> None:
-    await journal.append("r", opened(1))
+    await journal.append("r", make_turn_opened(1))
     postgres.rows(url, "UPDATE holdfast_records SET event = '{'")
     with pytest.raises(JournalError, match=r"run 'r', record 1: is no whole record"):
         await journal.read("r")
@@ -386,7 +394,7 @@ async def test_a_database_that_cannot_hold_every_text_is_refused(postgres: Postg
         PostgresJournal(postgres.address("ascii")) as journal,
         pytest.raises(JournalStorageError, match=r"SQL_ASCII.*ENCODING 'UTF8'"),
     ):
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
 
 
 async def test_what_is_acknowledged_is_committed_whatever_the_servers_defaults(
@@ -394,7 +402,7 @@ async def test_what_is_acknowledged_is_committed_whatever_the_servers_defaults(
 ) -> None:
     lax = url.replace("options=", "options=-csynchronous_commit%3Doff%20")
     with PostgresJournal(lax) as journal:
-        await journal.append("r", opened(1))
+        await journal.append("r", make_turn_opened(1))
 
         async def show(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> list[object]:
             names = ("synchronous_commit", "default_transaction_isolation", "statement_timeout")
@@ -416,7 +424,7 @@ async def test_a_lease_is_renewed_for_as_long_as_it_is_held(
         lease = await journal.claim("r")
         seen = {str(expires())}
         await until(lambda: seen.add(str(expires())) or len(seen) > 3)
-        await lease.append("r", opened(1))
+        await lease.append("r", make_turn_opened(1))
         await lease.release()
         assert expires() == []
         forgotten = await journal.claim("r")
@@ -432,9 +440,9 @@ async def test_who_was_taken_over_learns_it_by_the_next_renewal(
     with PostgresJournal(url, lease=0.3) as journal:
         lease = await journal.claim("r")
         postgres.rows(url, "UPDATE holdfast_runs SET token = nextval('holdfast_tokens')")
-        await until(lambda: lease._held.lost)
+        await until(lambda: lease._state.is_lost)
         with pytest.raises(LeaseLostError):
-            await lease.append("r", opened(1))
+            await lease.append("r", make_turn_opened(1))
 
 
 async def test_closing_gives_back_the_leases_and_ends_the_connections(
@@ -442,10 +450,14 @@ async def test_closing_gives_back_the_leases_and_ends_the_connections(
 ) -> None:
     journal = PostgresJournal(url)
     lease = await journal.claim("r")
-    await lease.append("r", opened(1))
+    await lease.append("r", make_turn_opened(1))
     journal.close()
     journal.close()
-    for act in (journal.append("r", opened(2)), lease.append("r", opened(2)), journal.read("r")):
+    for act in (
+        journal.append("r", make_turn_opened(2)),
+        lease.append("r", make_turn_opened(2)),
+        journal.read("r"),
+    ):
         with pytest.raises(JournalClosedError):
             await act
     with PostgresJournal(url) as other:
@@ -491,7 +503,7 @@ def test_without_the_driver_the_extra_is_named() -> None:
 
 def test_a_journal_that_is_dropped_leaves_no_connection(postgres: PostgresServer, url: str) -> None:
     journal = PostgresJournal(url)
-    asyncio.run(journal.append("r", opened(1)))
+    asyncio.run(journal.append("r", make_turn_opened(1)))
     del journal
     gc.collect()
     alive = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'"
@@ -517,8 +529,8 @@ def test_a_journal_that_is_dropped_leaves_no_connection(postgres: PostgresServer
 def test_each_refusal_of_the_server_says_what_to_do(
     error: type[Exception], kind: type[JournalError], said: str
 ) -> None:
-    address = Address("postgresql://ada:hush@db/talk")
-    found = address.failure(error("it said hush"))
+    address = PostgresAddress("postgresql://ada:hush@db/talk")
+    found = address.to_journal_error(error("it said hush"))
     assert type(found) is kind
     assert said in str(found)
     assert found.fix

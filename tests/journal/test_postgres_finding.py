@@ -14,8 +14,8 @@ from holdfast.core.events import Status, ToolsBegun, TurnClosed, TurnOpened
 from holdfast.core.messages import user
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.postgres import PostgresJournal
-from holdfast.sessions.port import Indexed, indexed
-from holdfast.testing.journal_conformance import opened
+from holdfast.sessions.session_index import SessionIndex, to_index
+from holdfast.testing.journal_conformance import make_turn_opened
 
 TEXTS = ("Olá Porto", "100% sure_thing", "a\\b 'quoted' \"twice\"", "nul \x00 and half \ud800", "")
 
@@ -33,21 +33,21 @@ def journal(url: str) -> Iterator[PostgresJournal]:
 
 async def fill(journal: object) -> None:
     for number, text in enumerate(TEXTS, 1):
-        await journal.append("r", opened(number, text, at=float(number)))
+        await journal.append("r", make_turn_opened(number, text, at=float(number)))
         await journal.append("s", ToolsBegun(f"t{number}.i0.begun", float(number)))
 
 
 async def test_it_finds_what_a_journal_finds_that_reads_everything(
     journal: PostgresJournal,
 ) -> None:
-    assert isinstance(journal, Indexed)
-    plain = indexed(MemoryJournal())
+    assert isinstance(journal, SessionIndex)
+    plain = to_index(MemoryJournal())
     await fill(journal)
     await fill(plain)
     for run in ("r", "s", "nobody"):
         assert await journal.keys(run) == await plain.keys(run)
         for wanted in ([], ["t3", "t1"], ["t2.i0.begun", "nothing", "\x00"]):
-            assert await journal.pick(run, wanted) == await plain.pick(run, wanted)
+            assert await journal.read_by_keys(run, wanted) == await plain.read_by_keys(run, wanted)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ async def test_what_may_hold_words_is_found_newest_first(
     journal: PostgresJournal, words: list[str], keys: list[str]
 ) -> None:
     await fill(journal)
-    found = await journal.holding([word.replace("\\", "\\\\") for word in words])
+    found = await journal.find_words([word.replace("\\", "\\\\") for word in words])
     assert found == [("r", key) for key in keys]
 
 
@@ -111,20 +111,20 @@ async def test_a_copy_whose_answer_was_lost_is_made_once(
 async def test_a_snapshot_lives_as_long_as_its_run(
     journal: PostgresJournal, postgres: PostgresServer, url: str
 ) -> None:
-    assert await journal.snapshot("r") is None
-    await journal.keep_snapshot("r", 1, b"of nothing")
+    assert await journal.load_snapshot("r") is None
+    await journal.save_snapshot("r", 1, b"of nothing")
     await fill(journal)
-    await journal.keep_snapshot("r", 9, b"of what is not there yet")
-    assert await journal.snapshot("r") is None
-    await journal.keep_snapshot("r", 2, b"\x00first")
-    await journal.keep_snapshot("r", 5, b"\x00second")
-    assert await journal.snapshot("r") == b"\x00second"
+    await journal.save_snapshot("r", 9, b"of what is not there yet")
+    assert await journal.load_snapshot("r") is None
+    await journal.save_snapshot("r", 2, b"\x00first")
+    await journal.save_snapshot("r", 5, b"\x00second")
+    assert await journal.load_snapshot("r") == b"\x00second"
     await journal.delete("r")
-    assert await journal.snapshot("r") is None
+    assert await journal.load_snapshot("r") is None
     with psycopg.connect(url) as rival:
         # Its run is being deleted while the snapshot is kept.
         rival.execute("DELETE FROM holdfast_runs WHERE run = 's'")
-        keep = asyncio.ensure_future(journal.keep_snapshot("s", 1, b"late"))
+        keep = asyncio.ensure_future(journal.save_snapshot("s", 1, b"late"))
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         async with asyncio.timeout(20):
             while rival.execute(waits).fetchone() != (1,):

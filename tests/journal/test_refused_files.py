@@ -17,12 +17,12 @@ import pytest
 from holdfast import JournalError, SqliteJournal
 from holdfast.cli.main import main
 from holdfast.journal import log_check, log_file, trial_copy
-from holdfast.journal.failures import (
+from holdfast.journal.journal_errors import (
     JournalCorruptError,
     JournalStorageError,
     JournalVersionError,
 )
-from holdfast.testing.journal_conformance import keys, opened
+from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 NEWER = "PRAGMA user_version = 99"
 TRIGGER = "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END"
@@ -36,7 +36,7 @@ def append(path: Path, *numbers: int, run: str = "ada", text: str = "hi") -> Non
 def append_to(journal: SqliteJournal, *numbers: int, run: str = "ada", text: str = "hi") -> None:
     async def appends() -> None:
         for number in numbers:
-            await journal.append(run, opened(number, text))
+            await journal.append(run, make_turn_opened(number, text))
 
     asyncio.run(appends())
 
@@ -45,9 +45,9 @@ def kill_after(path: Path, *numbers: int) -> None:
     """Append in a process that is killed then: the log and its note stay beside the file."""
     code = (
         "import asyncio, os, signal, sys; from holdfast import SqliteJournal;"
-        "from holdfast.testing.journal_conformance import opened;"
+        "from holdfast.testing.journal_conformance import make_turn_opened;"
         "journal = SqliteJournal(sys.argv[1]);"
-        "[asyncio.run(journal.append('ada', opened(int(n)))) for n in sys.argv[2:]];"
+        "[asyncio.run(journal.append('ada', make_turn_opened(int(n)))) for n in sys.argv[2:]];"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, path, *map(str, numbers)], check=False)
@@ -412,7 +412,7 @@ def test_a_journal_opens_without_the_log_that_is_not_its_own(
         SqliteJournal(path)
     log_of(path).unlink()
     with SqliteJournal(path) as journal:
-        assert "t1" in asyncio.run(keys(journal, "ada"))
+        assert "t1" in asyncio.run(read_keys(journal, "ada"))
 
 
 def spoil_nothing(path: Path) -> None:
@@ -462,7 +462,7 @@ def test_a_log_of_a_killed_process_is_taken_whatever_its_note_says(
         kill_after(path, first, first + 1, first + 2)
         spoil(path)
         with SqliteJournal(path) as journal:
-            assert len(asyncio.run(keys(journal, "ada"))) == first + 2
+            assert len(asyncio.run(read_keys(journal, "ada"))) == first + 2
         assert {one.name for one in path.parent.iterdir()} <= {
             path.name,
             "talk.db.lock",
@@ -490,7 +490,7 @@ def test_a_journal_is_moved_with_its_log(path: Path, tmp_path: Path) -> None:
     shutil.copy(path, moved)
     shutil.copy(log_of(path), log_of(moved))
     with SqliteJournal(moved) as journal:
-        assert asyncio.run(keys(journal, "ada")) == ["t1", "t2"]
+        assert asyncio.run(read_keys(journal, "ada")) == ["t1", "t2"]
 
 
 def test_a_log_without_a_whole_transaction_loses_nothing(path: Path) -> None:
@@ -505,7 +505,7 @@ def test_a_log_without_a_whole_transaction_loses_nothing(path: Path) -> None:
         if length >= 5000:  # a log of another journal, of which SQLite reads nothing
             assert len(log_file.find_commits(str(log_of(older)), read(log_of(older)))) == 0
         with SqliteJournal(older) as journal:
-            assert asyncio.run(keys(journal, "ada")) == ["t1"]
+            assert asyncio.run(read_keys(journal, "ada")) == ["t1"]
 
 
 def read(log: Path) -> log_file.LogHeader:
@@ -518,7 +518,7 @@ def test_zeros_after_a_loss_of_power_are_no_log(path: Path) -> None:
     append(path, 1)
     log_of(path).write_bytes(bytes(70_000))
     with SqliteJournal(path) as journal:
-        assert asyncio.run(keys(journal, "ada")) == ["t1"]
+        assert asyncio.run(read_keys(journal, "ada")) == ["t1"]
 
 
 def test_no_room_for_the_copy_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ import pytest
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import QuestionAsked
 from holdfast.journal import opening
-from holdfast.journal.failures import (
+from holdfast.journal.journal_errors import (
     JournalBusyError,
     JournalClosedError,
     JournalCorruptError,
@@ -29,12 +29,12 @@ from holdfast.journal.failures import (
 from holdfast.journal.migrations import MIGRATIONS
 from holdfast.journal.port import HandedOver
 from holdfast.journal.sqlite import SqliteJournal
-from holdfast.journal.writer import Act
+from holdfast.journal.writer import WriterJob
 from holdfast.testing.journal_conformance import (
     JournalConformance,
     QueueingConformance,
-    keys,
-    opened,
+    make_turn_opened,
+    read_keys,
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journals"
@@ -74,10 +74,12 @@ def raw(path: Path, *statements: str) -> list[object]:
 
 async def test_what_was_kept_is_there_when_the_file_is_opened_again(path: Path) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("r", opened(1, "hello"))
+        await journal.append("r", make_turn_opened(1, "hello"))
     assert sorted(os.listdir(path.parent)) == ["talk.db", "talk.db.lock"]
     with SqliteJournal(path) as journal:
-        assert [record.event for record in await journal.read("r")] == [opened(1, "hello")]
+        assert [record.event for record in await journal.read("r")] == [
+            make_turn_opened(1, "hello")
+        ]
 
 
 async def test_appends_are_committed_with_the_file_synchronised(journal: SqliteJournal) -> None:
@@ -85,7 +87,7 @@ async def test_appends_are_committed_with_the_file_synchronised(journal: SqliteJ
         names = ("journal_mode", "synchronous", "locking_mode", "secure_delete")
         return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
 
-    found = await journal._writer.submit(Act(pragmas, writes=False))
+    found = await journal._writer.submit(WriterJob(pragmas, writes=False))
     assert found == ["wal", 2, "exclusive", 1]
 
 
@@ -95,18 +97,18 @@ async def test_appends_that_wait_together_are_one_transaction(journal: SqliteJou
     def watch(connection: sqlite3.Connection) -> None:
         connection.set_trace_callback(lambda text: text == "COMMIT" and commits.append(1))
 
-    await journal._writer.submit(Act(watch, writes=False))
-    await asyncio.gather(*(journal.append("r", opened(n)) for n in range(512)))
-    assert len(await keys(journal, "r")) == 512
+    await journal._writer.submit(WriterJob(watch, writes=False))
+    await asyncio.gather(*(journal.append("r", make_turn_opened(n)) for n in range(512)))
+    assert len(await read_keys(journal, "r")) == 512
     assert len(commits) < 100
 
 
 async def test_what_was_acknowledged_can_be_read_at_once(journal: SqliteJournal) -> None:
-    appends = [asyncio.ensure_future(journal.append("r", opened(n))) for n in range(50)]
+    appends = [asyncio.ensure_future(journal.append("r", make_turn_opened(n))) for n in range(50)]
     while not all(append.done() for append in appends):
         acknowledged = sum(append.done() for append in appends)
-        assert len(await keys(journal, "r")) >= acknowledged
-    assert len(await keys(journal, "r")) == 50
+        assert len(await read_keys(journal, "r")) >= acknowledged
+    assert len(await read_keys(journal, "r")) == 50
 
 
 async def test_a_group_that_could_not_be_committed_is_not_there(journal: SqliteJournal) -> None:
@@ -120,22 +122,22 @@ async def test_a_group_that_could_not_be_committed_is_not_there(journal: SqliteJ
         connection.execute("INSERT INTO b VALUES (1)")
 
     submit = journal._writer.submit
-    await submit(Act(refuse, writes=False))
+    await submit(WriterJob(refuse, writes=False))
     begun, blocker = threading.Event(), threading.Event()
-    submit(Act(lambda _: begun.set() or blocker.wait(), writes=False))
+    submit(WriterJob(lambda _: begun.set() or blocker.wait(), writes=False))
     begun.wait()  # what is queued from now on becomes one group
-    spoiled = submit(Act(spoil, writes=True))
-    appends = [asyncio.ensure_future(journal.append("r", opened(n))) for n in range(3)]
-    read = asyncio.ensure_future(keys(journal, "r"))
+    spoiled = submit(WriterJob(spoil, writes=True))
+    appends = [asyncio.ensure_future(journal.append("r", make_turn_opened(n))) for n in range(3)]
+    read = asyncio.ensure_future(read_keys(journal, "r"))
     await asyncio.sleep(0)
     blocker.set()
     outcomes = await asyncio.gather(spoiled, *appends, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [JournalStorageError] * 4
     # It was behind them in the queue, and neither saw what they wrote nor failed with them.
     assert await read == []
-    assert await keys(journal, "r") == []
-    await journal.append("r", opened(1))
-    assert await keys(journal, "r") == ["t1"]
+    assert await read_keys(journal, "r") == []
+    await journal.append("r", make_turn_opened(1))
+    assert await read_keys(journal, "r") == ["t1"]
 
 
 async def test_a_second_journal_of_this_process_is_refused(
@@ -147,7 +149,7 @@ async def test_a_second_journal_of_this_process_is_refused(
     link.symlink_to(path)
     with pytest.raises(JournalBusyError, match="in this process already"):
         SqliteJournal(link)
-    await journal.append("r", opened(1))
+    await journal.append("r", make_turn_opened(1))
 
 
 async def test_a_second_process_is_refused_and_the_first_goes_on(
@@ -158,58 +160,58 @@ async def test_a_second_process_is_refused_and_the_first_goes_on(
         "try:\n    SqliteJournal(sys.argv[1], wait=0)\n"
         "except Exception as error:\n    print(type(error).__name__, error)\n"
     )
-    await journal.append("r", opened(1))
+    await journal.append("r", make_turn_opened(1))
     done = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )
     problem = f"JournalBusyError journal {path}: is open in process {os.getpid()}, started "
     assert done.stdout.startswith(problem)
-    await journal.append("r", opened(2))
-    assert await keys(journal, "r") == ["t1", "t2"]
+    await journal.append("r", make_turn_opened(2))
+    assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 async def test_a_journal_that_nobody_holds_lets_go_of_its_file(path: Path) -> None:
     journal = SqliteJournal(path)
-    await journal.append("r", opened(1))
+    await journal.append("r", make_turn_opened(1))
     del journal
     with SqliteJournal(path) as journal:
-        assert await keys(journal, "r") == ["t1"]
+        assert await read_keys(journal, "r") == ["t1"]
 
 
 async def test_a_closed_journal_says_so(path: Path) -> None:
     journal = SqliteJournal(path)
-    append = asyncio.ensure_future(journal.append("r", opened(1)))
+    append = asyncio.ensure_future(journal.append("r", make_turn_opened(1)))
     await asyncio.sleep(0)
     journal.close()
     journal.close()
     await append
-    for work in (journal.append("r", opened(2)), journal.read("r"), journal.runs()):
+    for work in (journal.append("r", make_turn_opened(2)), journal.read("r"), journal.runs()):
         with pytest.raises(JournalClosedError, match="is closed"):
             await work
     with SqliteJournal(path) as again:
-        assert await keys(again, "r") == ["t1"]
+        assert await read_keys(again, "r") == ["t1"]
 
 
 def test_a_forked_child_is_refused_and_harms_nothing(path: Path) -> None:
     code = """
 import asyncio, os, sys
 from holdfast import SqliteJournal
-from holdfast.testing.journal_conformance import keys, opened
+from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 journal = SqliteJournal(sys.argv[1])
-asyncio.run(journal.append("r", opened(1)))
+asyncio.run(journal.append("r", make_turn_opened(1)))
 child = os.fork()
 if child == 0:
     try:
-        asyncio.run(journal.append("r", opened(2)))
+        asyncio.run(journal.append("r", make_turn_opened(2)))
     except Exception as error:
         print(type(error).__name__, flush=True)
     journal.close()
     sys.exit(0)
 os.waitpid(child, 0)
-asyncio.run(journal.append("r", opened(3)))
+asyncio.run(journal.append("r", make_turn_opened(3)))
 journal.close()
 with SqliteJournal(sys.argv[1]) as journal:
-    print(asyncio.run(keys(journal, "r")), flush=True)
+    print(asyncio.run(read_keys(journal, "r")), flush=True)
 """
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, path],
@@ -223,8 +225,8 @@ with SqliteJournal(sys.argv[1]) as journal:
 def test_an_interpreter_that_just_ends_has_kept_everything(path: Path) -> None:
     code = (
         "import asyncio, sys; from holdfast import SqliteJournal;"
-        "from holdfast.testing.journal_conformance import opened;"
-        "journal = SqliteJournal(sys.argv[1]); asyncio.run(journal.append('r', opened(1)))"
+        "from holdfast.testing.journal_conformance import make_turn_opened;"
+        "journal = SqliteJournal(sys.argv[1]); asyncio.run(journal.append('r', make_turn_opened(1)))"
     )
     subprocess.run([sys.executable, "-c", code, path], check=True)
     assert sorted(os.listdir(path.parent)) == ["talk.db", "talk.db.lock"]
@@ -258,34 +260,34 @@ def test_a_file_that_cannot_be_written_is_named(
 async def test_a_file_that_becomes_read_only_is_an_error_and_not_a_loss(
     journal: SqliteJournal,
 ) -> None:
-    await journal.append("r", opened(1))
+    await journal.append("r", make_turn_opened(1))
 
     def pragma(connection: sqlite3.Connection, value: int) -> None:
         connection.execute(f"PRAGMA query_only = {value}")
 
-    await journal._writer.submit(Act(lambda c: pragma(c, 1), writes=False))
+    await journal._writer.submit(WriterJob(lambda c: pragma(c, 1), writes=False))
     with pytest.raises(JournalStorageError, match="cannot be written"):
-        await journal.append("r", opened(2))
-    await journal._writer.submit(Act(lambda c: pragma(c, 0), writes=False))
-    await journal.append("r", opened(2))
-    assert await keys(journal, "r") == ["t1", "t2"]
+        await journal.append("r", make_turn_opened(2))
+    await journal._writer.submit(WriterJob(lambda c: pragma(c, 0), writes=False))
+    await journal.append("r", make_turn_opened(2))
+    assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 async def test_a_full_disk_fails_the_append_and_the_journal_goes_on_when_there_is_room(
     journal: SqliteJournal,
 ) -> None:
-    await journal.append("r", opened(1))
+    await journal.append("r", make_turn_opened(1))
 
     def most(connection: sqlite3.Connection, pages: int) -> None:
         connection.execute(f"PRAGMA max_page_count = {pages}")
 
-    await journal._writer.submit(Act(lambda c: most(c, 6), writes=False))
+    await journal._writer.submit(WriterJob(lambda c: most(c, 6), writes=False))
     with pytest.raises(JournalStorageError, match=r"full\. Free some space; the journal goes on"):
-        await journal.append("r", opened(2, "x" * 100_000))
-    assert await keys(journal, "r") == ["t1"]
-    await journal._writer.submit(Act(lambda c: most(c, 100_000), writes=False))
-    await journal.append("r", opened(2, "x" * 100_000))
-    assert await keys(journal, "r") == ["t1", "t2"]
+        await journal.append("r", make_turn_opened(2, "x" * 100_000))
+    assert await read_keys(journal, "r") == ["t1"]
+    await journal._writer.submit(WriterJob(lambda c: most(c, 100_000), writes=False))
+    await journal.append("r", make_turn_opened(2, "x" * 100_000))
+    assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 async def test_what_was_handed_over_after_a_record_without_room_is_not_kept_either(
@@ -294,14 +296,14 @@ async def test_what_was_handed_over_after_a_record_without_room_is_not_kept_eith
     def most(connection: sqlite3.Connection, pages: int) -> None:
         connection.execute(f"PRAGMA max_page_count = {pages}")
 
-    await journal.append("r", opened(1))
-    journal._writer.submit(Act(lambda c: most(c, 6), writes=False))
-    failing = journal.enqueue("r", opened(2, "x" * 100_000))
+    await journal.append("r", make_turn_opened(1))
+    journal._writer.submit(WriterJob(lambda c: most(c, 6), writes=False))
+    failing = journal.enqueue("r", make_turn_opened(2, "x" * 100_000))
     # Between the two there is room again, and another group.
-    journal._writer.submit(Act(lambda c: most(c, 100_000), writes=False))
+    journal._writer.submit(WriterJob(lambda c: most(c, 100_000), writes=False))
     with pytest.raises(JournalStorageError, match="the disk is full"):
-        await journal.enqueue("r", opened(3), after=failing)
-    assert await keys(journal, "r") == ["t1"]
+        await journal.enqueue("r", make_turn_opened(3), after=failing)
+    assert await read_keys(journal, "r") == ["t1"]
 
 
 async def test_a_record_follows_only_one_of_the_same_journal(
@@ -311,10 +313,10 @@ async def test_a_record_follows_only_one_of_the_same_journal(
         def __init__(self, way: HandedOver) -> None:
             self.__await__ = way.__await__
 
-    first = journal.enqueue("r", opened(1))
+    first = journal.enqueue("r", make_turn_opened(1))
     with pytest.raises(ConfigurationError, match="after: must be what `enqueue` gave, got Wrapped"):
-        journal.enqueue("r", opened(2), after=Wrapped(first))  # type: ignore[arg-type]  # that is it
-    assert await keys(journal, "r") == ["t1"], "nothing else was handed over"
+        journal.enqueue("r", make_turn_opened(2), after=Wrapped(first))  # type: ignore[arg-type]  # that is it
+    assert await read_keys(journal, "r") == ["t1"], "nothing else was handed over"
 
 
 async def test_an_append_writes_few_pages_also_between_the_records_of_other_runs(
@@ -323,11 +325,11 @@ async def test_an_append_writes_few_pages_also_between_the_records_of_other_runs
     log = Path(journal.path + "-wal")
     runs = [f"run {number}" for number in range(10)]
     for run in runs:
-        await journal.append(run, opened(0))
+        await journal.append(run, make_turn_opened(0))
     before = log.stat().st_size
     for number in range(1, 16):
         for run in runs:
-            await journal.append(run, opened(number, "x" * 900))
+            await journal.append(run, make_turn_opened(number, "x" * 900))
     frames = (log.stat().st_size - before) / (4096 + 24)
     # The table's last page, one of each of three indices, and what a page that is full adds.
     assert frames / 150 < 5
@@ -335,7 +337,9 @@ async def test_an_append_writes_few_pages_also_between_the_records_of_other_runs
 
 async def filled(path: Path, records: int = 200) -> None:
     with SqliteJournal(path) as journal:
-        await asyncio.gather(*(journal.append("r", opened(n, "x" * 500)) for n in range(records)))
+        await asyncio.gather(
+            *(journal.append("r", make_turn_opened(n, "x" * 500)) for n in range(records))
+        )
 
 
 @pytest.mark.parametrize("share", [0.3, 0.7, 0.95])
@@ -407,9 +411,9 @@ def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
 
 async def test_a_newer_record_and_an_unknown_event_are_named(path: Path) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("newer", opened(1))
-        await journal.append("unknown", opened(1))
-        await journal.append("torn", opened(1))
+        await journal.append("newer", make_turn_opened(1))
+        await journal.append("unknown", make_turn_opened(1))
+        await journal.append("torn", make_turn_opened(1))
     raw(
         path,
         "UPDATE records SET schema = 7 WHERE run = 'newer'",
@@ -423,7 +427,7 @@ async def test_a_newer_record_and_an_unknown_event_are_named(path: Path) -> None
             await journal.read("unknown")
         with pytest.raises(JournalCorruptError, match="run 'torn', record 1"):
             await journal.read("torn")
-        assert len(await journal.lines("unknown")) == 1
+        assert len(await journal.read_lines("unknown")) == 1
 
 
 @pytest.mark.parametrize("version", sorted(file.stem for file in GOLDEN.glob("version-*.sqlite")))
@@ -437,7 +441,7 @@ async def test_every_version_is_read_for_ever(path: Path, version: str) -> None:
 
 async def test_an_old_file_with_many_runs_keeps_every_record_in_its_place(path: Path) -> None:
     connection = sqlite3.connect(path)
-    opening.migrate(connection, str(path), MIGRATIONS[:3])
+    opening.apply_migrations(connection, str(path), MIGRATIONS[:3])
     for number in range(1, 41):
         run, seq = f"run {number % 4}", (number + 3) // 4
         kind = "turn_opened" if seq == 1 else "tools_begun"
@@ -449,14 +453,14 @@ async def test_an_old_file_with_many_runs_keeps_every_record_in_its_place(path: 
     before = connection.execute(kept).fetchall()
     connection.close()
     with SqliteJournal(path) as journal:
-        assert await keys(journal, "run 2") == [f"t1.{seq}" for seq in range(1, 11)]
+        assert await read_keys(journal, "run 2") == [f"t1.{seq}" for seq in range(1, 11)]
         assert [entry.run for entry in await journal.runs(turn_open=True)] == [
             f"run {number}" for number in range(4)
         ]
-        await journal.append("run 2", opened(2))
+        await journal.append("run 2", make_turn_opened(2))
         with pytest.raises(ConflictError):
-            await journal.append("run 2", opened(2))
-        assert (await journal.lines("run 2"))[-1].seq == 11
+            await journal.append("run 2", make_turn_opened(2))
+        assert (await journal.read_lines("run 2"))[-1].seq == 11
         assert await journal.delete("run 2") == 11
     assert raw(path, kept) == [[row for row in before if row[0] != "run 2"]]
 
@@ -465,12 +469,12 @@ async def test_an_old_file_is_migrated_in_order_and_a_failed_migration_changes_n
     path: Path,
 ) -> None:
     await filled(path, 3)
-    connection = opening.connect(str(path), 0)
+    connection = opening.open_connection(str(path), 0)
     good = ("ALTER TABLE records ADD COLUMN hash TEXT NOT NULL DEFAULT ''",)
     bad = ("CREATE TABLE half (x)", "NONSENSE")
     with pytest.raises(JournalStorageError, match="syntax error"):
-        opening.migrate(connection, str(path), (*MIGRATIONS, good, bad))
-    opening.migrate(connection, str(path), (*MIGRATIONS, good))
+        opening.apply_migrations(connection, str(path), (*MIGRATIONS, good, bad))
+    opening.apply_migrations(connection, str(path), (*MIGRATIONS, good))
     connection.close()
     names = "SELECT name FROM sqlite_master WHERE name = 'half'"
     assert raw(path, "PRAGMA user_version", names, "SELECT COUNT(hash) FROM records") == [
@@ -482,14 +486,14 @@ async def test_an_old_file_is_migrated_in_order_and_a_failed_migration_changes_n
 
 async def test_a_deleted_run_leaves_no_trace_on_the_disk(path: Path) -> None:
     with SqliteJournal(path) as journal:
-        await journal.append("stays", opened(1))
+        await journal.append("stays", make_turn_opened(1))
         for number in range(20):
-            await journal.append("goes", opened(number, "the-secret-diary " * 300))
+            await journal.append("goes", make_turn_opened(number, "the-secret-diary " * 300))
         assert any(b"secret-diary" in file.read_bytes() for file in path.parent.iterdir())
         assert await journal.delete("goes") == 20
         for file in path.parent.iterdir():
             assert b"secret-diary" not in file.read_bytes(), file.name
-        assert await keys(journal, "stays") == ["t1"]
+        assert await read_keys(journal, "stays") == ["t1"]
 
 
 def test_the_file_is_for_its_owner_only(path: Path, journal: SqliteJournal) -> None:
@@ -498,10 +502,10 @@ def test_the_file_is_for_its_owner_only(path: Path, journal: SqliteJournal) -> N
 
 async def test_an_event_that_is_no_json_fails_alone(journal: SqliteJournal) -> None:
     outcomes = await asyncio.gather(
-        journal.append("r", opened(1)),
+        journal.append("r", make_turn_opened(1)),
         journal.append("r", QuestionAsked("t1.ask.1.asked", 1.0, "x", object())),
-        journal.append("r", opened(1)),
-        journal.append("r", opened(2)),
+        journal.append("r", make_turn_opened(1)),
+        journal.append("r", make_turn_opened(2)),
         return_exceptions=True,
     )
     assert [type(outcome) for outcome in outcomes] == [
@@ -510,9 +514,9 @@ async def test_an_event_that_is_no_json_fails_alone(journal: SqliteJournal) -> N
         ConflictError,
         type(None),
     ]
-    assert await keys(journal, "r") == ["t1", "t2"]
+    assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
 async def test_names_that_are_no_text_are_refused(journal: SqliteJournal) -> None:
     with pytest.raises(ConfigurationError, match="session"):
-        await journal.append("\ud800", opened(1))
+        await journal.append("\ud800", make_turn_opened(1))

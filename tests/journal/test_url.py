@@ -12,7 +12,7 @@ import pytest
 from tests.postgres_server import PostgresServer
 
 from holdfast import Agent, ConfigurationError, JournalError
-from holdfast.journal.failures import JournalBusyError
+from holdfast.journal.journal_errors import JournalBusyError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.url import open_journal
@@ -108,7 +108,7 @@ def test_what_is_neither_address_nor_journal_is_named(tmp_path: Path) -> None:
 def test_a_password_stands_in_no_repr(postgres: PostgresServer) -> None:
     url = f"postgresql://postgres:hush@127.0.0.1:{postgres.port}/postgres"
     agent = Agent(ScriptedModel("x"), journal=url)
-    shown = repr((agent, agent._engine.conversations.journal, agent.describe()))
+    shown = repr((agent, agent._engine.session_pool.journal, agent.describe()))
     assert "hush" not in shown
 
 

@@ -42,18 +42,18 @@ class Late(Middleware[int]):
     def idle(self, state: int) -> bool:
         return state == 0
 
-    async def before_iteration(self, moment: Any) -> None:
-        self.seen.append(f"model {moment.iteration}")
+    async def before_iteration(self, context: Any) -> None:
+        self.seen.append(f"model {context.iteration}")
 
-    async def before_tools(self, moment: Any) -> None:
-        self.seen.append(f"tools {moment.iteration}")
+    async def before_tools(self, context: Any) -> None:
+        self.seen.append(f"tools {context.iteration}")
 
-    async def wrap_tool(self, moment: Any, call_next: Any) -> Any:
-        self.seen.append(f"tool {moment.iteration}")
-        return await call_next(moment)
+    async def wrap_tool(self, context: Any, call_next: Any) -> Any:
+        self.seen.append(f"tool {context.iteration}")
+        return await call_next(context)
 
-    async def after_iteration(self, moment: Any) -> None:
-        self.seen.append(f"end {moment.iteration} {len(moment.calls)} {len(moment.results)}")
+    async def after_iteration(self, context: Any) -> None:
+        self.seen.append(f"end {context.iteration} {len(context.calls)} {len(context.results)}")
 
 
 SINCE_THE_FIRST_TOOL = [
@@ -115,8 +115,8 @@ async def test_the_condition_of_the_user_is_asked_first() -> None:
 
 async def test_a_hook_that_a_subclass_writes_is_called_whatever_its_parent_says() -> None:
     class Early(Late):
-        async def before_iteration(self, moment: Any) -> None:
-            await super().before_iteration(moment)
+        async def before_iteration(self, context: Any) -> None:
+            await super().before_iteration(context)
 
     early = Early()
     await agent(early).run("go")
@@ -143,7 +143,7 @@ async def test_the_look_of_one_that_folds_nothing_is_not_asked() -> None:
         def idle(self, state: None) -> bool:
             raise AssertionError
 
-        async def before_iteration(self, moment: Any) -> None:
+        async def before_iteration(self, context: Any) -> None:
             self.called += 1
 
     plain = Plain()

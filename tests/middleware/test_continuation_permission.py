@@ -11,7 +11,7 @@ from holdfast import Agent, Limits, tool
 from holdfast.core.errors import ConfigurationError, LimitError, StoppedError
 from holdfast.core.events import LimitExtended, Status
 from holdfast.core.messages import ToolCall
-from holdfast.core.requests import ContinuationRequest, Continued, Denied, Request
+from holdfast.core.questions import ContinuationQuestion, Continued, Denied, Question
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.testing import FakeClock, ScriptedModel
 
@@ -37,10 +37,10 @@ def agent(model: ScriptedModel, *middleware: ContinuationPermission, **options: 
 class Handler:
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
-        self.requests: list[ContinuationRequest] = []
+        self.requests: list[ContinuationQuestion] = []
 
-    async def __call__(self, request: Request[Any]) -> object:
-        assert isinstance(request, ContinuationRequest)
+    async def __call__(self, request: Question[Any]) -> object:
+        assert isinstance(request, ContinuationQuestion)
         self.requests.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -100,7 +100,7 @@ async def test_it_waits_two_minutes_and_a_dismissal_is_a_no() -> None:
         clock = FakeClock()
         async with agent(looping(9), ContinuationPermission(2), clock=clock).stream("go") as run:
             async for item in run:
-                if dismiss and isinstance(item, ContinuationRequest):
+                if dismiss and isinstance(item, ContinuationQuestion):
                     run.dismiss(item)
         assert clock.sleeps == [120.0]
         assert run.result.text == TEXT

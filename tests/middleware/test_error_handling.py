@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, Middleware, Status, tool
+from holdfast import Agent, Middleware, RetryOptions, Status, tool
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import (
@@ -15,7 +15,7 @@ from holdfast.core.notices import (
     MaxConsecutiveErrorsExceeded,
     TotalErrorThresholdExceeded,
 )
-from holdfast.middleware.detection import marked_or_worded
+from holdfast.middleware.detection import looks_like_error
 from holdfast.middleware.error_formatting import ErrorFormatting
 from holdfast.middleware.error_handling import error_handling_middlewares
 from holdfast.middleware.error_tracking import ErrorTracking
@@ -83,21 +83,21 @@ def test_with_error_handling_advanced_configuration_allows_fine_tuning() -> None
     )
     assert [type(one) for one in six] == SIX
     agent = Agent(ScriptedModel(), middleware=six)
-    handling = agent._engine.plan.handling
+    handling = agent._engine.plan.retry_options
     assert (handling.max_retries, handling.function_timeout) == (1, 5)
     assert handling.include_detailed_errors_in_chat is True
 
 
 def test_with_function_retry_standalone_and_with_function_timeout_standalone() -> None:
     alone = Agent(ScriptedModel(), middleware=[FunctionRetry()])._engine.plan
-    assert alone.handling == ErrorHandling()
+    assert alone.retry_options == RetryOptions()
     timeout = Agent(ScriptedModel(), middleware=[FunctionTimeout()])._engine.plan
-    assert timeout.handling.function_timeout == 30.0
+    assert timeout.retry_options.function_timeout == 30.0
     custom = Agent(ScriptedModel(), middleware=[FunctionTimeout(2.5)])._engine.plan
-    assert custom.handling.function_timeout == 2.5
-    given = ErrorHandling(function_timeout=7)
+    assert custom.retry_options.function_timeout == 2.5
+    given = RetryOptions(function_timeout=7)
     kept = Agent(ScriptedModel(), middleware=[FunctionTimeout()], error_handling=given)._engine.plan
-    assert kept.handling.function_timeout == 7
+    assert kept.retry_options.function_timeout == 7
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
@@ -114,12 +114,12 @@ def test_an_unknown_setting_of_retries_is_named() -> None:
 
 
 class Other(Middleware):
-    async def after_tool(self, moment):
-        assert SECRET in str(moment.exception)
+    async def after_tool(self, context):
+        assert SECRET in str(context.exception)
 
 
 class Throwing(Middleware):
-    async def wrap_tool(self, moment, call_next):
+    async def wrap_tool(self, context, call_next):
         raise RuntimeError(SECRET)
 
 
@@ -137,7 +137,7 @@ async def test_the_model_reads_the_same_safe_text_in_every_row_of_the_matrix(
         raise RuntimeError(f"Server=prod;Password={SECRET}")
 
     model = ScriptedModel(call(), "ok")
-    handling = ErrorHandling(max_retries=0)
+    handling = RetryOptions(max_retries=0)
     agent = Agent(model, tools=[work], middleware=middleware, error_handling=handling)
     with caplog.at_level(logging.CRITICAL):
         result = await agent.run("go")
@@ -153,7 +153,7 @@ async def test_details_are_the_same_with_the_formatter_and_with_the_agents_flag(
 
     for middleware, flag in (([ErrorFormatting(True)], False), ([], True)):
         model = ScriptedModel(call(), "ok")
-        handling = ErrorHandling(max_retries=0, include_detailed_errors_in_chat=flag)
+        handling = RetryOptions(max_retries=0, include_detailed_errors_in_chat=flag)
         await Agent(model, tools=[work], middleware=middleware, error_handling=handling).run("go")
         assert shown(model) == ["Error invoking function 'work': no route to host"]
 
@@ -220,7 +220,7 @@ async def work(n: int = 0) -> str:
     return "same"
 
 
-NO_RETRY = ErrorHandling(max_retries=0)
+NO_RETRY = RetryOptions(max_retries=0)
 
 
 async def notices_of(agent: Agent) -> tuple[object, list[object]]:
@@ -259,7 +259,7 @@ async def test_text_that_reads_like_an_error_counts_only_when_asked_for() -> Non
         """Says that it failed."""
         return "Error: nothing found"
 
-    for detector, status in ((None, Status.COMPLETED), (marked_or_worded, Status.STOPPED)):
+    for detector, status in ((None, Status.COMPLETED), (looks_like_error, Status.STOPPED)):
         tracking = ErrorTracking(2, detector=detector) if detector else ErrorTracking(2)
         model = ScriptedModel(call("polite"), call("polite"), "ok")
         result = await Agent(model, tools=[polite], middleware=[tracking]).run("go")
@@ -281,7 +281,7 @@ async def test_ten_errors_in_all_end_the_turn_whatever_lies_between() -> None:
 
 async def test_a_call_that_somebody_denied_is_no_error() -> None:
     class No(Middleware):
-        async def before_tool(self, moment):
+        async def before_tool(self, context):
             from holdfast import Deny
 
             return Deny("Permission denied by user.")
@@ -391,5 +391,5 @@ def test_a_retry_setting_reaches_tools_and_leaves_models_alone() -> None:
     agent = Agent(
         ScriptedModel(), middleware=[FunctionRetry(max_retries_by_category=limits, max_retries=5)]
     )
-    assert agent._engine.plan.handling.max_retries == 5
+    assert agent._engine.plan.retry_options.max_retries == 5
     assert "max_retries=3" in agent.describe()

@@ -36,8 +36,8 @@ class Seen(Middleware[tuple[str, ...]]):
     def fold(self, state: tuple[str, ...], event: Event) -> tuple[str, ...]:
         return (*state, type(event).__name__)
 
-    async def after_turn(self, moment: Any) -> None:
-        self.last = moment.state_of(self)
+    async def after_turn(self, context: Any) -> None:
+        self.last = context.state_of(self)
 
 
 async def test_a_fold_is_called_for_the_events_that_it_names() -> None:
@@ -128,10 +128,10 @@ class Never(Middleware):
     def acts(self, hook: str) -> Any:
         return hook == "after_reply"
 
-    async def before_iteration(self, moment: Any) -> None:
+    async def before_iteration(self, context: Any) -> None:
         self.called += 1
 
-    async def after_reply(self, moment: Any) -> None:
+    async def after_reply(self, context: Any) -> None:
         self.called += 100
 
 
@@ -145,7 +145,7 @@ async def test_a_hook_that_never_acts_is_not_in_the_chain() -> None:
 
 async def test_what_a_subclass_writes_is_called_whatever_its_parent_says() -> None:
     class Always(Never):
-        async def before_iteration(self, moment: Any) -> None:
+        async def before_iteration(self, context: Any) -> None:
             self.called += 1
 
     always = Always()
@@ -185,8 +185,8 @@ async def test_the_events_of_a_turn_begin_its_states_anew() -> None:
         def fold(self, state: int, event: Event) -> int:
             return state + 1
 
-        async def before_iteration(self, moment: Any) -> None:
-            assert moment.state_of(self) == 1
+        async def before_iteration(self, context: Any) -> None:
+            assert context.state_of(self) == 1
 
     made = Agent(ScriptedModel("a", "b"), middleware=[Turns()])
     await made.run("go", session="s")

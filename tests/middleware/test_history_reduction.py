@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Agent, ErrorHandling, HistoryReduction, MemoryJournal, tool
+from holdfast import Agent, HistoryReduction, MemoryJournal, RetryOptions, tool
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import ModelReplied, ToolFinished, TurnOpened
 from holdfast.core.messages import (
@@ -26,8 +26,13 @@ from holdfast.core.messages import (
     tool_results,
     user,
 )
-from holdfast.core.request import ModelRequest
-from holdfast.middleware.token_estimate import BYTES_PER_TOKEN, Billed, billed, size_of
+from holdfast.core.model_request import ModelRequest
+from holdfast.middleware.token_estimate import (
+    BYTES_PER_TOKEN,
+    TokenEstimate,
+    message_size,
+    update_estimate,
+)
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
 
@@ -57,7 +62,7 @@ async def sent(past: Sequence[Message], reduction: HistoryReduction) -> tuple[Me
     ],
 )
 def test_the_rule_of_the_estimate(message: Message, size: int) -> None:
-    assert size_of(message) == size
+    assert message_size(message) == size
 
 
 async def test_few_long_messages_are_cut_where_their_number_would_not() -> None:
@@ -87,7 +92,7 @@ async def test_the_number_of_messages_counts_as_well() -> None:
 def test_what_is_sent_fits_or_is_the_last_turn_alone(sizes: list[int], tokens: int) -> None:
     reduction = HistoryReduction(tokens=tokens)
     most = tokens * BYTES_PER_TOKEN
-    cut = reduction._cut(sizes, most * 0.75, most)
+    cut = reduction._count_dropped(sizes, most * 0.75, most)
     assert cut < len(sizes)
     assert sum(sizes[cut:]) <= most or cut == len(sizes) - 1
 
@@ -97,11 +102,11 @@ def replied(text: str, cost: int) -> ModelReplied:
 
 
 def test_it_learns_from_what_one_call_was_billed_more_than_the_one_before() -> None:
-    state = Billed()
+    state = TokenEstimate()
     for number in range(1, 5):
-        state = billed(state, TurnOpened("t1", 0.0, user("x" * 484)))
-        state = billed(state, replied("y" * 84, number * 300))
-        state = billed(state, ToolFinished("k", 0.0, ToolResult("1", "f", (Text("z"),))))
+        state = update_estimate(state, TurnOpened("t1", 0.0, user("x" * 484)))
+        state = update_estimate(state, replied("y" * 84, number * 300))
+        state = update_estimate(state, ToolFinished("k", 0.0, ToolResult("1", "f", (Text("z"),))))
     assert state.tokens == 3 * 300
     assert state.bytes_per_token == pytest.approx((500 + 100 + 1) / 300)
 
@@ -110,16 +115,16 @@ def test_it_learns_from_what_one_call_was_billed_more_than_the_one_before() -> N
     "costs", [(0, 0, 0, 0), (900, 600, 300, 10), (1, 10**6, 2 * 10**6, 3 * 10**6)]
 )
 def test_what_cannot_be_true_teaches_nothing(costs: tuple[int, ...]) -> None:
-    state = Billed()
+    state = TokenEstimate()
     for cost in costs:
-        state = billed(state, TurnOpened("t1", 0.0, user("x" * 500)))
-        state = billed(state, replied("y", cost))
+        state = update_estimate(state, TurnOpened("t1", 0.0, user("x" * 500)))
+        state = update_estimate(state, replied("y", cost))
     assert state.bytes_per_token == BYTES_PER_TOKEN
 
 
 async def test_a_session_whose_tokens_are_dear_is_cut_earlier_also_after_a_restart() -> None:
     def dear(request: ModelRequest) -> Reply:
-        seen = sum(size_of(message) for message in request.messages)
+        seen = sum(message_size(message) for message in request.messages)
         return Reply((Text("a" * 400),), usage=Usage(seen // 2, 1))
 
     journal = MemoryJournal()
@@ -146,7 +151,7 @@ def asker(model: ScriptedModel, **keywords: Any) -> Agent[str]:
     return Agent(
         model,
         middleware=[HistoryReduction(100, **keywords)],
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
     )
 
 
@@ -203,7 +208,7 @@ async def test_a_resumed_turn_sends_the_same_messages(moment: int) -> None:
         return Agent(model, tools=[look], middleware=[reduction], journal=journal)
 
     def answer(request: ModelRequest) -> Reply:
-        cost = sum(size_of(message) for message in request.messages) // 3
+        cost = sum(message_size(message) for message in request.messages) // 3
         calls = sum(message.role == "tool" for message in request.messages)
         part = ToolCall("1", "look", f'{{"n": {calls}}}') if calls < 3 else Text("done")
         return Reply((part,), usage=Usage(cost, 1))

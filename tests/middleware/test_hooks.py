@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, Limits, MemoryJournal, tool
+from holdfast import Agent, Limits, MemoryJournal, RetryOptions, tool
 from holdfast.core.errors import (
     ConfigurationError,
     HoldfastError,
@@ -15,7 +15,7 @@ from holdfast.core.errors import (
     StoppedError,
 )
 from holdfast.core.events import ModelReplied, Status, ToolFinished, TurnStopped
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, Reply, Text, ToolCall, ToolResult, user
 from holdfast.middleware.decisions import Deny, Patch, Replace, Stop, UseReply
 from holdfast.middleware.hooks import Middleware
@@ -56,46 +56,46 @@ class Spy(Middleware):
     def say(self, what: str) -> None:
         self.log.append(f"{self.label}.{what}")
 
-    async def before_turn(self, moment):
+    async def before_turn(self, context):
         self.say("before_turn")
 
-    async def after_turn(self, moment):
+    async def after_turn(self, context):
         self.say("after_turn")
 
-    async def before_iteration(self, moment):
-        self.say(f"before_iteration {moment.iteration}")
+    async def before_iteration(self, context):
+        self.say(f"before_iteration {context.iteration}")
 
-    async def wrap_model(self, moment, call_next):
+    async def wrap_model(self, context, call_next):
         self.say("wrap_model>")
         try:
-            return await call_next(moment)
+            return await call_next(context)
         finally:
             self.say("<wrap_model")
 
-    async def after_reply(self, moment):
+    async def after_reply(self, context):
         self.say("after_reply")
 
-    async def after_iteration(self, moment):
-        self.say(f"after_iteration {[result.text for result in moment.results]}")
+    async def after_iteration(self, context):
+        self.say(f"after_iteration {[result.text for result in context.results]}")
 
-    async def before_tools(self, moment):
+    async def before_tools(self, context):
         self.say("before_tools")
 
-    async def before_tool(self, moment):
-        self.say(f"before_tool {moment.tool} {moment.arguments}")
+    async def before_tool(self, context):
+        self.say(f"before_tool {context.tool} {context.arguments}")
 
-    async def wrap_tool(self, moment, call_next):
+    async def wrap_tool(self, context, call_next):
         self.say("wrap_tool>")
         try:
-            return await call_next(moment)
+            return await call_next(context)
         finally:
             self.say("<wrap_tool")
 
-    async def after_tool(self, moment):
-        self.say(f"after_tool {moment.result.text}")
+    async def after_tool(self, context):
+        self.say(f"after_tool {context.result.text}")
 
-    async def on_error(self, moment):
-        self.say(f"on_error {type(moment.exception).__name__}")
+    async def on_error(self, context):
+        self.say(f"on_error {type(context.exception).__name__}")
 
 
 async def test_every_hook_is_called_before_in_order_after_in_reverse_and_wraps_as_an_onion() -> (
@@ -146,7 +146,7 @@ async def test_every_hook_is_called_before_in_order_after_in_reverse_and_wraps_a
 async def test_after_hooks_run_when_the_tool_and_when_the_model_failed() -> None:
     log: list[str] = []
     model = ScriptedModel(call("broken"), ProviderError("down"))
-    handling = ErrorHandling(max_retries=0)
+    handling = RetryOptions(max_retries=0)
     agent = Agent(model, tools=[broken], middleware=[Spy("a", log)], error_handling=handling)
     with pytest.raises(ProviderError):
         await agent.run("go")
@@ -164,7 +164,7 @@ class BeforeIteration(Middleware):
     def __init__(self, decision: object) -> None:
         self.decision = decision
 
-    async def before_iteration(self, moment):
+    async def before_iteration(self, context):
         return self.decision
 
 
@@ -206,7 +206,7 @@ async def test_stop_ends_the_turn_with_its_words_and_a_reason() -> None:
     assert result.stop_reason == "why"
     assert [message.text for message in result.messages] == ["go", "Enough."]
     events = [record.event for record in await journal.read("s")]
-    machine = RunMachine()
+    machine = SessionMachine()
     for event in events:
         machine.apply(event)
     assert machine.status is Status.STOPPED
@@ -225,7 +225,7 @@ class BeforeTool(Middleware):
     def __init__(self, decision: object) -> None:
         self.decision = decision
 
-    async def before_tool(self, moment):
+    async def before_tool(self, context):
         return self.decision
 
 
@@ -262,7 +262,7 @@ class BeforeTools(Middleware):
     def __init__(self, decision: object) -> None:
         self.decision = decision
 
-    async def before_tools(self, moment):
+    async def before_tools(self, context):
         return self.decision
 
 
@@ -335,7 +335,7 @@ async def test_an_after_tool_hook_that_raises_keeps_the_result_and_fails_the_tur
 
 
 class Hanging(Middleware):
-    async def before_iteration(self, moment):
+    async def before_iteration(self, context):
         await asyncio.Event().wait()
 
 
@@ -349,7 +349,7 @@ async def test_a_hook_that_hangs_is_cut_and_named() -> None:
 
 async def test_a_hook_that_waits_a_little_is_not_cut() -> None:
     class Waiting(Middleware):
-        async def before_iteration(self, moment):
+        async def before_iteration(self, context):
             for _ in range(3):
                 await asyncio.sleep(0)
             async with asyncio.timeout(5):
@@ -382,8 +382,8 @@ async def test_what_is_no_decision_here_is_named(answer: object) -> None:
 
 async def test_a_wrap_that_returns_no_reply_is_named() -> None:
     class Empty(Middleware):
-        async def wrap_model(self, moment, call_next):
-            await call_next(moment)
+        async def wrap_model(self, context, call_next):
+            await call_next(context)
 
     with pytest.raises(MiddlewareError, match="must return Reply"):
         await Agent(ScriptedModel("ok"), middleware=[Empty()]).run("go")
@@ -391,16 +391,16 @@ async def test_a_wrap_that_returns_no_reply_is_named() -> None:
 
 async def test_a_wrap_can_answer_in_place_of_a_model_that_failed() -> None:
     class Fallback(Middleware):
-        async def wrap_model(self, moment, call_next):
+        async def wrap_model(self, context, call_next):
             try:
-                return await call_next(moment)
+                return await call_next(context)
             except ProviderError:
                 return Reply((Text("sorry"),))
 
     agent = Agent(
         ScriptedModel(ProviderError("down")),
         middleware=[Fallback()],
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
     )
     assert (await agent.run("go")).output == "sorry"
 
@@ -446,7 +446,7 @@ def test_what_is_no_middleware_is_refused() -> None:
             Agent(ScriptedModel(), middleware=wrong)  # type: ignore[arg-type]
 
     class Plain(Middleware):
-        def before_iteration(self, moment):  # type: ignore[override]
+        def before_iteration(self, context):  # type: ignore[override]
             return None
 
     with pytest.raises(
@@ -469,8 +469,8 @@ class Counting(Middleware[int]):
     def fold(self, state: int, event: object) -> int:
         return state + isinstance(event, ToolFinished)
 
-    async def before_iteration(self, moment):
-        return Patch(instructions=f"{moment.state_of(self)} tools")
+    async def before_iteration(self, context):
+        return Patch(instructions=f"{context.state_of(self)} tools")
 
 
 class CountingAll(Counting):
@@ -527,7 +527,7 @@ async def test_a_fold_that_raises_fails_the_turn_and_is_named() -> None:
 
 async def test_a_refused_message_is_kept_nowhere() -> None:
     class Refuse(Middleware):
-        async def before_turn(self, moment):
+        async def before_turn(self, context):
             return Deny("No.")
 
     journal = MemoryJournal()
@@ -538,7 +538,7 @@ async def test_a_refused_message_is_kept_nowhere() -> None:
 
 async def test_a_message_can_be_changed_before_it_is_kept() -> None:
     class Mask(Middleware):
-        async def before_turn(self, moment):
+        async def before_turn(self, context):
             return Patch(messages=(user("masked"),))
 
     result = await Agent(ScriptedModel("ok"), middleware=[Mask()]).run("secret")
@@ -553,7 +553,7 @@ async def test_hooks_stand_outside_of_retry() -> None:
         model,
         middleware=[Spy("a", log)],
         clock=FakeClock(),
-        error_handling=ErrorHandling(normalize_errors=False),
+        error_handling=RetryOptions(normalize_errors=False),
     )
     await agent.run("go")
     assert len(model.requests) == 2

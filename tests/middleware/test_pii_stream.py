@@ -12,14 +12,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Agent, ErrorHandling, MemoryJournal, Middleware, PIIProtection
+from holdfast import Agent, MemoryJournal, Middleware, PIIProtection, RetryOptions
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.errors import MiddlewareError, ProviderError
 from holdfast.core.events import ModelReplied
 from holdfast.core.messages import Reply, Text, ToolCall, Usage
-from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Kind, clean
+from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Kind, clean_text
 from holdfast.middleware.pii_protection import BLOCKED
-from holdfast.middleware.pii_stream import MOST_HELD, MaskedStream, MaskedText
+from holdfast.middleware.pii_stream import MAX_PENDING, MaskedStream, MaskedText
 from holdfast.testing import FakeClock, ScriptedModel
 
 SECRETS = {
@@ -40,7 +40,7 @@ def through(text: str, cuts: list[int], actions: dict[Kind, Action]) -> list[str
     masked = MaskedText(actions, said)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     pieces = [text[a:b] for a, b in pairwise(places)]
-    return [*(masked.take(piece) for piece in pieces), masked.rest()]
+    return [*(masked.feed(piece) for piece in pieces), masked.flush()]
 
 
 WORDS = st.sampled_from(
@@ -71,7 +71,7 @@ CUTS = st.lists(st.integers(0, 200), max_size=20)
 @given(TEXTS, CUTS)
 @example("4111 1111 1111 1111-4111 1111 1111 1111bob.smith+tag@mail.example.co.uk", [])
 def test_what_is_shown_is_what_the_whole_text_is_cleaned_to(text: str, cuts: list[int]) -> None:
-    assert "".join(through(text, cuts, OPEN)) == clean(text, OPEN).text
+    assert "".join(through(text, cuts, OPEN)) == clean_text(text, OPEN).text
 
 
 @settings(max_examples=200)
@@ -84,10 +84,10 @@ def test_what_is_shown_is_what_the_whole_text_is_cleaned_to(text: str, cuts: lis
 @example("192.168.0.174111 1111 1111 11114111 1111 1111 1111 123-45-6789 ", [])
 def test_nothing_after_a_blocked_kind_is_shown(text: str, cuts: list[int]) -> None:
     shown = "".join(through(text, cuts, dict(DEFAULTS)))
-    whole = clean(text, {**DEFAULTS, "SSN": "redact", "CreditCard": "redact"}).text
+    whole = clean_text(text, {**DEFAULTS, "SSN": "redact", "CreditCard": "redact"}).text
     before, tag, _ = re.split(r"(\[(?:SSN|CREDITCARD)_REDACTED\]|\Z)", whole, maxsplit=1)
     assert shown == before + {"": "", "[SSN_REDACTED]": "<SSN>"}.get(tag, "<CreditCard>")
-    assert (clean(text).blocked is None) is (tag == "")
+    assert (clean_text(text).blocked_kind is None) is (tag == "")
 
 
 @pytest.mark.parametrize("kind", SECRETS)
@@ -97,30 +97,30 @@ def test_sign_by_sign_nothing_of_it_is_ever_shown(kind: Any) -> None:
     text = f"It is {secret} and more."
     shown = ""
     for sign in text:
-        shown += masked.take(sign)
+        shown += masked.feed(sign)
         assert secret[:4] not in shown
-    assert shown + masked.rest() == clean(text, OPEN).text
+    assert shown + masked.flush() == clean_text(text, OPEN).text
 
 
 def test_ordinary_text_lags_by_one_word() -> None:
     masked = MaskedText(OPEN, said)
-    assert [masked.take(word) for word in ("Hel", "lo ", "my ", "friend", ".")] == [
+    assert [masked.feed(word) for word in ("Hel", "lo ", "my ", "friend", ".")] == [
         "",
         "Hello ",
         "my ",
         "",
         "",
     ]
-    assert masked.rest() == "friend."
+    assert masked.flush() == "friend."
 
 
 def test_what_is_held_back_is_bounded() -> None:
     masked = MaskedText(OPEN, said)
     shown = 0
     for number in range(100):
-        shown += len(masked.take("x" * 100))
-        assert (number + 1) * 100 - shown <= MOST_HELD
-    assert masked.rest() == "x" * (10_000 - shown)
+        shown += len(masked.feed("x" * 100))
+        assert (number + 1) * 100 - shown <= MAX_PENDING
+    assert masked.flush() == "x" * (10_000 - shown)
 
 
 def test_the_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
@@ -128,7 +128,7 @@ def test_the_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
         masked = MaskedText(OPEN, said)
         begin = time.process_time()
         for _ in range(times):
-            masked.take(text)
+            masked.feed(text)
         return (time.process_time() - begin) / times
 
     few, many = seconds("word 12 ", 500), seconds("word 12 ", 5000)
@@ -147,7 +147,7 @@ def test_blocks_are_shown_in_their_order_and_apart() -> None:
         ToolCallDelta(0, "1", "mail", '{"to": "bob@example.org"}'),
         RefusalDelta("not 555-123-4567"),
     ]
-    shown = [delta for one in given for delta in stream.take(one)] + list(stream.rest())
+    shown = [delta for one in given for delta in stream.feed(one)] + list(stream.flush())
     assert shown == [
         ReasoningDelta("ask "),
         ReasoningDelta("", signature="s"),
@@ -164,9 +164,9 @@ def test_blocks_are_shown_in_their_order_and_apart() -> None:
 class Pieces(ScriptedModel):
     """Says its text in pieces of three signs."""
 
-    def _show(self, reply: Reply, call: Any) -> None:
+    def _emit_text(self, reply: Reply, call: Any) -> None:
         for at in range(0, len(reply.text), 3):
-            call.env.tell(TextDelta(reply.text[at : at + 3]))
+            call.execution.emit(TextDelta(reply.text[at : at + 3]))
 
 
 TEXT = "Mail bob@example.org or call 555-123-4567."
@@ -212,7 +212,7 @@ async def test_an_attempt_that_failed_leaves_nothing_behind() -> None:
         model,
         middleware=[PIIProtection(on_output=True)],
         clock=FakeClock(),
-        error_handling=ErrorHandling(max_retries=1),
+        error_handling=RetryOptions(max_retries=1),
     )
     async with agent.stream("go") as run:
         live = [text async for text in run.text(live=True)]
@@ -221,19 +221,19 @@ async def test_an_attempt_that_failed_leaves_nothing_behind() -> None:
 
 
 class Upper:
-    def take(self, delta: Any) -> list[Any]:
+    def feed(self, delta: Any) -> list[Any]:
         return [TextDelta(delta.text.upper())]
 
-    def rest(self) -> list[Any]:
+    def flush(self) -> list[Any]:
         return [TextDelta("!")]
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         raise AssertionError("no attempt failed")
 
 
 class Loud(Middleware):
-    def live(self, moment: Any) -> Any:
-        return Upper() if moment.iteration == 0 else None
+    def live(self, context: Any) -> Any:
+        return Upper() if context.iteration == 0 else None
 
 
 async def test_the_first_middleware_has_the_last_word() -> None:
@@ -252,16 +252,16 @@ async def test_the_first_middleware_has_the_last_word() -> None:
 @pytest.mark.parametrize("broken", ["live", "take", "rest"])
 async def test_a_filter_that_fails_shows_nothing_and_fails_the_turn(broken: str) -> None:
     class Broken(Upper):
-        def take(self, delta: Any) -> list[Any]:
+        def feed(self, delta: Any) -> list[Any]:
             if broken == "take":
                 raise KeyError("secret=1")
             return [delta]
 
-        def rest(self) -> list[Any]:
+        def flush(self) -> list[Any]:
             raise KeyError("secret=1")
 
     class Wrong(Middleware):
-        def live(self, moment: Any) -> Any:
+        def live(self, context: Any) -> Any:
             if broken == "live":
                 raise KeyError("secret=1")
             return Broken()
@@ -275,9 +275,9 @@ async def test_a_filter_that_fails_shows_nothing_and_fails_the_turn(broken: str)
 
 async def test_each_call_of_a_wrap_has_filters_of_its_own() -> None:
     class Twice(Middleware):
-        async def wrap_model(self, moment: Any, call_next: Any) -> Reply:
-            await call_next(moment)
-            answer: Reply = await call_next(moment)
+        async def wrap_model(self, context: Any, call_next: Any) -> Reply:
+            await call_next(context)
+            answer: Reply = await call_next(context)
             return answer
 
     agent = Agent(
@@ -291,7 +291,7 @@ async def test_nobody_watches_and_no_filter_is_made() -> None:
     class Counting(Middleware):
         made = 0
 
-        def live(self, moment: Any) -> None:
+        def live(self, context: Any) -> None:
             self.made += 1
 
     counting = Counting()
@@ -305,7 +305,7 @@ async def test_what_is_kept_of_a_reply_that_broke_off_is_masked() -> None:
     agent = Agent(
         Pieces(ProviderError("down", partial=partial)),
         middleware=[PIIProtection(on_output=True)],
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
         journal=journal,
     )
     with pytest.raises(ProviderError) as caught:
@@ -318,7 +318,7 @@ async def test_what_is_kept_of_a_reply_that_broke_off_is_masked() -> None:
 async def test_what_is_kept_of_a_cancelled_reply_is_masked() -> None:
     class Stuck(Pieces):
         async def attempt(self, call: Any) -> Any:
-            call.env.keep_partial(Reply((Text(TEXT),)))
+            call.execution.keep_partial(Reply((Text(TEXT),)))
             await asyncio.Event().wait()
 
     journal = MemoryJournal()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Agent, ErrorHandling, Limits, MemoryJournal, Status, tool
+from holdfast import Agent, Limits, MemoryJournal, RetryOptions, Status, tool
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -34,7 +34,7 @@ from holdfast.middleware.guidance import FIRST, Guidance
 from holdfast.middleware.history_reduction import HistoryReduction
 from holdfast.middleware.iteration_cache import IterationCache
 from holdfast.middleware.iteration_logging import TRACE, IterationLogging
-from holdfast.middleware.pii import clean
+from holdfast.middleware.pii import clean_text
 from holdfast.middleware.pii_protection import PIIProtection
 from holdfast.middleware.usage_limits import UsageLimits
 from holdfast.testing import FakeClock, ScriptedModel
@@ -78,7 +78,7 @@ async def test_a_failed_iteration_is_no_final_one(caplog: pytest.LogCaptureFixtu
         ScriptedModel(ProviderError("secret=abc")),
         middleware=[IterationLogging()],
         clock=FakeClock(),
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
     )
     with caplog.at_level(TRACE, logger="holdfast.iterations"), pytest.raises(ProviderError):
         await agent.run("go")
@@ -127,7 +127,7 @@ async def test_a_failure_is_not_cached_and_the_oldest_goes_first() -> None:
     agent = Agent(
         model,
         middleware=[IterationCache(entries=1)],
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
     )
     with pytest.raises(ProviderError):
         await agent.run("a")
@@ -155,7 +155,7 @@ def test_personal_data_is_taken_out(text: str, wanted: str) -> None:
     import hashlib
 
     digest = hashlib.sha256(b"192.168.0.1").hexdigest()[:8]
-    assert clean(text).text == wanted.replace("37d7a80604", digest)
+    assert clean_text(text).text == wanted.replace("37d7a80604", digest)
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_wrong_actions_are_named() -> None:
 
 @given(st.text(alphabet="0123456789 .-@ab()+", max_size=200))
 def test_cleaning_never_fails_and_leaves_no_address(text: str) -> None:
-    cleaned = clean(text)
-    assert cleaned.blocked is not None or clean(cleaned.text).text is not None
+    cleaned = clean_text(text)
+    assert cleaned.blocked_kind is not None or clean_text(cleaned.text).text is not None
 
 
 def turn(number: int, *, tools: int = 0) -> list[Message]:
@@ -257,13 +257,13 @@ async def test_a_summary_is_made_once_and_its_failure_costs_only_itself() -> Non
     st.integers(0, 6),
 )
 def test_calls_and_results_are_never_parted(tools: list[int], target: int, threshold: int) -> None:
-    from holdfast.middleware.history_reduction import _turns
+    from holdfast.middleware.history_reduction import _split_turns
 
     messages = [m for number, count in enumerate(tools) for m in turn(number, tools=count)]
-    turns = _turns(messages)
+    turns = _split_turns(messages)
     assert [m for one in turns for m in one] == messages
     sizes = [len(one) for one in turns]
-    cut = HistoryReduction(target, threshold)._cut(sizes, target, target + threshold)
+    cut = HistoryReduction(target, threshold)._count_dropped(sizes, target, target + threshold)
     assert cut < len(turns)
     sent = [m for one in turns[cut:] for m in one]
     calls = {part.id for m in sent for part in m.calls}

@@ -14,8 +14,8 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied, ToolFinished
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
-from holdfast.core.requests import AnyRequest, Approved, Denied, PermissionRequest
-from holdfast.middleware.repetition import Calls, answered, asked, signature
+from holdfast.core.questions import AnyQuestion, Approved, Denied, PermissionQuestion
+from holdfast.middleware.repetition import RecentCalls, call_signature, count_reply, count_result
 from holdfast.middleware.repetition_guard import HINT, QUESTION, REASON, SOURCE, TEXT
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
@@ -29,7 +29,7 @@ class World:
 
     def __init__(self, *answers: object) -> None:
         self.ran: list[int] = []
-        self.asked: list[AnyRequest] = []
+        self.asked: list[AnyQuestion] = []
         self._answers = list(answers)
 
     def tools(self) -> list[Any]:
@@ -47,7 +47,7 @@ class World:
 
         return [work, other]
 
-    async def answer(self, request: AnyRequest) -> object:
+    async def answer(self, request: AnyQuestion) -> object:
         self.asked.append(request)
         return self._answers.pop(0)
 
@@ -71,7 +71,7 @@ async def test_the_rungs_come_one_after_the_other() -> None:
         ["other"],
     ]
     (request,) = world.asked
-    assert isinstance(request, PermissionRequest)
+    assert isinstance(request, PermissionQuestion)
     assert (request.tool, request.arguments, request.source) == ("work", {"n": 1}, SOURCE)
     assert request.description == QUESTION.format(count=4)
     assert world.ran == [1, 1, 1, 1]
@@ -97,7 +97,7 @@ async def test_a_no_ends_the_turn_before_the_call(said: Denied) -> None:
     async with agent.stream("go") as run:
         told = []
         async for item in run:
-            if isinstance(item, PermissionRequest):
+            if isinstance(item, PermissionQuestion):
                 run.answer(item, said)
             if isinstance(item, CircuitBreakerTriggered):
                 told.append((item.tool, item.count, item.iteration))
@@ -108,11 +108,11 @@ async def test_a_no_ends_the_turn_before_the_call(said: Denied) -> None:
 
 
 async def test_silence_a_failing_handler_and_nobody_are_a_no() -> None:
-    async def silent(_request: AnyRequest) -> object:
+    async def silent(_request: AnyQuestion) -> object:
         await asyncio.Event().wait()
         return None
 
-    async def broken(_request: AnyRequest) -> object:
+    async def broken(_request: AnyQuestion) -> object:
         raise KeyError("x")
 
     for handler in (None, silent, broken):
@@ -227,12 +227,12 @@ def test_it_describes_its_rungs() -> None:
     ],
 )
 def test_equal_arguments_have_one_signature(one: str, two: str) -> None:
-    assert signature(ToolCall("1", "f", one)) == signature(ToolCall("2", "f", two))
+    assert call_signature(ToolCall("1", "f", one)) == call_signature(ToolCall("2", "f", two))
 
 
 def test_other_arguments_have_another_signature() -> None:
     texts = ['{"a": 1}', '{"a": "1"}', '{"a": 1.5}', '{"a": [1]}', '{"a": 1', "{}", '{"a": true}']
-    assert len({signature(ToolCall("1", "f", text)) for text in texts}) == len(texts)
+    assert len({call_signature(ToolCall("1", "f", text)) for text in texts}) == len(texts)
 
 
 def finished(index: int, text: str) -> ToolFinished:
@@ -241,28 +241,28 @@ def finished(index: int, text: str) -> ToolFinished:
 
 @given(st.permutations([0, 1, 2]))
 def test_the_order_in_which_tools_finish_changes_nothing(order: list[int]) -> None:
-    state = Calls()
+    state = RecentCalls()
     for _ in range(2):
-        state = asked(state, (call("a"), call("b"), call("c")), 5)
+        state = count_reply(state, (call("a"), call("b"), call("c")), 5)
         for index in order:
-            state = answered(state, finished(index, "same"))
+            state = count_result(state, finished(index, "same"))
     assert {name: last.count for name, last in state.last.items()} == {"a": 2, "b": 2, "c": 2}
 
 
 def test_a_call_whose_result_changes_repeats_nothing_from_then_on() -> None:
-    state = Calls()
+    state = RecentCalls()
     for number in range(6):
-        state = asked(state, (call(),), 5)
-        state = answered(state, finished(0, str(number)))
+        state = count_reply(state, (call(),), 5)
+        state = count_result(state, finished(0, str(number)))
         assert state.worst.count <= 1
         assert len(state.recent) == 1
 
 
 def test_what_is_kept_does_not_grow_with_the_turn() -> None:
-    state = Calls()
+    state = RecentCalls()
     for number in range(500):
-        state = asked(state, (call(n=number),), 3)
-        state = answered(state, finished(0, str(number)))
+        state = count_reply(state, (call(n=number),), 3)
+        state = count_result(state, finished(0, str(number)))
     assert len(state.recent) <= 9
     assert len(state.results) <= 32
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from holdfast import Agent, tool
 from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.messages import ToolCall, ToolResult
-from holdfast.core.requests import Approved, Denied, PermissionRequest, Request
+from holdfast.core.questions import Approved, Denied, PermissionQuestion, Question
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.tool_permission import Rule, ToolPermission
 from holdfast.testing import FakeClock, ScriptedModel
 
 paid: list[int] = []
-asked: list[PermissionRequest] = []
+asked: list[PermissionQuestion] = []
 
 
 @pytest.fixture(autouse=True)
@@ -45,11 +45,11 @@ def call(name: str = "pay", **arguments: object) -> ToolCall:
     return ToolCall("c1", name, json.dumps(arguments))
 
 
-def answers(*values: object) -> Callable[[Request[Any]], Any]:
+def answers(*values: object) -> Callable[[Question[Any]], Any]:
     left = list(values)
 
-    async def handler(request: Request[Any]) -> object:
-        assert isinstance(request, PermissionRequest)
+    async def handler(request: Question[Any]) -> object:
+        assert isinstance(request, PermissionQuestion)
         asked.append(request)
         return left.pop(0)
 
@@ -120,7 +120,7 @@ async def test_silence_cancellation_and_nobody_are_three_ways_of_no() -> None:
     async def end(act: Callable[[Any, Any], object]) -> str:
         async with agent(permission, call(euros=3), clock=FakeClock()).stream("go") as run:
             async for item in run:
-                if isinstance(item, PermissionRequest):
+                if isinstance(item, PermissionQuestion):
                     act(run, item)
         return said(run.result)[0]
 
@@ -212,8 +212,8 @@ async def test_two_calls_of_one_tool_are_asked_about_apart() -> None:
     permission = ToolPermission(ask=["pay"])
     calls = (call(euros=1), call(euros=1000))
 
-    async def small(request: Request[Any]) -> object:
-        assert isinstance(request, PermissionRequest)
+    async def small(request: Question[Any]) -> object:
+        assert isinstance(request, PermissionQuestion)
         return request.approve() if request.arguments["euros"] == 1 else request.deny("no")
 
     result = await agent(permission, calls, on_question=small).run("go")
@@ -245,7 +245,7 @@ async def test_an_answer_with_a_number_that_json_cannot_hold_is_refused() -> Non
     permission = ToolPermission(ask=["pay"])
     async with agent(permission, call(euros=3)).stream("go") as run:
         async for item in run:
-            if isinstance(item, PermissionRequest):
+            if isinstance(item, PermissionQuestion):
                 with pytest.raises(AnswerTypeError):
                     run.answer(item.approve(arguments={"euros": float("inf")}))
                 run.answer(item.deny("no"))
@@ -258,7 +258,7 @@ async def test_a_person_may_take_longer_than_a_hook() -> None:
 
     async with agent(permission, call(euros=3)).stream("go") as run:
         async for item in run:
-            if isinstance(item, PermissionRequest):
+            if isinstance(item, PermissionQuestion):
                 asyncio.get_running_loop().call_later(0.7, run.answer, item.approve())
     assert said(run.result) == ["paid 3"]
 
@@ -296,8 +296,8 @@ def test_an_exception_from_a_wider_rule_is_no_contradiction(rules: Any) -> None:
 def test_names_that_a_model_invents_are_not_kept_for_ever() -> None:
     permission = ToolPermission(allow=["read_*"])
     for number in range(1000):
-        assert permission.verdict(f"read_{number}", {}) == "allow"
-        assert permission.verdict(f"drop_{number}", {}) == "deny"
+        assert permission.permission_for(f"read_{number}", {}) == "allow"
+        assert permission.permission_for(f"drop_{number}", {}) == "deny"
     assert len(permission._by_tool) <= 256
 
 
@@ -338,7 +338,7 @@ def test_the_strictest_rule_always_wins(
         permission = ToolPermission(allow=allow, ask=ask, deny=deny)
     except ConfigurationError:
         return
-    verdict = permission.verdict(name, {})
+    verdict = permission.permission_for(name, {})
     if any(Rule(one).matches(name, {}) for one in deny):
         assert verdict == "deny"
     elif any(Rule(one).matches(name, {}) for one in ask):

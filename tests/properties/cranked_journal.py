@@ -16,10 +16,10 @@ from typing import Any, Literal
 from holdfast import SqliteJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.journal.failures import JournalStorageError
-from holdfast.journal.opening import migrate
+from holdfast.journal.journal_errors import JournalStorageError
+from holdfast.journal.opening import apply_migrations
 from holdfast.journal.port import HandedOver, Then
-from holdfast.journal.writer import Act, _perform
+from holdfast.journal.writer import WriterJob, _perform_group
 
 Fault = Literal["", "insert", "commit"]
 """Nothing, the first record of a group cannot be kept, or none of it."""
@@ -50,7 +50,7 @@ class Handed:
         self._journal = journal
         self.run = run
         self.event = event
-        self.act: Act[Any] | None = None
+        self.act: WriterJob[Any] | None = None
         self.awaited = self.cancelled = False
         self.known: int | None = None
 
@@ -92,13 +92,13 @@ class CrankedWriter:
 
     def __init__(self) -> None:
         self.disk = sqlite3.connect(":memory:", isolation_level=None, factory=Disk)
-        migrate(self.disk, ":memory:")
-        self.waiting: list[Act[Any]] = []
-        self.group: list[Act[Any]] = []
+        apply_migrations(self.disk, ":memory:")
+        self.waiting: list[WriterJob[Any]] = []
+        self.group: list[WriterJob[Any]] = []
         self.done: set[int] = set()
         self.by_hand = True
 
-    def submit(self, act: Act[Any]) -> Act[Any]:
+    def submit(self, act: WriterJob[Any]) -> WriterJob[Any]:
         self.waiting.append(act)
         if not self.by_hand:
             asyncio.get_running_loop().call_soon(self.turn, 256)
@@ -118,7 +118,7 @@ class CrankedWriter:
         while group:
             writes = group[0].writes
             same = next((n for n, act in enumerate(group) if act.writes != writes), len(group))
-            _perform(self.disk, Unwatched(), Unwatched(), ":memory:", group[:same])
+            _perform_group(self.disk, Unwatched(), Unwatched(), ":memory:", group[:same])
             self.done |= {id(act) for act in group[:same] if act.error is None}
             del group[:same]
         self.disk.fault = ""
@@ -181,7 +181,7 @@ class CrankedJournal(SqliteJournal):
     def on_the_way(self, run: str) -> list[Handed]:
         """What was handed over for a run and is neither kept nor given up."""
         busy = {id(act) for act in self.writer.group}
-        busy |= {id(act) for act in self.writer.waiting if not act._first.locked()}
+        busy |= {id(act) for act in self.writer.waiting if not act._claim_lock.locked()}
         return [one for one in self.handed if one.run == run and id(one.act) in busy]
 
     def failed(self, run: str) -> list[Handed]:

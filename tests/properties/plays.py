@@ -14,23 +14,23 @@ from typing import Any, TypeAlias
 
 from tests.properties.cranked_journal import CrankedJournal
 
-from holdfast import Agent, ErrorHandling, Limits, Middleware, SqliteJournal, tool
+from holdfast import Agent, Limits, Middleware, RetryOptions, SqliteJournal, tool
 from holdfast.codecs.pairing import check_pairs
-from holdfast.core.effects import begun_key, run_within
+from holdfast.core.effects import begun_key, nested_run_id
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
 from holdfast.core.events import Event, ModelReplied, Status, TurnOpened
 from holdfast.core.messages import Message, Reply, ReplyKind, Text, ToolCall, Usage
+from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import FromAgent
-from holdfast.core.request import ModelRequest
-from holdfast.core.requests import AnyRequest, Approved, PermissionRequest, Request
+from holdfast.core.questions import AnyQuestion, Approved, PermissionQuestion, Question
 from holdfast.journal.port import Journal
-from holdfast.journal.writer import Act
+from holdfast.journal.writer import WriterJob
 from holdfast.middleware.decisions import Deny, Patch, Replace, Stop, UseReply
-from holdfast.middleware.moments import Moment
-from holdfast.resilience.pipeline import Call, Done, Outcome, failed
-from holdfast.runtime.observers import Observed
+from holdfast.middleware.hook_contexts import HookContext
+from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
+from holdfast.runtime.output.structured_output import OutputContext, StructuredOutput
 from holdfast.runtime.result import Result
-from holdfast.runtime.structured_output import OutputContext, StructuredOutput
+from holdfast.telemetry.observers import Observation
 from holdfast.testing import FakeClock
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import Tool, ToolEffect
@@ -73,20 +73,20 @@ class PatientClock(FakeClock):
 
     def __init__(self, journal: Journal) -> None:
         super().__init__()
-        self._acts: list[Act[Any]] = []
+        self._acts: list[WriterJob[Any]] = []
         if isinstance(journal, SqliteJournal):
             self._submit = journal._writer.submit
             journal._writer.submit = self._noted  # type: ignore[method-assign]  # REASON: to see them
 
-    def _noted(self, act: Act[Any]) -> Act[Any]:
+    def _noted(self, act: WriterJob[Any]) -> WriterJob[Any]:
         self._acts.append(act)
         return self._submit(act)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._acts = [act for act in self._acts if not act._over and not act._waiter.cancelled()]
+    def _wake_when_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._acts = [act for act in self._acts if not act._is_over and not act._waiter.cancelled()]
         if self._acts:
             self._passes = 0
-        super()._look(loop)
+        super()._wake_when_idle(loop)
 
 
 class Player:
@@ -102,7 +102,7 @@ class Player:
     def describe(self) -> Mapping[str, object]:
         return {"model": self.name}
 
-    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         messages = tuple(call.payload.messages)
         self._play.at_model(call.key, messages)
         await asyncio.sleep(0)
@@ -112,7 +112,7 @@ class Player:
         if line == "window" and call.payload.instructions == "Less.":
             line = "text"
         answer = self._answer(line, call.key)
-        return failed(answer) if isinstance(answer, HoldfastError) else Done(answer)
+        return failed_outcome(answer) if isinstance(answer, HoldfastError) else Done(answer)
 
     def _answer(self, line: Line, key: str) -> Reply | HoldfastError:
         usage = Usage(10, 5)
@@ -166,10 +166,10 @@ class Play:
         observers = [self._observe] if case.observed else []
         watch = (self._watch(case.decided),) if case.hooks else ()
         options: dict[str, Any] = {
-            "error_handling": ErrorHandling(max_retries=0),
+            "error_handling": RetryOptions(max_retries=0),
             "observers": observers,
             "clock": self.clock,
-            "dice": lambda: 0.5,
+            "rng": lambda: 0.5,
         }
         tools = self._tools()
         helpers = [
@@ -205,10 +205,10 @@ class Play:
             async for item in stream:
                 if isinstance(item, FromAgent):
                     if isinstance(item.item, Event):  # type: ignore[misc,arg-type]
-                        self.streamed[run_within(RUN, item.key)].append(item.item)  # type: ignore[arg-type]
+                        self.streamed[nested_run_id(RUN, item.key)].append(item.item)  # type: ignore[arg-type]
                 elif isinstance(item, Event):  # type: ignore[misc,arg-type]
                     self.streamed[RUN].append(item)  # type: ignore[arg-type]
-                elif isinstance(item, Request) and self.case.reader == "yes":
+                elif isinstance(item, Question) and self.case.reader == "yes":
                     stream.answer(item, Approved())
             return stream.result
 
@@ -216,7 +216,7 @@ class Play:
         """Whether there is a stream to cancel by now."""
         return hasattr(self, "stream")
 
-    def _observe(self, seen: Observed) -> None:
+    def _observe(self, seen: Observation) -> None:
         if isinstance(seen.item, Event):  # type: ignore[misc,arg-type]
             self.shown[seen.run_id].append(seen.item)  # type: ignore[arg-type]
 
@@ -233,7 +233,9 @@ class Play:
             self.wrong.append(f"the model is asked at {key} with a history that fits none: {error}")
         if self.cranked is not None:
             said = messages[0].text
-            for one in self.cranked.on_the_way(run_within(RUN, said) if ".tool." in said else RUN):
+            for one in self.cranked.on_the_way(
+                nested_run_id(RUN, said) if ".tool." in said else RUN
+            ):
                 if isinstance(one.event, ModelReplied | TurnOpened):
                     self.wrong.append(f"the model is asked at {key} while {one.key} is on its way")
 
@@ -252,7 +254,7 @@ class Play:
         if self.paid[name] > 1:
             self.wrong.append(f"{name} wrote {self.paid[name]} times")
 
-    def at_hook(self, hook: str, moment: Moment) -> None:
+    def at_hook(self, hook: str, moment: HookContext) -> None:
         """No hook is called before what it sees is kept.
 
         Hooks of a tool run beside the other tools of the same reply, whose results, questions and
@@ -289,7 +291,7 @@ class Play:
         async def work(context: ToolContext[Any]) -> str:
             """Work."""
             self.at_tool(context, effect)
-            if asks and not isinstance(await context.ask(PermissionRequest(tool=name)), Approved):
+            if asks and not isinstance(await context.ask(PermissionQuestion(tool=name)), Approved):
                 return "denied"
             if fails:
                 raise RuntimeError("broken")
@@ -309,21 +311,21 @@ class Play:
         return made
 
     def _hook(self, name: str, decided: Decided) -> Any:
-        async def one(_: Any, moment: Moment) -> Any:
+        async def one(_: Any, moment: HookContext) -> Any:
             return await self._hooked(name, moment, decided)
 
-        async def wrap(_: Any, moment: Moment, call_next: Any) -> Any:
+        async def wrap(_: Any, moment: HookContext, call_next: Any) -> Any:
             await self._hooked(name, moment, decided)
             answer = await call_next(moment)
             await self._hooked(name, moment, decided)
             return answer
 
-        def live(_: Any, moment: Moment) -> None:
+        def live(_: Any, moment: HookContext) -> None:
             self.at_hook("live", moment)
 
         return live if name == "live" else wrap if name.startswith("wrap") else one
 
-    async def _hooked(self, hook: str, moment: Moment, decided: Decided) -> Any:
+    async def _hooked(self, hook: str, moment: HookContext, decided: Decided) -> Any:
         self.at_hook(hook, moment)
         iteration = getattr(moment, "iteration", 0)
         what = "" if self.last else decided.get((hook, iteration), "")
@@ -333,7 +335,7 @@ class Play:
         elif what == "raises":
             raise RuntimeError("a hook")
         elif what == "asks":
-            answer = await moment.ask(PermissionRequest(tool=hook))
+            answer = await moment.ask(PermissionQuestion(tool=hook))
             return None if isinstance(answer, Approved) else Stop("denied", "No.")
         return _DECISIONS.get((hook, what)) or _DECISIONS.get((hook, ""))
 
@@ -354,12 +356,12 @@ _DECISIONS: dict[tuple[str, str], Any] = {
 }
 
 
-async def _says_yes(request: AnyRequest) -> object:
+async def _says_yes(request: AnyQuestion) -> object:
     await asyncio.sleep(0)
     return Approved()
 
 
-async def _says_nothing(request: AnyRequest) -> object:
+async def _says_nothing(request: AnyQuestion) -> object:
     return None
 
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import events as ev
-from holdfast.core.answer import flags_of
 from holdfast.core.effects import (
     CallModel,
     CheckOutput,
@@ -23,12 +22,13 @@ from holdfast.core.effects import (
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, tool_failure_text
 from holdfast.core.limits import Limits
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall, ToolResult, Usage, user
+from holdfast.core.output_retries import turn_flags
 from holdfast.core.problems import Problem
-from holdfast.core.question_log import ASKED, ask_key, asked_key, scope_of
+from holdfast.core.question_log import ASKED, ask_key, asked_key, asker_key
 from holdfast.core.redaction import redact
-from holdfast.core.run_state import Phase
+from holdfast.core.session_state import Phase
 
 LIMITS = st.builds(
     Limits,
@@ -63,7 +63,7 @@ CHECKS = st.tuples(
 )
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
 FLAGS = st.sampled_from(
-    [flags_of(checked=True), 0, flags_of(checked=False), flags_of(checked=True)]
+    [turn_flags(checked=True), 0, turn_flags(checked=False), turn_flags(checked=True)]
 )
 REASONS = st.sampled_from(["cancelled", "deadline"])
 SEVERAL = st.lists(st.integers(0, 15), max_size=4)
@@ -85,22 +85,22 @@ def _up_to(most: int) -> st.SearchStrategy[int]:
 @st.composite
 def runs(draw: st.DrawFn) -> list[ev.Event]:
     """The events of one to three turns, drawn so that each is legal when it comes."""
-    machine, log, at = RunMachine(), [], 0.0
+    machine, log, at = SessionMachine(), [], 0.0
     for _ in range(1 + draw(_up_to(2))):
         _change(draw, machine, log, at)
         opened = ev.TurnOpened(_next(machine), at, user("go"), draw(LIMITS), draw(FLAGS))
         _record(machine, log, opened)
-        while machine.pending():
+        while machine.pending_effects():
             at += draw(_up_to(5))
             _record(machine, log, _next_event(draw, machine, at))
     return log
 
 
-def _next(machine: RunMachine) -> str:
+def _next(machine: SessionMachine) -> str:
     return turn_key(machine.turn + 1)
 
 
-def _change(draw: st.DrawFn, machine: RunMachine, log: list[ev.Event], at: float) -> None:
+def _change(draw: st.DrawFn, machine: SessionMachine, log: list[ev.Event], at: float) -> None:
     """Nothing, mostly; or a change of the history between two turns."""
     kind, key = draw(_one_of("", "", "rewound", "compacted")), _next(machine)
     if kind == "rewound":
@@ -112,13 +112,13 @@ def _change(draw: st.DrawFn, machine: RunMachine, log: list[ev.Event], at: float
         _record(machine, log, ev.HistoryCompacted(key, at, kept, summary))
 
 
-def _record(machine: RunMachine, log: list[ev.Event], event: ev.Event) -> None:
+def _record(machine: SessionMachine, log: list[ev.Event], event: ev.Event) -> None:
     machine.apply(event)
     log.append(event)
 
 
-def _next_event(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
-    first = machine.pending()[0]
+def _next_event(draw: st.DrawFn, machine: SessionMachine, at: float) -> ev.Event:
+    first = machine.pending_effects()[0]
     if isinstance(first, CloseTurn):
         return ev.TurnClosed(first.key, at, first.status, first.error)
     match draw(_one_of(*_possible(machine))):
@@ -138,54 +138,54 @@ def _next_event(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
             return _interrupted(draw, machine, at)
 
 
-def _possible(machine: RunMachine) -> list[str]:
+def _possible(machine: SessionMachine) -> list[str]:
     """The kinds of events that may come now, the likely ones several times."""
-    first, log = machine.pending()[0], machine.questions
+    first, log = machine.pending_effects()[0], machine.questions
     # A run asks a few times, and not for ever.
-    asks = ["question"] if log.due or log.open or len(log.asked) < 3 else []
+    asks = ["question"] if log.due_askers or log.open_questions or len(log.questions) < 3 else []
     if isinstance(first, CheckOutput):
         return ["checked", "checked", "checked", "interrupted"]
     if not isinstance(first, CallModel):
         return ["finished", "finished", *asks, *asks, "finished", "interrupted"]
-    if machine.over_limit:
+    if machine.is_over_limit:
         return ["at the limit", "at the limit", *asks, "interrupted"]
     return ["replied", "replied", *asks, *asks, "replied", "failed", "interrupted"]
 
 
-def _finished(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
-    effects = machine.pending()
+def _finished(draw: st.DrawFn, machine: SessionMachine, at: float) -> ev.Event:
+    effects = machine.pending_effects()
     effect = effects[draw(_up_to(len(effects) - 1))]
     assert isinstance(effect, RunTool)
     return ev.ToolFinished(effect.key, at, _result(effect))
 
 
-def _interrupted(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
-    effects = machine.pending()
+def _interrupted(draw: st.DrawFn, machine: SessionMachine, at: float) -> ev.Event:
+    effects = machine.pending_effects()
     started = dict.fromkeys(effects[number % len(effects)].key for number in draw(SEVERAL))
     key = interrupted_key(machine.turn)
     return ev.TurnInterrupted(key, at, draw(REASONS), tuple(started))
 
 
-def _question_event(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
+def _question_event(draw: st.DrawFn, machine: SessionMachine, at: float) -> ev.Event:
     """The end of an open question, or a new one of anything that is under way."""
     log = machine.questions
-    if log.due:
-        return ev.TurnResumed(resumed_key(machine.turn, log.resumed), at)
-    if log.open:
-        key = log.open[0].key.removesuffix(ASKED)
+    if log.due_askers:
+        return ev.TurnResumed(resumed_key(machine.turn, log.resume_count), at)
+    if log.open_questions:
+        key = log.open_questions[0].key.removesuffix(ASKED)
         if draw(_one_of("answered", "answered", "not")) == "answered":
             return ev.QuestionAnswered(key, at, {"type": "approved"}, draw(COIN))
         return ev.QuestionUnanswered(key, at, "timeout", draw(COIN))
-    scope = machine.pending()[0].key
-    number = sum(key.startswith(f"{scope}.ask.") for key in log.asked)
+    scope = machine.pending_effects()[0].key
+    number = sum(key.startswith(f"{scope}.ask.") for key in log.questions)
     key = asked_key(ask_key(scope, number))
-    return ev.QuestionAsked(key, at, "PermissionRequest", {"tool": "x"}, draw(WAITS), draw(COIN))
+    return ev.QuestionAsked(key, at, "PermissionQuestion", {"tool": "x"}, draw(WAITS), draw(COIN))
 
 
-def _at_the_limit(draw: st.DrawFn, machine: RunMachine, at: float) -> ev.Event:
+def _at_the_limit(draw: st.DrawFn, machine: SessionMachine, at: float) -> ev.Event:
     if machine.iteration > 6 or draw(_one_of("extended", "over")) == "over":
         over = ErrorInfo(category=ErrorCategory.LIMIT, safe="over", code="iterations")
-        return ev.ModelFailed(machine.pending()[0].key, at, over)
+        return ev.ModelFailed(machine.pending_effects()[0].key, at, over)
     key = extended_key(machine.turn, machine.iteration)
     return ev.LimitExtended(key, at, 1 + draw(_up_to(2)))
 
@@ -194,8 +194,8 @@ def _result(effect: RunTool) -> ToolResult:
     return ToolResult(effect.call.id, effect.call.name, (Text(effect.key),))
 
 
-def _fold(events: list[ev.Event]) -> RunMachine:
-    machine = RunMachine()
+def _fold(events: list[ev.Event]) -> SessionMachine:
+    machine = SessionMachine()
     for event in events:
         machine.apply(event)
     return machine
@@ -209,17 +209,17 @@ def test_the_fold_of_any_prefix_and_the_rest_is_the_fold_of_all(
     machine = _fold(log[:cut])
     for event in log[cut:]:
         machine.apply(event)
-    assert machine.state() == _fold(log).state()
+    assert machine.copy_state() == _fold(log).copy_state()
 
 
 @given(runs())
 def test_planned_keys_are_never_journaled_keys(log: list[ev.Event]) -> None:
-    machine, journaled = RunMachine(), set()
+    machine, journaled = SessionMachine(), set()
     for event in log:
         machine.apply(event)
         assert event.key not in journaled
         journaled.add(event.key)
-        assert journaled.isdisjoint(effect.key for effect in machine.pending())
+        assert journaled.isdisjoint(effect.key for effect in machine.pending_effects())
 
 
 @given(runs())
@@ -254,44 +254,46 @@ def test_after_every_turn_each_call_has_exactly_one_result_and_nobody_speaks_twi
 
 @given(runs())
 def test_a_question_ends_at_most_once_and_none_outlives_its_turn(log: list[ev.Event]) -> None:
-    machine = RunMachine()
+    machine = SessionMachine()
     for event in log:
-        open_before = {asked.key for asked in machine.questions.open}
+        open_before = {asked.key for asked in machine.questions.open_questions}
         machine.apply(event)
         if isinstance(event, ev.QuestionAnswered | ev.QuestionUnanswered):
             assert asked_key(event.key) in open_before
-            assert event.key in machine.questions.ended
+            assert event.key in machine.questions.outcomes
         if machine.phase in (Phase.CLOSING, Phase.IDLE):
-            assert machine.questions.open == ()
+            assert machine.questions.open_questions == ()
 
 
 @given(runs())
 def test_who_may_be_run_again_stands_at_a_question_or_has_an_answer_to_take_up(
     log: list[ev.Event],
 ) -> None:
-    machine = RunMachine()
+    machine = SessionMachine()
     for event in log:
-        rested = machine.questions.rested
+        rested = machine.questions.rerunnable_askers
         machine.apply(event)
         now = machine.questions
-        scope = scope_of(event.key)
+        scope = asker_key(event.key)
         if isinstance(event, ev.QuestionAsked):
-            assert (scope in now.rested) == (event.before or event.wait == "suspend")
+            assert (scope in now.rerunnable_askers) == (
+                event.before_effect or event.wait == "suspend"
+            )
         if isinstance(event, ev.QuestionAnswered | ev.QuestionUnanswered):
             # Whoever waited goes on, and may have done anything; whoever left stays where it was.
-            assert (scope in now.rested) == (event.later and scope in rested)
-            assert now.waits == event.later
+            assert (scope in now.rerunnable_askers) == (event.deferred and scope in rested)
+            assert now.is_waiting == event.deferred
         if isinstance(event, ev.TurnResumed):
-            assert not now.due
+            assert not now.due_askers
         if machine.phase in (Phase.CLOSING, Phase.IDLE):
-            assert not now.due
-            assert not now.rested
+            assert not now.due_askers
+            assert not now.rerunnable_askers
 
 
 @given(runs())
 def test_events_of_any_run_survive_json(log: list[ev.Event]) -> None:
     again = [msgspec.json.decode(msgspec.json.encode(event), type=ev.Event) for event in log]
-    assert _fold(again).state() == _fold(log).state()
+    assert _fold(again).copy_state() == _fold(log).copy_state()
 
 
 @given(runs())
@@ -303,8 +305,8 @@ def test_an_answer_that_must_be_checked_completes_no_turn_unchecked(log: list[ev
             wants, checked, repairs, limits = event.flags & 2, 0, 0, event.limits
         if isinstance(event, ev.OutputChecked):
             assert wants
-            checked = bool(event.rung) and event.error is None
-            repairs += not event.rung and event.error is None
+            checked = bool(event.parsed_by) and event.error is None
+            repairs += not event.parsed_by and event.error is None
             assert repairs <= limits.output_repairs + 1
         if isinstance(event, ev.TurnClosed) and event.status is ev.Status.COMPLETED:
             assert bool(wants) == bool(checked)
@@ -312,19 +314,19 @@ def test_an_answer_that_must_be_checked_completes_no_turn_unchecked(log: list[ev
 
 @given(st.permutations(range(4)))
 def test_any_completion_order_of_parallel_tools_gives_the_same_messages(order: list[int]) -> None:
-    def run(indexes: list[int]) -> RunMachine:
-        machine = RunMachine()
+    def run(indexes: list[int]) -> SessionMachine:
+        machine = SessionMachine()
         machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
         calls = tuple(ToolCall(str(n), "x") for n in range(4))
         machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply(calls)))
-        planned = machine.pending()
+        planned = machine.pending_effects()
         for index in indexes:
             effect = planned[index]
             assert isinstance(effect, RunTool)
             machine.apply(ev.ToolFinished(effect.key, 2.0, _result(effect)))
         return machine
 
-    assert run(order).state() == run([0, 1, 2, 3]).state()
+    assert run(order).copy_state() == run([0, 1, 2, 3]).copy_state()
 
 
 SECRETS = st.text(string.ascii_letters + string.digits, min_size=8, max_size=40)

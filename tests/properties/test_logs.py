@@ -18,7 +18,7 @@ import pytest
 
 from holdfast import JournalError, SqliteJournal
 from holdfast.journal import file_check, log_file
-from holdfast.testing.journal_conformance import opened
+from holdfast.testing.journal_conformance import make_turn_opened
 
 State = frozenset[tuple[str, str]]
 
@@ -65,7 +65,7 @@ class Life:
         run = f"run {self.dice.randrange(4)}"
         number = self.numbers[run] = self.numbers.get(run, 0) + 1
         text = f"{self.dice.random()}" + "x" * self.dice.choice((0, 300, 3000, 9000))
-        await journal.append(run, opened(number, text))
+        await journal.append(run, make_turn_opened(number, text))
         self.change(self.state | {(run, text)})
 
     def change(self, state: State) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 
-from holdfast import Agent, Middleware, PermissionRequest, ToolPermission, tool
+from holdfast import Agent, Middleware, PermissionQuestion, ToolPermission, tool
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.json_data import json_data
@@ -148,16 +148,16 @@ class Judge(ToolPermission):
         super().__init__(ask=["*"])
         self.note = note
 
-    def _ruled(self, tool: str, arguments: Any) -> Any:
+    def _permission_by_rule(self, tool: str, arguments: Any) -> Any:
         self.note("rule", arguments)
-        return super()._ruled(tool, arguments)
+        return super()._permission_by_rule(tool, arguments)
 
 
 async def _turn(used: Tool, arguments: str) -> tuple[dict[str, object], str]:
     seen: dict[str, object] = {}
 
     async def yes(request: Any) -> object:
-        assert isinstance(request, PermissionRequest)
+        assert isinstance(request, PermissionQuestion)
         seen["person"] = request.arguments
         return request.approve()
 

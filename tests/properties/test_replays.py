@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Agent, ErrorHandling, HoldfastError, Limits, MemoryJournal, ToolError, tool
+from holdfast import Agent, HoldfastError, Limits, MemoryJournal, RetryOptions, ToolError, tool
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import ToolCall
 from holdfast.middleware.tool_permission import ToolPermission
@@ -68,7 +68,7 @@ async def record(
     agent = Agent(
         ScriptedModel(*script(batches)),
         journal=CrashAt(journal, append),  # type: ignore[arg-type]
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
         **options,
     )
     with suppress(SimulatedCrash, HoldfastError):

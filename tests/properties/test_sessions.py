@@ -24,14 +24,14 @@ from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
+from holdfast.core.history_versions import ASK_SUMMARY
 from holdfast.core.messages import Message, Reply, Text, ToolCall
-from holdfast.core.points import ASK_SUMMARY
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.journal.port import Journal
-from holdfast.runtime import snapshots
+from holdfast.runtime.sessions import session_snapshots
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import ScriptedModel
-from holdfast.testing.emulator.wires.registry import named
+from holdfast.testing.emulator.wires.wire_registry import get_wire
 
 Said: TypeAlias = tuple[str, str]
 """Role and text; "call" and "result" stand for those of tools."""
@@ -75,7 +75,7 @@ def check_wires(request: ModelRequest) -> None:
     """Every wire takes the history, and its server would."""
     for path, codec in CODECS.items():
         encoded = codec.encode(request)
-        named(codec.name).parse_request(path, HEADERS, encoded.body)
+        get_wire(codec.name).parse_request(path, HEADERS, encoded.body)
 
 
 def calls(number: int) -> Reply:
@@ -262,17 +262,17 @@ class Talks(RuleBasedStateMachine):
 
 
 class TalksInFile(Talks):
-    """The same in a file, where agents open sessions from snapshots."""
+    """The same in a file, where agents open sessions from session_snapshots."""
 
     @initialize()
     def begin(self) -> None:
-        self.least, snapshots.LEAST_RECORDS = snapshots.LEAST_RECORDS, 3
+        self.least, session_snapshots.LEAST_RECORDS = session_snapshots.LEAST_RECORDS, 3
         self.folder = tempfile.TemporaryDirectory()
         self.journal = SqliteJournal(Path(self.folder.name) / "talk.db")
         self.agent = self.new_agent()
 
     def teardown(self) -> None:
-        snapshots.LEAST_RECORDS = self.least
+        session_snapshots.LEAST_RECORDS = self.least
         self.journal.close()  # type: ignore[attr-defined]
         self.folder.cleanup()
 

@@ -37,10 +37,10 @@ from holdfast import Limits, MemoryJournal, SqliteJournal
 from holdfast.codecs.pairing import check_pairs
 from holdfast.core.errors import ConflictError, HoldfastBug, HoldfastError, IllegalEventError
 from holdfast.core.events import Event, Status
-from holdfast.core.machine import RunMachine
-from holdfast.core.requests import Approved
-from holdfast.core.run_state import Phase
-from holdfast.journal.failures import JournalError
+from holdfast.core.machine import SessionMachine
+from holdfast.core.questions import Approved
+from holdfast.core.session_state import Phase
+from holdfast.journal.journal_errors import JournalError
 from holdfast.runtime.result import Result
 
 TOOLS = st.sampled_from(["look", "put", "pay", "fail", "peek", "buy", "helper", "scout", "gone"])
@@ -136,8 +136,8 @@ async def passes(number: int) -> None:
         await asyncio.sleep(0)
 
 
-def fold(events: list[Event]) -> RunMachine:
-    machine = RunMachine()
+def fold(events: list[Event]) -> SessionMachine:
+    machine = SessionMachine()
     for event in events:
         machine.apply(event)
     return machine
@@ -244,7 +244,7 @@ class Theatre:
         machine = fold(journal.kept()[RUN])
         if machine.phase is not Phase.IDLE and resumes:
             await to_its_end(play)
-        elif machine.questions.waits:
+        elif machine.questions.is_waiting:
             await play.agent.abandon(RUN)
         end = await next_turn(play)
         self.look()
@@ -293,7 +293,7 @@ def in_short(events: list[Event]) -> list[Any]:
     told: list[Any] = []
     for event in events:
         plain = msgspec.to_builtins(event)
-        plain.update({"at": 0, "until": 0, "away": 0})
+        plain.update({"at": 0, "until": 0, "downtime": 0})
         if ".tool." not in event.key:
             told.append(plain)
         elif told and isinstance(told[-1], list):

@@ -10,8 +10,16 @@ import msgspec
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, exception_for
 from holdfast.core.notices import Notice
-from holdfast.resilience.pipeline import Act, Call, Done, Env, Failed, Outcome, Strategy
-from holdfast.testing.clock import FakeClock, FixedDice
+from holdfast.resilience.pipeline import (
+    CallContext,
+    Done,
+    ExecutionContext,
+    Failed,
+    Operation,
+    Outcome,
+    Strategy,
+)
+from holdfast.testing.fake_clock import FakeClock, FixedRng
 
 C = ErrorCategory
 Outcomes = Outcome[Any]
@@ -35,14 +43,14 @@ def held(later: float | None) -> Failed:
 class Script:
     """An act that gives these outcomes in turn, and the last one for ever; it keeps its calls."""
 
-    def __init__(self, *outcomes: Outcomes | Callable[[Call[Any]], Any]) -> None:
+    def __init__(self, *outcomes: Outcomes | Callable[[CallContext[Any]], Any]) -> None:
         self.outcomes = list(outcomes)
-        self.calls: list[Call[Any]] = []
+        self.calls: list[CallContext[Any]] = []
         self.times: list[float] = []
 
-    async def __call__(self, call: Call[Any]) -> Outcomes:
+    async def __call__(self, call: CallContext[Any]) -> Outcomes:
         self.calls.append(call)
-        self.times.append(call.env.clock.monotonic())
+        self.times.append(call.execution.clock.monotonic())
         outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
         if callable(outcome):
             outcome = await outcome(call)
@@ -58,21 +66,21 @@ class Bench:
     def __init__(self, *dice: float, auto: bool = True) -> None:
         self.clock = FakeClock(auto=auto)
         self.notices: list[Notice] = []
-        self.env = Env(self.clock, FixedDice(*(dice or (0.5,))), self.notices.append)
+        self.env = ExecutionContext(self.clock, FixedRng(*(dice or (0.5,))), self.notices.append)
 
-    def call(self, payload: Any = None, **known: Any) -> Call[Any]:
-        return Call("t1.i0.model", payload, self.env, **known)
+    def call(self, payload: Any = None, **known: Any) -> CallContext[Any]:
+        return CallContext("t1.i0.model", payload, self.env, **known)
 
     def seen(self, kind: type) -> list[Any]:
         return [notice for notice in self.notices if isinstance(notice, kind)]
 
-    async def run(self, act: Act[Any, Any], *strategies: Strategy, **known: Any) -> Outcomes:
+    async def run(self, act: Operation[Any, Any], *strategies: Strategy, **known: Any) -> Outcomes:
         for strategy in reversed(strategies):
             act = strategy.wrap(act)
         return await act(self.call(**known))
 
 
-async def never(_: Call[Any]) -> Outcomes:
+async def never(_: CallContext[Any]) -> Outcomes:
     await asyncio.Event().wait()
     raise AssertionError("unreachable")
 

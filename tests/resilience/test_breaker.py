@@ -13,157 +13,165 @@ from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.resilience.breaker import (
     SEED_003,
     BreakerOptions,
-    Closed,
-    HalfOpen,
-    Held,
-    Open,
-    State,
+    BreakerState,
+    ClosedState,
+    HalfOpenState,
+    Health,
+    OpenState,
+    RejectedCall,
     Ticket,
-    Verdict,
-    admit,
-    judge,
-    record,
+    admit_call,
+    assess_health,
+    record_result,
 )
 
 
-def after(options: BreakerOptions, verdicts: str, *, every: float = 0.0) -> State:
+def after(options: BreakerOptions, verdicts: str, *, every: float = 0.0) -> BreakerState:
     """The state after calls that went well (.), failed (x) or do not count (-)."""
-    state: State = Closed()
+    state: BreakerState = ClosedState()
     for number, verdict in enumerate(verdicts):
         now = number * every
-        state, ticket = admit(options, state, now)
+        state, ticket = admit_call(options, state, now)
         assert isinstance(ticket, Ticket)
-        meaning: Verdict = {".": "well", "x": "unwell", "-": "ignored"}[verdict]  # type: ignore[assignment]
-        state = record(options, state, ticket, meaning, now=now)
+        meaning: Health = {".": "well", "x": "unwell", "-": "ignored"}[verdict]  # type: ignore[assignment]
+        state = record_result(options, state, ticket, meaning, now=now)
     return state
 
 
 class TestSeed003:
     def test_five_failures_in_a_row_open_it(self) -> None:
-        assert isinstance(after(SEED_003, "xxxx"), Closed)
-        assert isinstance(after(SEED_003, "xxxxx"), Open)
+        assert isinstance(after(SEED_003, "xxxx"), ClosedState)
+        assert isinstance(after(SEED_003, "xxxxx"), OpenState)
 
     def test_a_success_between_them_starts_the_count_again(self) -> None:
-        assert isinstance(after(SEED_003, "xxxx.xxxx"), Closed)
+        assert isinstance(after(SEED_003, "xxxx.xxxx"), ClosedState)
 
     def test_strictly_more_than_sixty_seconds_must_pass(self) -> None:
-        state = Open(1, until=60.0, lasts=60.0)
-        assert isinstance(admit(SEED_003, state, 60.0)[1], Held)
-        assert isinstance(admit(SEED_003, state, 60.0001)[1], Ticket)
+        state = OpenState(1, until=60.0, duration=60.0)
+        assert isinstance(admit_call(SEED_003, state, 60.0)[1], RejectedCall)
+        assert isinstance(admit_call(SEED_003, state, 60.0001)[1], Ticket)
 
     def test_whoever_waits_as_long_as_told_is_let_through(self) -> None:
-        state = Open(1, until=60.0, lasts=60.0)
-        _, answer = admit(SEED_003, state, 12.5)
-        assert isinstance(answer, Held)
-        assert answer.later is not None
-        assert isinstance(admit(SEED_003, state, 12.5 + answer.later)[1], Ticket)
+        state = OpenState(1, until=60.0, duration=60.0)
+        _, answer = admit_call(SEED_003, state, 12.5)
+        assert isinstance(answer, RejectedCall)
+        assert answer.retry_after is not None
+        assert isinstance(admit_call(SEED_003, state, 12.5 + answer.retry_after)[1], Ticket)
 
     def test_flaw_half_open_admitted_any_number_and_nothing_recorded_results(self) -> None:
-        state: State = Open(1, until=60.0, lasts=60.0)
+        state: BreakerState = OpenState(1, until=60.0, duration=60.0)
         answers = []
         for _ in range(20):
-            state, answer = admit(SEED_003, state, 61.0)
+            state, answer = admit_call(SEED_003, state, 61.0)
             answers.append(answer)
         assert [type(answer) for answer in answers].count(Ticket) == 1
         ticket = answers[0]
         assert isinstance(ticket, Ticket)
-        assert isinstance(record(SEED_003, state, ticket, "well", now=62.0), Closed)
-        again = record(SEED_003, state, ticket, "unwell", now=62.0)
-        assert again == Open(3, until=122.0, lasts=60.0)
+        assert isinstance(record_result(SEED_003, state, ticket, "well", now=62.0), ClosedState)
+        again = record_result(SEED_003, state, ticket, "unwell", now=62.0)
+        assert again == OpenState(3, until=122.0, duration=60.0)
 
 
 class TestRatio:
     OPTIONS = BreakerOptions(minimum_throughput=10)
 
     def test_flaw_d12_half_of_the_calls_failing_opens_it(self) -> None:
-        assert isinstance(after(self.OPTIONS, ".x" * 5), Open)
+        assert isinstance(after(self.OPTIONS, ".x" * 5), OpenState)
 
     def test_not_before_there_were_enough_calls(self) -> None:
-        assert isinstance(after(self.OPTIONS, "x" * 9), Closed)
-        assert isinstance(after(self.OPTIONS, "x" * 10), Open)
+        assert isinstance(after(self.OPTIONS, "x" * 9), ClosedState)
+        assert isinstance(after(self.OPTIONS, "x" * 10), OpenState)
 
     def test_less_than_the_ratio_does_not(self) -> None:
-        assert isinstance(after(self.OPTIONS, "..x" * 30), Closed)
+        assert isinstance(after(self.OPTIONS, "..x" * 30), ClosedState)
 
     def test_what_is_older_than_the_window_is_forgotten(self) -> None:
-        assert isinstance(after(self.OPTIONS, "x" * 9 + "." * 30 + "x" * 9, every=1.5), Closed)
+        assert isinstance(after(self.OPTIONS, "x" * 9 + "." * 30 + "x" * 9, every=1.5), ClosedState)
 
     def test_failures_that_are_spread_wider_than_the_window_never_add_up(self) -> None:
-        assert isinstance(after(self.OPTIONS, "x" * 50, every=4.0), Closed)
+        assert isinstance(after(self.OPTIONS, "x" * 50, every=4.0), ClosedState)
 
     def test_failures_that_are_spread_within_the_window_add_up(self) -> None:
-        assert isinstance(after(self.OPTIONS, "x" * 10, every=2.9), Open)
+        assert isinstance(after(self.OPTIONS, "x" * 10, every=2.9), OpenState)
 
     @pytest.mark.parametrize(("now", "opens"), [(29.9, True), (30.0, False)])
     def test_the_window_is_as_long_as_it_says(self, now: float, opens: bool) -> None:
         options = BreakerOptions(minimum_throughput=2, window=30.0)
-        state = record(options, Closed(), Ticket(0), "unwell", now=0.0)
-        state = record(options, state, Ticket(0), "unwell", now=now)
-        assert isinstance(state, Open) is opens
+        state = record_result(options, ClosedState(), Ticket(0), "unwell", now=0.0)
+        state = record_result(options, state, Ticket(0), "unwell", now=now)
+        assert isinstance(state, OpenState) is opens
 
     def test_flaw_d12_what_is_not_the_endpoints_fault_is_not_counted(self) -> None:
-        assert after(self.OPTIONS, "-" * 50) == Closed()
+        assert after(self.OPTIONS, "-" * 50) == ClosedState()
 
 
 class TestHalfOpen:
     OPTIONS = BreakerOptions(probes=2, successes=2, open_seconds=10.0)
 
     def test_no_more_probes_are_out_than_allowed(self) -> None:
-        state: State = Open(1, until=0.0, lasts=10.0)
+        state: BreakerState = OpenState(1, until=0.0, duration=10.0)
         tickets = []
         for _ in range(5):
-            state, answer = admit(self.OPTIONS, state, 1.0)
+            state, answer = admit_call(self.OPTIONS, state, 1.0)
             tickets += [answer] if isinstance(answer, Ticket) else []
         assert len(tickets) == 2
 
     def test_it_closes_after_enough_successes(self) -> None:
-        state: State = HalfOpen(2, since=0.0, out=2)
-        state = record(self.OPTIONS, state, Ticket(2), "well", now=1.0)
-        assert state == HalfOpen(2, since=0.0, out=1, passed=1)
-        assert record(self.OPTIONS, state, Ticket(2), "well", now=1.0) == Closed(3)
+        state: BreakerState = HalfOpenState(2, since=0.0, in_flight=2)
+        state = record_result(self.OPTIONS, state, Ticket(2), "well", now=1.0)
+        assert state == HalfOpenState(2, since=0.0, in_flight=1, successes=1)
+        assert record_result(self.OPTIONS, state, Ticket(2), "well", now=1.0) == ClosedState(3)
 
     def test_a_cancelled_probe_gives_its_place_back(self) -> None:
-        state = record(self.OPTIONS, HalfOpen(2, 0.0, out=2), Ticket(2), "ignored", now=1.0)
-        assert state == HalfOpen(2, 0.0, out=1)
+        state = record_result(
+            self.OPTIONS, HalfOpenState(2, 0.0, in_flight=2), Ticket(2), "ignored", now=1.0
+        )
+        assert state == HalfOpenState(2, 0.0, in_flight=1)
 
     def test_a_result_from_before_it_opened_is_too_old_to_count(self) -> None:
-        state = HalfOpen(2, 0.0, out=1)
-        assert record(self.OPTIONS, state, Ticket(0), "unwell", now=1.0) is state
+        state = HalfOpenState(2, 0.0, in_flight=1)
+        assert record_result(self.OPTIONS, state, Ticket(0), "unwell", now=1.0) is state
 
     def test_a_probe_that_never_comes_back_does_not_keep_it_half_open_for_ever(self) -> None:
-        state: State = HalfOpen(2, since=0.0, out=2)
-        assert admit(self.OPTIONS, state, 10.0)[1] == Held(1.0)
-        state, answer = admit(self.OPTIONS, state, 10.1)
+        state: BreakerState = HalfOpenState(2, since=0.0, in_flight=2)
+        assert admit_call(self.OPTIONS, state, 10.0)[1] == RejectedCall(1.0)
+        state, answer = admit_call(self.OPTIONS, state, 10.1)
         assert answer == Ticket(3)
-        assert record(self.OPTIONS, state, Ticket(2), "unwell", now=11.0) is state
+        assert record_result(self.OPTIONS, state, Ticket(2), "unwell", now=11.0) is state
 
 
 class TestRetryAfter:
     def test_it_opens_until_the_moment_that_the_provider_said(self) -> None:
-        state = record(SEED_003, Closed(0, (), 4), Ticket(0), "unwell", now=5.0, retry_after=7.0)
-        assert state == Open(1, until=12.0, lasts=7.0)
+        state = record_result(
+            SEED_003, ClosedState(0, (), 4), Ticket(0), "unwell", now=5.0, retry_after=7.0
+        )
+        assert state == OpenState(1, until=12.0, duration=7.0)
 
     def test_but_not_for_ever(self) -> None:
-        state = record(SEED_003, Closed(0, (), 4), Ticket(0), "unwell", now=0.0, retry_after=1e9)
-        assert state == Open(1, until=600.0, lasts=600.0)
+        state = record_result(
+            SEED_003, ClosedState(0, (), 4), Ticket(0), "unwell", now=0.0, retry_after=1e9
+        )
+        assert state == OpenState(1, until=600.0, duration=600.0)
 
 
 class TestClockThatJumps:
     def test_back_an_open_breaker_waits_at_most_its_whole_time_again(self) -> None:
-        state, answer = admit(SEED_003, Open(1, until=1060.0, lasts=60.0), 10.0)
-        assert answer == Held(60.001)
-        assert state == Open(1, until=70.0, lasts=60.0)
+        state, answer = admit_call(SEED_003, OpenState(1, until=1060.0, duration=60.0), 10.0)
+        assert answer == RejectedCall(60.001)
+        assert state == OpenState(1, until=70.0, duration=60.0)
 
     def test_forward_the_next_call_is_a_probe(self) -> None:
-        assert admit(SEED_003, Open(1, 60.0, 60.0), 1e9)[1] == Ticket(2)
+        assert admit_call(SEED_003, OpenState(1, 60.0, 60.0), 1e9)[1] == Ticket(2)
 
     def test_back_counts_from_the_future_are_dropped(self) -> None:
         options = BreakerOptions(minimum_throughput=2)
-        state = record(options, Closed(), Ticket(0), "unwell", now=1e6)
-        assert isinstance(record(options, state, Ticket(0), "unwell", now=0.0), Closed)
+        state = record_result(options, ClosedState(), Ticket(0), "unwell", now=1e6)
+        assert isinstance(record_result(options, state, Ticket(0), "unwell", now=0.0), ClosedState)
 
     def test_back_a_lost_probe_is_still_found(self) -> None:
-        assert isinstance(admit(SEED_003, HalfOpen(2, since=1e6, out=1), 0.0)[1], Ticket)
+        assert isinstance(
+            admit_call(SEED_003, HalfOpenState(2, since=1e6, in_flight=1), 0.0)[1], Ticket
+        )
 
 
 @pytest.mark.parametrize(
@@ -189,14 +197,14 @@ class TestClockThatJumps:
     ],
 )
 def test_what_each_category_says_about_the_endpoint(
-    category: ErrorCategory, verdict: Verdict
+    category: ErrorCategory, verdict: Health
 ) -> None:
-    assert judge(fail(category)) == verdict
+    assert assess_health(fail(category)) == verdict
 
 
 def test_every_category_is_judged_above() -> None:
-    assert judge(OK) == "well"
-    assert judge(held(1.0)) == "ignored"
+    assert assess_health(OK) == "well"
+    assert assess_health(held(1.0)) == "ignored"
     marked = test_what_each_category_says_about_the_endpoint.pytestmark[0]  # type: ignore[attr-defined]
     assert {category for category, _ in marked.args[1]} == set(ErrorCategory)
 
@@ -264,23 +272,25 @@ moves = st.lists(
 def test_whatever_happens_probes_are_bounded_and_every_wait_is_finite(
     settings: BreakerOptions, history: list[tuple[float, str, float | None]]
 ) -> None:
-    state: State = Closed()
+    state: BreakerState = ClosedState()
     now, out = 0.0, []
     for step, move, retry_after in history:
         now += step
         if move == "admit":
-            state, answer = admit(settings, state, now)
+            state, answer = admit_call(settings, state, now)
             if isinstance(answer, Ticket):
                 out.append(answer)
             else:
-                assert answer.later is not None
-                assert 0 < answer.later <= settings.max_open_seconds + 0.002
+                assert answer.retry_after is not None
+                assert 0 < answer.retry_after <= settings.max_open_seconds + 0.002
         elif out:
             ticket = out.pop(0)
-            verdict: Verdict = move  # type: ignore[assignment]
-            state = record(settings, state, ticket, verdict, now=now, retry_after=retry_after)
-        if isinstance(state, HalfOpen):
-            assert 0 <= state.out <= settings.probes
+            verdict: Health = move  # type: ignore[assignment]
+            state = record_result(
+                settings, state, ticket, verdict, now=now, retry_after=retry_after
+            )
+        if isinstance(state, HalfOpenState):
+            assert 0 <= state.in_flight <= settings.probes
             assert sum(ticket.epoch == state.epoch for ticket in out) <= settings.probes
-        if isinstance(state, Closed):
+        if isinstance(state, ClosedState):
             assert len(state.window) <= 10

@@ -13,7 +13,7 @@ from holdfast.core.messages import Reply, ReplyKind, Text
 from holdfast.core.notices import AttemptAbandoned, RetryScheduled
 from holdfast.resilience.budget import BudgetOptions, RetryBudget
 from holdfast.resilience.pipeline import Done, Failed
-from holdfast.resilience.retry import ErrorHandling, Retry
+from holdfast.resilience.retry import Retry, RetryOptions
 
 ONE = Reply((Text("Once"),), kind=ReplyKind.UNTERMINATED)
 TWO = Reply((Text("Once upon"),), kind=ReplyKind.UNTERMINATED)
@@ -21,11 +21,11 @@ ON = Retry(continue_streams=True)
 
 
 def broken(kept: Reply | None, category: C = C.TRANSIENT, **known: Any) -> Failed:
-    return msgspec.structs.replace(fail(category, **known), kept=kept)
+    return msgspec.structs.replace(fail(category, **known), continuable_reply=kept)
 
 
 def handed(act: Script) -> list[str | None]:
-    return [call.kept.text if call.kept else None for call in act.calls]
+    return [call.reply_so_far.text if call.reply_so_far else None for call in act.calls]
 
 
 async def test_what_an_attempt_kept_is_handed_to_the_next_one() -> None:
@@ -71,7 +71,7 @@ async def test_what_cannot_be_continued_any_more_is_forgotten_once() -> None:
 )
 async def test_when_it_is_given_up_what_was_kept_is_forgotten_once(last: list[Failed]) -> None:
     bench, act = Bench(), Script(broken(ONE), *last)
-    handling = ErrorHandling(max_retries=1)
+    handling = RetryOptions(max_retries=1)
     outcome = await bench.run(act, Retry(handling, continue_streams=True))
     assert isinstance(outcome, Failed)
     assert len(bench.seen(AttemptAbandoned)) == 1
@@ -86,7 +86,7 @@ async def test_a_failure_that_kept_nothing_is_not_declared_abandoned_here() -> N
 async def test_a_refused_beginning_is_no_retry_and_nothing_is_continued_after_it() -> None:
     bench = Bench()
     act = Script(broken(ONE), broken(None, C.CLIENT_ERROR), broken(None), OK)
-    handling = ErrorHandling(max_retries=2)
+    handling = RetryOptions(max_retries=2)
     outcome = await bench.run(act, Retry(handling, continue_streams=True))
     assert outcome == Done("ok", 4)
     assert handed(act) == [None, "Once", None, None]
@@ -125,7 +125,7 @@ async def test_an_empty_budget_ends_it_and_has_the_text_forgotten() -> None:
 async def test_cancelled_while_it_waits_what_was_kept_is_the_partial_reply() -> None:
     bench, kept = Bench(auto=False), []
     env = msgspec.structs.replace(bench.env, keep_partial=kept.append)
-    call = msgspec.structs.replace(bench.call(), env=env)
+    call = msgspec.structs.replace(bench.call(), execution=env)
     task = asyncio.ensure_future(ON.wrap(Script(broken(ONE), OK))(call))
     while not bench.clock.sleeps:
         await asyncio.sleep(0)

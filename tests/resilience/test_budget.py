@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.resilience.acts import Bench, Script, fail
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.resilience.budget import Bucket, BudgetOptions, RetryBudget, filled
+from holdfast.resilience.budget import Bucket, BudgetOptions, RetryBudget, refill_bucket
 from holdfast.resilience.pipeline import Failed
 from holdfast.resilience.retry import Retry
 
@@ -28,13 +28,13 @@ def test_time_fills_the_reserve_and_no_more() -> None:
 
 def test_the_defaults() -> None:
     assert BudgetOptions() == BudgetOptions(
-        ratio=0.1, reserve=10.0, reserve_per_second=0.5, most=100.0
+        ratio=0.1, reserve=10.0, reserve_per_second=0.5, capacity=100.0
     )
 
 
 def test_a_clock_that_jumps_back_adds_nothing() -> None:
     options = BudgetOptions()
-    assert filled(options, Bucket(0.0, 100.0), 5.0) == Bucket(0.0, 5.0)
+    assert refill_bucket(options, Bucket(0.0, 100.0), 5.0) == Bucket(0.0, 5.0)
 
 
 async def test_a_hundred_runs_against_a_dead_endpoint_send_little_more_than_their_own_calls() -> (
@@ -48,7 +48,7 @@ async def test_a_hundred_runs_against_a_dead_endpoint_send_little_more_than_thei
 
 
 def test_it_is_exact_across_threads() -> None:
-    budget = RetryBudget(BudgetOptions(reserve=500, most=500, ratio=0, reserve_per_second=0))
+    budget = RetryBudget(BudgetOptions(reserve=500, capacity=500, ratio=0, reserve_per_second=0))
     taken: list[bool] = []
 
     def take() -> None:
@@ -66,7 +66,7 @@ def test_it_is_exact_across_threads() -> None:
 def test_the_bucket_never_holds_less_than_nothing_or_more_than_its_size(
     uses: list[tuple[bool, float]],
 ) -> None:
-    budget = RetryBudget(BudgetOptions(most=20))
+    budget = RetryBudget(BudgetOptions(capacity=20))
     for deposit, now in uses:
         if deposit:
             budget.deposit()
@@ -76,7 +76,7 @@ def test_the_bucket_never_holds_less_than_nothing_or_more_than_its_size(
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), "x", None, True])
-@pytest.mark.parametrize("name", ["ratio", "reserve", "reserve_per_second", "most"])
+@pytest.mark.parametrize("name", ["ratio", "reserve", "reserve_per_second", "capacity"])
 def test_a_bad_setting_is_named(name: str, bad: object) -> None:
     with pytest.raises(ConfigurationError, match=f"budget.{name}"):
         BudgetOptions(**{name: bad})  # type: ignore[arg-type]

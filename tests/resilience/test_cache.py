@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import FinishReason, Reply, ReplyKind, Text, ToolCall, user
-from holdfast.core.request import ModelRequest, ModelSettings, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Transcript
 from holdfast.resilience.cache import (
     SEED_002,
     SEED_003,
     CacheOptions,
-    Shelf,
+    LruCache,
+    account_scope,
     canonical_key,
     request_key,
-    scope_of,
     seed_003_key,
     weigh_reply,
 )
@@ -71,13 +71,13 @@ class TestKeys:
         assert key_of(one) == key_of(other)
 
     def test_never_across_credentials(self) -> None:
-        assert request_key(scope_of("sk-1"))(BASE) != request_key(scope_of("sk-2"))(BASE)
+        assert request_key(account_scope("sk-1"))(BASE) != request_key(account_scope("sk-2"))(BASE)
         with pytest.raises(ConfigurationError, match=r"cache\.scope"):
             request_key("")
 
     def test_a_scope_does_not_show_the_key(self) -> None:
-        assert "sk-1" not in scope_of("sk-1")
-        assert scope_of("a", "bc") != scope_of("ab", "c")
+        assert "sk-1" not in account_scope("sk-1")
+        assert account_scope("a", "bc") != account_scope("ab", "c")
 
     def test_what_has_no_canonical_form_has_no_key(self) -> None:
         assert key_of(changed(settings=ModelSettings(extra={"a": object()}))) is None
@@ -127,7 +127,7 @@ class TestWhatMayBeKept:
 
 class TestShelf:
     def test_the_one_that_was_not_used_for_longest_goes(self) -> None:
-        shelf: Shelf[int] = Shelf(CacheOptions(entries=2))
+        shelf: LruCache[int] = LruCache(CacheOptions(entries=2))
         shelf.put("a", 1, weight=1, now=0)
         shelf.put("b", 2, weight=1, now=0)
         assert shelf.get("a", 1)
@@ -135,13 +135,13 @@ class TestShelf:
         assert [bool(shelf.get(key, 1)) for key in "abc"] == [True, False, True]
 
     def test_the_bytes_are_bounded_too(self) -> None:
-        shelf: Shelf[int] = Shelf(CacheOptions(size=10))
+        shelf: LruCache[int] = LruCache(CacheOptions(size=10))
         for number in range(5):
             shelf.put(str(number), number, weight=4, now=0)
         assert (len(shelf), shelf.weight) == (2, 8)
 
     def test_the_bytes_may_be_used_up(self) -> None:
-        shelf: Shelf[int] = Shelf(CacheOptions(size=10))
+        shelf: LruCache[int] = LruCache(CacheOptions(size=10))
         shelf.put("a", 1, weight=4, now=0)
         shelf.put("b", 2, weight=6, now=0)
         assert (len(shelf), shelf.weight) == (2, 10)
@@ -151,28 +151,28 @@ class TestShelf:
         assert (len(shelf), shelf.weight) == (0, 0)
 
     def test_one_that_is_bigger_than_the_cache_pushes_nothing_out(self) -> None:
-        shelf: Shelf[int] = Shelf(CacheOptions(size=10))
+        shelf: LruCache[int] = LruCache(CacheOptions(size=10))
         shelf.put("a", 1, weight=4, now=0)
         shelf.put("b", 1, weight=11, now=0)
         assert shelf.get("a", 0)
         assert not shelf.get("b", 0)
 
     def test_seed_002_forgets_after_ten_minutes(self) -> None:
-        shelf: Shelf[int] = Shelf(SEED_002)
+        shelf: LruCache[int] = LruCache(SEED_002)
         shelf.put("a", 1, weight=1, now=0)
         assert shelf.get("a", 599.9)
         assert not shelf.get("a", 600.0)
         assert len(shelf) == 0
 
     def test_seed_003_keeps_a_hundred_without_an_end(self) -> None:
-        shelf: Shelf[int] = Shelf(SEED_003)
+        shelf: LruCache[int] = LruCache(SEED_003)
         for number in range(101):
             shelf.put(str(number), number, weight=1, now=0)
         assert len(shelf) == 100
         assert shelf.get("100", 1e9)
 
     def test_a_clock_that_jumped_back_forgets(self) -> None:
-        shelf: Shelf[int] = Shelf(CacheOptions())
+        shelf: LruCache[int] = LruCache(CacheOptions())
         shelf.put("a", 1, weight=1, now=100)
         assert not shelf.get("a", 5)
 
@@ -184,7 +184,7 @@ class TestShelf:
     def test_the_bounds_hold_and_the_weight_is_that_of_the_entries(
         self, uses: list[tuple[str, int, bool]]
     ) -> None:
-        shelf: Shelf[int] = Shelf(CacheOptions(entries=3, size=30, ttl=50))
+        shelf: LruCache[int] = LruCache(CacheOptions(entries=3, size=30, ttl=50))
         for now, (key, weight, put) in enumerate(uses):
             if put:
                 shelf.put(key, weight, weight=weight, now=now)

@@ -15,24 +15,24 @@ from holdfast.core.notices import BreakerChanged
 from holdfast.resilience.breaker import (
     SEED_003,
     BreakerOptions,
-    Closed,
-    Open,
-    State,
+    BreakerState,
+    ClosedState,
+    OpenState,
     Ticket,
-    admit,
-    record,
+    admit_call,
+    record_result,
 )
-from holdfast.resilience.circuit import Breaker, BreakerOpenError, Circuit
-from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
-from holdfast.resilience.retry import ErrorHandling, Retry
+from holdfast.resilience.circuit import BreakerOpenError, BreakerStrategy, CircuitBreaker
+from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
+from holdfast.resilience.retry import Retry, RetryOptions
 
 TOUCHY = BreakerOptions(mode="consecutive", failures=1, open_seconds=10.0)
 
 
 async def test_open_it_lets_nothing_through_and_says_when_it_may() -> None:
-    circuit, act, bench = Circuit("openai:x", TOUCHY), Script(fail(), OK), Bench()
-    await bench.run(act, Breaker(circuit))
-    outcome = await bench.run(act, Breaker(circuit))
+    circuit, act, bench = CircuitBreaker("openai:x", TOUCHY), Script(fail(), OK), Bench()
+    await bench.run(act, BreakerStrategy(circuit))
+    outcome = await bench.run(act, BreakerStrategy(circuit))
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, BreakerOpenError)
     assert (outcome.sent, outcome.attempts, outcome.info.code) == (False, 0, "breaker_open")
@@ -42,9 +42,9 @@ async def test_open_it_lets_nothing_through_and_says_when_it_may() -> None:
 
 
 async def test_retry_waits_until_it_may_close_and_then_succeeds() -> None:
-    circuit, act, bench = Circuit("x", TOUCHY), Script(fail(), OK), Bench()
-    await bench.run(act, Breaker(circuit))
-    assert await bench.run(act, Retry(), Breaker(circuit)) == Done("ok", 1)
+    circuit, act, bench = CircuitBreaker("x", TOUCHY), Script(fail(), OK), Bench()
+    await bench.run(act, BreakerStrategy(circuit))
+    assert await bench.run(act, Retry(), BreakerStrategy(circuit)) == Done("ok", 1)
     assert bench.clock.sleeps == [pytest.approx(10.001)]
     assert [change.after for change in bench.seen(BreakerChanged)] == [
         "open",
@@ -54,24 +54,24 @@ async def test_retry_waits_until_it_may_close_and_then_succeeds() -> None:
 
 
 async def test_a_failing_endpoint_is_spared_by_all_runs_together() -> None:
-    circuit, act = Circuit("x", SEED_003), Script(fail())
+    circuit, act = CircuitBreaker("x", SEED_003), Script(fail())
     for _ in range(50):
-        await Bench().run(act, Retry(ErrorHandling(max_breaker_wait=0)), Breaker(circuit))
+        await Bench().run(act, Retry(RetryOptions(max_breaker_wait=0)), BreakerStrategy(circuit))
     assert len(act.calls) == 5
 
 
 async def test_flaw_d12_of_twenty_calls_at_once_one_probes() -> None:
-    circuit, bench = Circuit("x", TOUCHY), Bench()
-    await bench.run(Script(fail()), Breaker(circuit))
+    circuit, bench = CircuitBreaker("x", TOUCHY), Bench()
+    await bench.run(Script(fail()), BreakerStrategy(circuit))
     bench.clock.advance(11)
     go = asyncio.Event()
 
-    async def slow(call: Call[Any]) -> Outcome[Any]:
+    async def slow(call: CallContext[Any]) -> Outcome[Any]:
         await go.wait()
         return OK
 
     act = Script(slow)
-    tasks = [asyncio.ensure_future(bench.run(act, Breaker(circuit))) for _ in range(20)]
+    tasks = [asyncio.ensure_future(bench.run(act, BreakerStrategy(circuit))) for _ in range(20)]
     await asyncio.sleep(0)
     assert len(act.calls) == 1
     go.set()
@@ -81,9 +81,9 @@ async def test_flaw_d12_of_twenty_calls_at_once_one_probes() -> None:
 
 
 async def test_flaw_d12_cancelled_calls_say_nothing_about_the_endpoint() -> None:
-    circuit = Circuit("x", TOUCHY)
+    circuit = CircuitBreaker("x", TOUCHY)
     for _ in range(10):
-        task = asyncio.ensure_future(Bench().run(never, Breaker(circuit)))
+        task = asyncio.ensure_future(Bench().run(never, BreakerStrategy(circuit)))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -92,86 +92,91 @@ async def test_flaw_d12_cancelled_calls_say_nothing_about_the_endpoint() -> None
 
 
 async def test_a_cancelled_probe_leaves_room_for_the_next_one() -> None:
-    circuit, bench = Circuit("x", TOUCHY), Bench()
-    await bench.run(Script(fail()), Breaker(circuit))
+    circuit, bench = CircuitBreaker("x", TOUCHY), Bench()
+    await bench.run(Script(fail()), BreakerStrategy(circuit))
     bench.clock.advance(11)
-    task = asyncio.ensure_future(bench.run(never, Breaker(circuit)))
+    task = asyncio.ensure_future(bench.run(never, BreakerStrategy(circuit)))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await bench.run(Script(OK), Breaker(circuit)) == OK
+    assert await bench.run(Script(OK), BreakerStrategy(circuit)) == OK
 
 
 async def test_a_bug_in_the_act_passes_and_leaks_no_probe() -> None:
-    async def broken(call: Call[Any]) -> Outcome[Any]:
+    async def broken(call: CallContext[Any]) -> Outcome[Any]:
         raise ZeroDivisionError
 
-    circuit, bench = Circuit("x", TOUCHY), Bench()
-    await bench.run(Script(fail()), Breaker(circuit))
+    circuit, bench = CircuitBreaker("x", TOUCHY), Bench()
+    await bench.run(Script(fail()), BreakerStrategy(circuit))
     bench.clock.advance(11)
     with pytest.raises(ZeroDivisionError):
-        await bench.run(broken, Breaker(circuit))
+        await bench.run(broken, BreakerStrategy(circuit))
     assert circuit.snapshot().probes == 0
 
 
 async def test_errors_of_the_caller_never_open_it() -> None:
-    circuit = Circuit("x", TOUCHY)
+    circuit = CircuitBreaker("x", TOUCHY)
     for category in (C.CLIENT_ERROR, C.AUTH_ERROR, C.CONTENT_FILTERED, C.CONTEXT_WINDOW):
-        await Bench().run(Script(fail(category)), Breaker(circuit))
+        await Bench().run(Script(fail(category)), BreakerStrategy(circuit))
     assert circuit.snapshot().state == "closed"
 
 
 async def test_isolated_by_hand_it_stays_open_until_it_is_reset() -> None:
-    circuit, bench, act = Circuit("x"), Bench(), Script(OK)
+    circuit, bench, act = CircuitBreaker("x"), Bench(), Script(OK)
     circuit.isolate()
     bench.clock.advance(1e6)
-    outcome = await bench.run(act, Retry(), Breaker(circuit))
+    outcome = await bench.run(act, Retry(), BreakerStrategy(circuit))
     assert isinstance(outcome, Failed)
     assert "until somebody resets it" in outcome.info.safe
     assert bench.clock.sleeps == []
     circuit.reset()
-    assert await bench.run(act, Breaker(circuit)) == OK
+    assert await bench.run(act, BreakerStrategy(circuit)) == OK
 
 
 async def test_a_call_that_was_out_when_it_was_isolated_does_not_close_it() -> None:
-    circuit = Circuit("x", TOUCHY)
+    circuit = CircuitBreaker("x", TOUCHY)
 
-    async def isolating(call: Call[Any]) -> Outcome[Any]:
+    async def isolating(call: CallContext[Any]) -> Outcome[Any]:
         circuit.isolate()
         return OK
 
-    await Bench().run(isolating, Breaker(circuit))
+    await Bench().run(isolating, BreakerStrategy(circuit))
     assert circuit.snapshot().state == "isolated"
 
 
 async def test_subscribers_see_changes_and_cannot_break_a_call(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    circuit, seen = Circuit("x", TOUCHY), []
+    circuit, seen = CircuitBreaker("x", TOUCHY), []
 
     def broken(change: BreakerChanged) -> None:
         raise ValueError("no")
 
     circuit.subscribe(broken)
     unsubscribe = circuit.subscribe(seen.append)
-    await Bench().run(Script(fail()), Breaker(circuit))
+    await Bench().run(Script(fail()), BreakerStrategy(circuit))
     unsubscribe()
     circuit.reset()
     assert seen == [BreakerChanged("x", "closed", "open", 10.0)]
 
 
 async def test_a_snapshot_shows_the_counts() -> None:
-    circuit = Circuit("x")
+    circuit = CircuitBreaker("x")
     for outcome in (OK, fail(), fail()):
-        await Bench().run(Script(outcome), Breaker(circuit))
+        await Bench().run(Script(outcome), BreakerStrategy(circuit))
     snapshot = circuit.snapshot()
-    assert (snapshot.state, snapshot.well, snapshot.unwell, snapshot.streak) == ("closed", 1, 2, 2)
+    assert (snapshot.state, snapshot.successes, snapshot.failures, snapshot.streak) == (
+        "closed",
+        1,
+        2,
+        2,
+    )
 
 
 def test_one_circuit_serves_two_event_loops_and_probes_once() -> None:
-    circuit = Circuit("x", TOUCHY)
-    asyncio.run(Bench().run(Script(fail()), Breaker(circuit)))
+    circuit = CircuitBreaker("x", TOUCHY)
+    asyncio.run(Bench().run(Script(fail()), BreakerStrategy(circuit)))
     probed: list[int] = []
     start = threading.Barrier(8)
 
@@ -179,12 +184,12 @@ def test_one_circuit_serves_two_event_loops_and_probes_once() -> None:
         bench = Bench()
         bench.clock.advance(11)
 
-        async def act(call: Call[Any]) -> Outcome[Any]:
+        async def act(call: CallContext[Any]) -> Outcome[Any]:
             probed.append(number)
             await asyncio.to_thread(done.wait)
             return OK
 
-        await bench.run(act, Breaker(circuit))
+        await bench.run(act, BreakerStrategy(circuit))
 
     def run(number: int) -> None:
         start.wait()
@@ -205,7 +210,7 @@ def test_one_circuit_serves_two_event_loops_and_probes_once() -> None:
 
 
 def test_describe_names_the_target_and_the_settings() -> None:
-    described = Breaker(Circuit("openai:x")).describe()
+    described = BreakerStrategy(CircuitBreaker("openai:x")).describe()
     assert (described["target"], described["failure_ratio"]) == ("openai:x", 0.5)
 
 
@@ -223,41 +228,41 @@ def test_counting_beside_the_state_is_the_same_as_counting_in_it(
     moves: list[tuple[Any, float]], mode: Any, least: int
 ) -> None:
     options = BreakerOptions(mode=mode, minimum_throughput=least, failures=least, window=10.0)
-    circuit, now = Circuit("x", options), 100.0
-    known: State = Closed()
+    circuit, now = CircuitBreaker("x", options), 100.0
+    known: BreakerState = ClosedState()
     for move, passed in moves:
         now += passed
         if move == "look":
             circuit.snapshot()
         elif move == "isolate":
             circuit.isolate()
-            known = Open(known.epoch + 1, 0.0, 0.0, isolated=True)
+            known = OpenState(known.epoch + 1, 0.0, 0.0, isolated=True)
         elif move == "reset":
             circuit.reset()
-            known = Closed(known.epoch + 1)
+            known = ClosedState(known.epoch + 1)
         else:
-            known, expected = admit(options, known, now)
+            known, expected = admit_call(options, known, now)
             ticket, _ = circuit.admit(now)
             assert ticket == expected
             if isinstance(ticket, Ticket):
-                known = record(options, known, ticket, move, now=now)
-                if not (move == "well" and circuit.went_well(ticket, now)):
-                    circuit.record(ticket, move, now=now)
+                known = record_result(options, known, ticket, move, now=now)
+                if not (move == "well" and circuit.count_success(ticket, now)):
+                    circuit.record_outcome(ticket, move, now=now)
     circuit.snapshot()
     assert circuit._state == known
 
 
 def test_successes_in_many_threads_are_all_counted() -> None:
-    circuit = Circuit("x", BreakerOptions(minimum_throughput=10**9))
+    circuit = CircuitBreaker("x", BreakerOptions(minimum_throughput=10**9))
 
     def work() -> None:
         for number in range(500):
             ticket, _ = circuit.admit(1.0)
             assert isinstance(ticket, Ticket)
             if number % 10 == 9:
-                circuit.record(ticket, "unwell", now=1.0)
-            elif not circuit.went_well(ticket, 1.0):
-                circuit.record(ticket, "well", now=1.0)
+                circuit.record_outcome(ticket, "unwell", now=1.0)
+            elif not circuit.count_success(ticket, 1.0):
+                circuit.record_outcome(ticket, "well", now=1.0)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -265,4 +270,4 @@ def test_successes_in_many_threads_are_all_counted() -> None:
     for thread in threads:
         thread.join()
     seen = circuit.snapshot()
-    assert (seen.well, seen.unwell) == (8 * 450, 8 * 50)
+    assert (seen.successes, seen.failures) == (8 * 450, 8 * 50)

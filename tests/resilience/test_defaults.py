@@ -7,26 +7,26 @@ from tests.resilience.acts import OK, Bench, Script, fail
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import user
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
 from holdfast.resilience.cache import CacheOptions
 from holdfast.resilience.defaults import (
     Candidate,
     Resilience,
-    ask_models,
+    compose_model_call,
     outer_pipeline,
     target_pipeline,
     tool_pipeline,
 )
-from holdfast.resilience.fallback import Fallback, Target
-from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.fallback import Fallback, FallbackTarget
+from holdfast.resilience.handling import RetryOptions
 from holdfast.resilience.hedge import HedgeOptions
 from holdfast.resilience.limiter import LimiterOptions
 from holdfast.resilience.metrics import CallMetrics
 from holdfast.resilience.pipeline import Done, Pipeline
-from holdfast.resilience.shared import Shared
-from holdfast.resilience.throttle import Load
+from holdfast.resilience.shared import EndpointStates
+from holdfast.resilience.throttle import LimiterLoad
 
 
 def names(pipeline: Pipeline) -> list[str]:
@@ -34,13 +34,13 @@ def names(pipeline: Pipeline) -> list[str]:
 
 
 def inner(resilience: Resilience, **known: Any) -> Pipeline:
-    return target_pipeline("openai:x", ErrorHandling(), resilience, shared=Shared(), **known)
+    return target_pipeline("openai:x", RetryOptions(), resilience, shared=EndpointStates(), **known)
 
 
 def test_by_default_a_model_call_has_these_strategies_in_this_order() -> None:
     assert names(inner(Resilience())) == ["retry", "breaker", "limiter"]
     assert names(outer_pipeline("acme", Resilience())) == []
-    assert names(tool_pipeline(ErrorHandling())) == ["retry"]
+    assert names(tool_pipeline(RetryOptions())) == ["retry"]
 
 
 def test_everything_on_is_the_order_of_the_design() -> None:
@@ -51,7 +51,7 @@ def test_everything_on_is_the_order_of_the_design() -> None:
         cache=CacheOptions(),
         metrics=CallMetrics(),
     )
-    fallback = Fallback("a", (Target("b", Script(OK)),))
+    fallback = Fallback("a", (FallbackTarget("b", Script(OK)),))
     assert names(outer_pipeline("acme", everything, fallback=fallback)) == [
         "metrics",
         "deadline",
@@ -67,24 +67,28 @@ def test_what_is_off_is_not_there() -> None:
 
 
 def test_agents_share_the_state_of_one_endpoint_and_of_no_other() -> None:
-    shared = Shared()
-    assert shared.budget("a", BudgetOptions()) is shared.budget("a", BudgetOptions())
-    assert shared.throttle("a", LimiterOptions()) is shared.throttle("a", LimiterOptions())
-    assert shared.latencies("a", HedgeOptions()) is shared.latencies("a", HedgeOptions())
-    assert shared.circuit("a", BreakerOptions()) is not shared.circuit("b", BreakerOptions())
-    assert shared.budget("a", BudgetOptions(), "x") is not shared.budget("a", BudgetOptions(), "y")
+    shared = EndpointStates()
+    assert shared.budget_for("a", BudgetOptions()) is shared.budget_for("a", BudgetOptions())
+    assert shared.limiter_for("a", LimiterOptions()) is shared.limiter_for("a", LimiterOptions())
+    assert shared.latencies_for("a", HedgeOptions()) is shared.latencies_for("a", HedgeOptions())
+    assert shared.breaker_for("a", BreakerOptions()) is not shared.breaker_for(
+        "b", BreakerOptions()
+    )
+    assert shared.budget_for("a", BudgetOptions(), "x") is not shared.budget_for(
+        "a", BudgetOptions(), "y"
+    )
     other = BreakerOptions(failures=9)
-    assert shared.circuit("a", other) is not shared.circuit("a", BreakerOptions())
-    assert {circuit.target for circuit in shared.circuits()} == {"a", "b"}
+    assert shared.breaker_for("a", other) is not shared.breaker_for("a", BreakerOptions())
+    assert {circuit.target for circuit in shared.all_breakers()} == {"a", "b"}
 
 
 def test_the_endpoints_that_are_remembered_are_bounded() -> None:
-    shared = Shared(most=3)
-    first = shared.circuit("0", BreakerOptions())
+    shared = EndpointStates(max_states=3)
+    first = shared.breaker_for("0", BreakerOptions())
     for number in range(1, 4):
-        shared.circuit(str(number), BreakerOptions())
-    assert len(shared.circuits()) == 3
-    assert shared.circuit("0", BreakerOptions()) is not first
+        shared.breaker_for(str(number), BreakerOptions())
+    assert len(shared.all_breakers()) == 3
+    assert shared.breaker_for("0", BreakerOptions()) is not first
 
 
 REQUEST = ModelRequest(model="model-a", messages=[user("hi")])
@@ -97,7 +101,9 @@ def candidates(**acts: Script) -> list[Candidate]:
 async def test_with_another_model_to_ask_nobody_waits_for_an_open_breaker() -> None:
     bench, failing, well = Bench(), Script(fail()), Script(OK)
     resilience = Resilience(breaker=BreakerOptions(mode="consecutive", failures=1))
-    _, ask = ask_models(candidates(a=failing, b=well), ErrorHandling(), resilience, shared=Shared())
+    _, ask = compose_model_call(
+        candidates(a=failing, b=well), RetryOptions(), resilience, shared=EndpointStates()
+    )
     outcome = await ask(bench.call(REQUEST))
     assert isinstance(outcome, Done)
     assert (outcome.attempts, len(failing.calls), bench.clock.sleeps) == (2, 1, [1.0])
@@ -107,19 +113,19 @@ async def test_with_another_model_to_ask_nobody_waits_for_an_open_breaker() -> N
 
 
 def test_what_is_described_is_what_runs() -> None:
-    pipeline, _ = ask_models(
+    pipeline, _ = compose_model_call(
         candidates(a=Script(OK), b=Script(OK)),
-        ErrorHandling(),
+        RetryOptions(),
         Resilience(cache=CacheOptions()),
-        shared=Shared(),
+        shared=EndpointStates(),
     )
     assert names(pipeline) == ["cache", "fallback", "retry", "breaker", "limiter"]
     assert dict(pipeline.describe())["fallback"]["targets"] == ["a", "b"]
 
 
 async def test_one_model_needs_no_fallback() -> None:
-    pipeline, ask = ask_models(
-        candidates(a=Script(OK)), ErrorHandling(), Resilience(), shared=Shared()
+    pipeline, ask = compose_model_call(
+        candidates(a=Script(OK)), RetryOptions(), Resilience(), shared=EndpointStates()
     )
     assert "fallback" not in names(pipeline)
     assert await ask(Bench().call(REQUEST)) == OK
@@ -127,7 +133,7 @@ async def test_one_model_needs_no_fallback() -> None:
 
 def test_no_model_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="model: is not given"):
-        ask_models([], ErrorHandling(), Resilience())
+        compose_model_call([], RetryOptions(), Resilience())
 
 
 @pytest.mark.parametrize(
@@ -150,9 +156,9 @@ def test_a_bad_setting_is_named(bad: dict[str, Any]) -> None:
 
 
 def test_what_is_shared_can_be_looked_at() -> None:
-    shared = Shared()
-    circuit = shared.circuit("a", BreakerOptions())
-    throttle = shared.throttle("b", LimiterOptions(concurrency=3))
-    shared.budget("c", BudgetOptions())
-    assert (shared.circuits(), shared.throttles()) == ((circuit,), (throttle,))
-    assert shared.throttles()[0].load() == Load("b", running=0, waiting=0, limit=3)
+    shared = EndpointStates()
+    circuit = shared.breaker_for("a", BreakerOptions())
+    throttle = shared.limiter_for("b", LimiterOptions(concurrency=3))
+    shared.budget_for("c", BudgetOptions())
+    assert (shared.all_breakers(), shared.all_limiters()) == ((circuit,), (throttle,))
+    assert shared.all_limiters()[0].load() == LimiterLoad("b", running=0, waiting=0, limit=3)

@@ -8,14 +8,14 @@ from tests.resilience.acts import OK, Bench, C, Script, fail, held, never
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import user
-from holdfast.core.request import ModelRequest
-from holdfast.resilience.fallback import ELSEWHERE, Fallback, Target
-from holdfast.resilience.pipeline import Attempted, Done, Failed
+from holdfast.core.model_request import ModelRequest
+from holdfast.resilience.fallback import ELSEWHERE, Fallback, FallbackTarget
+from holdfast.resilience.pipeline import Done, Failed, FailedTarget
 from holdfast.resilience.retry import Retry
 
 
 def fallback(*acts: Script, **known: Any) -> Fallback:
-    targets = tuple(Target(f"b{at}", act, f"model-b{at}") for at, act in enumerate(acts))
+    targets = tuple(FallbackTarget(f"b{at}", act, f"model-b{at}") for at, act in enumerate(acts))
     return Fallback("a", targets, **known)
 
 
@@ -33,7 +33,7 @@ async def test_the_next_one_answers_and_what_was_tried_is_recorded() -> None:
     other = Script(second)
     outcome = await Bench().run(Script(first), fallback(other, Script(OK)), payload=REQUEST)
     assert outcome == Done(
-        "ok", 3, (Attempted("a", 1, first.info), Attempted("b0", 1, second.info))
+        "ok", 3, (FailedTarget("a", 1, first.info), FailedTarget("b0", 1, second.info))
     )
 
 
@@ -47,7 +47,7 @@ async def test_each_target_gets_its_own_model_and_the_same_history() -> None:
 
 async def test_attempts_are_counted_on_across_the_targets() -> None:
     act, other = Script(fail()), Script(fail(), OK)
-    targets = Fallback("a", (Target("b", Retry().wrap(other)),))
+    targets = Fallback("a", (FallbackTarget("b", Retry().wrap(other)),))
     outcome = await Bench().run(act, targets, Retry())
     assert [call.attempt for call in act.calls] == [1, 2, 3, 4]
     assert [call.attempt for call in other.calls] == [5, 6]
@@ -113,9 +113,9 @@ def test_what_is_wrong_is_named() -> None:
     with pytest.raises(ConfigurationError, match="has no targets"):
         Fallback("a", ())
     with pytest.raises(ConfigurationError, match="'a' is named twice"):
-        Fallback("a", (Target("a", Script(OK)),))
+        Fallback("a", (FallbackTarget("a", Script(OK)),))
     with pytest.raises(ConfigurationError, match="is no ErrorCategory"):
-        Fallback("a", (Target("b", Script(OK)),), frozenset({"overload"}))  # type: ignore[arg-type]
+        Fallback("a", (FallbackTarget("b", Script(OK)),), frozenset({"overload"}))  # type: ignore[arg-type]
 
 
 def test_describe_names_the_targets_in_order() -> None:

@@ -12,14 +12,14 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.notices import AttemptStarted
 from holdfast.resilience.hedge import Hedge, HedgeOptions, Latencies, delay_before
-from holdfast.resilience.pipeline import Call, Done, Outcome
+from holdfast.resilience.pipeline import CallContext, Done, Outcome
 
 EAGER = HedgeOptions(delay=1.0, max_share=1.0)
 
 
 def slow(seconds: float, outcome: Outcome[Any] = OK) -> Any:
-    async def act(call: Call[Any]) -> Outcome[Any]:
-        await call.env.clock.sleep(seconds)
+    async def act(call: CallContext[Any]) -> Outcome[Any]:
+        await call.execution.clock.sleep(seconds)
         return outcome
 
     return act
@@ -50,7 +50,7 @@ async def test_the_first_may_still_win() -> None:
 async def test_the_loser_is_cancelled_and_awaited() -> None:
     ended: list[str] = []
 
-    async def loser(call: Call[Any]) -> Outcome[Any]:
+    async def loser(call: CallContext[Any]) -> Outcome[Any]:
         try:
             return await never(call)
         finally:
@@ -113,12 +113,12 @@ async def test_the_guard_keeps_second_attempts_to_their_share() -> None:
 
 
 def shows(text: str, after: float, ends: float) -> Any:
-    async def act(call: Call[Any]) -> Outcome[Any]:
-        call.env.tell(AttemptStarted(call.key, call.attempt, text))
-        await call.env.clock.sleep(after)
-        call.env.tell(TextDelta(text))
-        await call.env.clock.sleep(ends)
-        call.env.tell(TextDelta("."))
+    async def act(call: CallContext[Any]) -> Outcome[Any]:
+        call.execution.emit(AttemptStarted(call.key, call.attempt, text))
+        await call.execution.clock.sleep(after)
+        call.execution.emit(TextDelta(text))
+        await call.execution.clock.sleep(ends)
+        call.execution.emit(TextDelta("."))
         return Done(text)
 
     return act
@@ -139,10 +139,10 @@ async def test_an_attempt_that_shows_something_is_not_hedged() -> None:
 
 
 async def test_an_attempt_that_was_heard_and_fails_is_the_outcome() -> None:
-    async def breaks(call: Call[Any]) -> Outcome[Any]:
-        await call.env.clock.sleep(2.0)
-        call.env.tell(TextDelta("half an ans"))
-        await call.env.clock.sleep(2.0)
+    async def breaks(call: CallContext[Any]) -> Outcome[Any]:
+        await call.execution.clock.sleep(2.0)
+        call.execution.emit(TextDelta("half an ans"))
+        await call.execution.clock.sleep(2.0)
         return fail()
 
     act = Script(breaks, slow(60.0))
@@ -154,14 +154,14 @@ async def test_only_what_was_heard_is_kept_as_a_partial_reply() -> None:
     kept: list[Any] = []
 
     def keeps(name: str, after: float) -> Any:
-        async def act(call: Call[Any]) -> Outcome[Any]:
+        async def act(call: CallContext[Any]) -> Outcome[Any]:
             try:
-                await call.env.clock.sleep(after)
-                call.env.tell(TextDelta(name))
+                await call.execution.clock.sleep(after)
+                call.execution.emit(TextDelta(name))
                 return await never(call)
             except asyncio.CancelledError:
-                assert call.env.keep_partial is not None
-                call.env.keep_partial(name)  # type: ignore[arg-type]
+                assert call.execution.keep_partial is not None
+                call.execution.keep_partial(name)  # type: ignore[arg-type]
                 raise
 
         return act
@@ -170,7 +170,7 @@ async def test_only_what_was_heard_is_kept_as_a_partial_reply() -> None:
 
     bench = Bench()
     env = msgspec.structs.replace(bench.env, keep_partial=kept.append)
-    call = msgspec.structs.replace(bench.call(), env=env)
+    call = msgspec.structs.replace(bench.call(), execution=env)
     act = Script(keeps("slow", 50.0), keeps("fast", 1.0))
     task = asyncio.ensure_future(hedge().wrap(act)(call))
     while not bench.seen(TextDelta):
@@ -184,7 +184,7 @@ async def test_only_what_was_heard_is_kept_as_a_partial_reply() -> None:
 
 
 async def test_a_bug_in_the_act_passes() -> None:
-    async def broken(call: Call[Any]) -> Outcome[Any]:
+    async def broken(call: CallContext[Any]) -> Outcome[Any]:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

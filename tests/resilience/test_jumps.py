@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from tests.resilience.acts import Bench, C, Script, fail
 
 from holdfast.core.messages import Reply, Text, user
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
 from holdfast.resilience.cache import CacheOptions
-from holdfast.resilience.defaults import Candidate, Resilience, ask_models
-from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call
+from holdfast.resilience.handling import RetryOptions
 from holdfast.resilience.hedge import HedgeOptions, Latencies, delay_before
 from holdfast.resilience.limiter import LimiterOptions
 from holdfast.resilience.metrics import CallMetrics
-from holdfast.resilience.pipeline import Call, Done, Env, Failed, Outcome
+from holdfast.resilience.pipeline import CallContext, Done, ExecutionContext, Failed, Outcome
 from holdfast.resilience.replay import Store
 from holdfast.resilience.retry import Retry
-from holdfast.resilience.shared import Shared
-from holdfast.resilience.throttle import Throttle
-from holdfast.testing.clock import FixedDice
+from holdfast.resilience.shared import EndpointStates
+from holdfast.resilience.throttle import RateLimiter
+from holdfast.testing.fake_clock import FixedRng
 
 LONGEST = 120.0  # of what any default waits at once
 
@@ -80,7 +80,7 @@ def test_every_call_ends_and_nothing_waits_longer_than_its_settings(
 
 
 async def everything(clock: Jumping, outcomes: list[Outcome[Any]], deadline: float | None) -> None:
-    shared, store = Shared(), Store(CacheOptions(ttl=60.0))
+    shared, store = EndpointStates(), Store(CacheOptions(ttl=60.0))
     chosen = Resilience(
         budget=BudgetOptions(),
         breaker=BreakerOptions(minimum_throughput=2, window=10.0),
@@ -90,24 +90,26 @@ async def everything(clock: Jumping, outcomes: list[Outcome[Any]], deadline: flo
         metrics=CallMetrics(),
     )
     act = Script(*outcomes)
-    _, ask = ask_models([Candidate("a", "a", "a", act)], ErrorHandling(), chosen, shared=shared)
-    env = Env(clock, FixedDice(0.5))
+    _, ask = compose_model_call(
+        [Candidate("a", "a", "a", act)], RetryOptions(), chosen, shared=shared
+    )
+    env = ExecutionContext(clock, FixedRng(0.5))
     for number in range(6):
         request = ModelRequest(model="a", messages=[user(str(number % 2))])
         ends = None if deadline is None else clock.time + deadline
-        outcome = await asyncio.wait_for(ask(Call("k", request, env, ends)), 5)
+        outcome = await asyncio.wait_for(ask(CallContext("k", request, env, ends)), 5)
         assert isinstance(outcome, Done | Failed)
     assert all(math.isfinite(wait) and 0 <= wait <= LONGEST for wait in clock.sleeps)
-    throttle = next(one for one in shared._states.values() if isinstance(one, Throttle))
+    throttle = next(one for one in shared._states.values() if isinstance(one, RateLimiter))
     load = throttle.load()
     assert (load.running, load.waiting, store._flights) == (0, 0, {})
-    assert all(circuit.snapshot().probes == 0 for circuit in shared.circuits())
+    assert all(circuit.snapshot().probes == 0 for circuit in shared.all_breakers())
 
 
 async def test_forward_past_the_deadline_the_call_is_given_up_at_once() -> None:
     bench = Bench()
 
-    async def slow(call: Call[Any]) -> Outcome[Any]:
+    async def slow(call: CallContext[Any]) -> Outcome[Any]:
         bench.clock.advance(1e6)
         return fail()
 
@@ -119,7 +121,9 @@ async def test_forward_past_the_deadline_the_call_is_given_up_at_once() -> None:
 async def test_back_the_retries_are_still_counted() -> None:
     clock = Jumping([-3600.0])
     act = Script(fail())
-    outcome = await Retry().wrap(act)(Call("k", None, Env(clock, FixedDice(0.5)), 1e6))
+    outcome = await Retry().wrap(act)(
+        CallContext("k", None, ExecutionContext(clock, FixedRng(0.5)), 1e6)
+    )
     assert isinstance(outcome, Failed)
     assert (outcome.attempts, clock.sleeps) == (4, [1.0, 2.0, 4.0])
 
@@ -127,17 +131,19 @@ async def test_back_the_retries_are_still_counted() -> None:
 @pytest.mark.parametrize("took", [-1.0, -1e9])
 def test_back_an_attempt_took_no_time_that_could_be_learnt(took: float) -> None:
     latencies = Latencies(HedgeOptions(samples=1))
-    latencies.learn(took)
-    assert latencies.begin() is None
-    latencies.learn(2.0)
-    assert latencies.begin() == 2.0
+    latencies.record_latency(took)
+    assert latencies.begin_call() is None
+    latencies.record_latency(2.0)
+    assert latencies.begin_call() == 2.0
     assert delay_before(HedgeOptions(samples=1), [2.0]) == 2.0
 
 
 async def test_forward_what_a_cache_keeps_is_too_old_and_asked_again() -> None:
     bench, act = Bench(), Script(Done(Reply((Text("ok"),))))
     chosen = Resilience(cache=CacheOptions(ttl=60.0))
-    _, ask = ask_models([Candidate("a", "a", "a", act)], ErrorHandling(), chosen, shared=Shared())
+    _, ask = compose_model_call(
+        [Candidate("a", "a", "a", act)], RetryOptions(), chosen, shared=EndpointStates()
+    )
     request = ModelRequest(model="a", messages=[user("hi")])
     for passed, calls in ((0.0, 1), (1.0, 1), (1e9, 2)):
         bench.clock.advance(passed)
@@ -154,7 +160,7 @@ async def test_a_plain_custom_strategy_that_blocks_costs_its_time_and_no_more() 
         return 5.0
 
     outcome = await bench.run(
-        Script(fail()), Retry(ErrorHandling(custom_retry=blocks)), deadline=53.0
+        Script(fail()), Retry(RetryOptions(custom_retry=blocks)), deadline=53.0
     )
     assert isinstance(outcome, Failed)
     assert (outcome.attempts, outcome.out_of_time, bench.clock.sleeps) == (1, True, [])

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.resilience.acts import Bench, C, Script, held, info
 
-from holdfast import Agent, ErrorHandling, LimitError, Limits, Resilience
+from holdfast import Agent, LimitError, Limits, Resilience, RetryOptions
 from holdfast.core.errors import EmptyResponseError, HoldfastError, ProviderError
 from holdfast.core.events import ModelReplied
 from holdfast.core.messages import Reply, ReplyKind, Text, Usage
-from holdfast.resilience.fallback import Fallback, Target
-from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
+from holdfast.resilience.fallback import Fallback, FallbackTarget
+from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
 from holdfast.resilience.retry import Retry
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import DropAfter, Emulator
@@ -32,7 +32,7 @@ def failing(error: HoldfastError) -> Failed:
 class Errors(Script):
     """Gives its failures as they are, partial replies and all."""
 
-    async def __call__(self, call: Call[Any]) -> Outcome[Any]:
+    async def __call__(self, call: CallContext[Any]) -> Outcome[Any]:
         self.calls.append(call)
         outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
         assert isinstance(outcome, Done | Failed)
@@ -54,7 +54,7 @@ async def test_a_failure_that_cost_nothing_is_no_loss() -> None:
 
 
 async def test_a_final_failure_has_its_own_tokens_in_its_partial_and_not_in_the_loss() -> None:
-    outcome = await Bench().run(Errors(failing(empty(7))), Retry(ErrorHandling(max_retries=2)))
+    outcome = await Bench().run(Errors(failing(empty(7))), Retry(RetryOptions(max_retries=2)))
     assert isinstance(outcome, Failed)
     assert outcome.lost == Usage(14, 2)
 
@@ -69,10 +69,10 @@ async def test_neither_has_one_that_was_held_back_afterwards() -> None:
 
 @pytest.mark.parametrize("last", [Done(GOOD), failing(empty(1, C.SERVER_ERROR))])
 async def test_a_fallback_adds_what_was_lost_at_the_models_before(last: Outcome[Any]) -> None:
-    none = ErrorHandling(max_retries=0)
-    other = Target("b", Retry(none).wrap(Errors(last)))
+    none = RetryOptions(max_retries=0)
+    other = FallbackTarget("b", Retry(none).wrap(Errors(last)))
     act = Errors(failing(empty(7, C.SERVER_ERROR)), failing(empty(9, C.SERVER_ERROR)))
-    once = ErrorHandling(max_retries=1)
+    once = RetryOptions(max_retries=1)
     outcome = await Bench().run(act, Fallback("a", (other,)), Retry(once))
     assert outcome.lost == Usage(16, 2)
 
@@ -86,7 +86,7 @@ async def test_the_usage_of_a_turn_counts_them_and_the_journal_keeps_them() -> N
 
 
 async def test_the_usage_of_a_turn_that_fails_counts_each_attempt_once() -> None:
-    handling = ErrorHandling(max_retries=1)
+    handling = RetryOptions(max_retries=1)
     agent = Agent(ScriptedModel(empty(7), empty(9)), error_handling=handling, clock=FakeClock())
     with pytest.raises(EmptyResponseError) as caught:
         await agent.run("go")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.resilience.acts import OK, Bench, C, Script, fail, never
 
-from holdfast.resilience.metrics import BUCKETS, CallMetrics, Metered, exposition
+from holdfast.resilience.metrics import BUCKETS, CallMetrics, MetricsRecorder, format_prometheus
 from holdfast.resilience.retry import Retry
 
 
@@ -93,7 +93,7 @@ def test_the_text_is_what_prometheus_reads() -> None:
     assert 'holdfast_call_seconds_sum{call_type="payment"} 30.3' in lines
     assert 'holdfast_call_seconds_count{call_type="payment"} 2' in lines
     assert metrics.prometheus().endswith("\n")
-    assert exposition(()) == ""
+    assert format_prometheus(()) == ""
 
 
 def test_a_name_cannot_break_out_of_its_label() -> None:
@@ -119,10 +119,10 @@ class TestStrategy:
     async def test_it_counts_what_the_caller_sees(self) -> None:
         metrics = CallMetrics()
         for outcome in (OK, fail(C.AUTH_ERROR)):
-            await Bench().run(Script(outcome), Metered(metrics, "chat"), Retry())
+            await Bench().run(Script(outcome), MetricsRecorder(metrics, "chat"), Retry())
         late = Bench()
         late.clock.advance(100.0)
-        await late.run(Script(fail(), OK), Metered(metrics, "chat"), Retry())
+        await late.run(Script(fail(), OK), MetricsRecorder(metrics, "chat"), Retry())
         seen = metrics.snapshot("chat")
         assert (seen.total_calls, seen.successful_calls) == (3, 2)
         assert seen.retry_counts == {1: 2, 2: 1}
@@ -132,7 +132,7 @@ class TestStrategy:
 
     async def test_a_cancelled_call_is_counted_as_one(self) -> None:
         metrics = CallMetrics()
-        task = asyncio.ensure_future(Bench().run(never, Metered(metrics)))
+        task = asyncio.ensure_future(Bench().run(never, MetricsRecorder(metrics)))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

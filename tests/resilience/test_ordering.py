@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast import Agent, ErrorHandling
+from holdfast import Agent, RetryOptions
 from holdfast.core.messages import Text, ToolCall, ToolResult
-from holdfast.testing.clock import FakeClock, FixedDice
+from holdfast.testing.fake_clock import FakeClock, FixedRng
 from holdfast.testing.scripted import ScriptedModel
 from holdfast.tools.tool import tool
 
@@ -40,9 +40,9 @@ async def seen_by_the_model(work: Tool) -> ToolResult:
     agent = Agent(
         model,
         tools=[weather],
-        error_handling=ErrorHandling(),
+        error_handling=RetryOptions(),
         clock=FakeClock(),
-        dice=FixedDice(0.5),
+        rng=FixedRng(0.5),
     )
     await agent.run("How is the weather?")
     (result,) = model.requests[-1].messages[-1].parts

@@ -7,13 +7,13 @@ from contextlib import nullcontext
 
 import pytest
 
-from holdfast.resilience.patience import Patience, pausable, paused
+from holdfast.resilience.patience import PausableTimeout, pausable_timeout, pause_timeout
 
 
 async def thinks_and_hangs(scope: asyncio.Timeout) -> None:
     async with scope:
-        with pausable(scope):
-            with paused():
+        with pausable_timeout(scope):
+            with pause_timeout():
                 await asyncio.sleep(0.15)
             assert not scope.expired()
             await asyncio.Event().wait()
@@ -27,8 +27,8 @@ async def test_a_paused_limit_does_not_strike_and_strikes_afterwards() -> None:
 async def test_pauses_may_overlap() -> None:
     async with asyncio.timeout(60) as scope:
         await asyncio.sleep(0)
-        with pausable(scope) as patience:
-            first, second = patience.paused(), patience.paused()
+        with pausable_timeout(scope) as patience:
+            first, second = patience.pause(), patience.pause()
             first.__enter__()
             second.__enter__()
             first.__exit__(None, None, None)
@@ -38,11 +38,11 @@ async def test_pauses_may_overlap() -> None:
 
 
 async def test_without_a_limit_there_is_nothing_to_pause() -> None:
-    with paused():
+    with pause_timeout():
         pass
     async with asyncio.timeout(None) as scope:
         await asyncio.sleep(0)
-        with pausable(scope), paused():
+        with pausable_timeout(scope), pause_timeout():
             assert scope.when() is None
         assert scope.when() is None
 
@@ -50,11 +50,11 @@ async def test_without_a_limit_there_is_nothing_to_pause() -> None:
 async def test_a_pause_that_outlives_its_limit_harms_nothing() -> None:
     async with asyncio.timeout(60) as scope:
         await asyncio.sleep(0)
-        with pausable(scope) as patience:
-            pause = patience.paused()
+        with pausable_timeout(scope) as patience:
+            pause = patience.pause()
             pause.__enter__()
     pause.__exit__(None, None, None)
-    with patience.paused():
+    with patience.pause():
         pass
 
 
@@ -63,7 +63,7 @@ async def struck(scope: asyncio.Timeout) -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            with Patience(scope).paused():
+            with PausableTimeout(scope).pause():
                 assert scope.expired()
 
 
@@ -74,9 +74,9 @@ async def test_a_limit_that_struck_is_not_taken_back() -> None:
 
 async def ended_at_once(scope: asyncio.Timeout, *, in_pause: bool) -> None:
     async with scope:
-        with pausable(scope) as patience:
-            with patience.paused() if in_pause else nullcontext():
-                patience.end_now()
+        with pausable_timeout(scope) as patience:
+            with patience.pause() if in_pause else nullcontext():
+                patience.expire_now()
             await asyncio.Event().wait()
 
 
@@ -88,8 +88,8 @@ async def test_a_limit_can_be_ended_at_once_also_while_it_is_paused(*, in_pause:
 
 async def test_what_is_over_cannot_be_ended_again() -> None:
     async with asyncio.timeout(60) as scope:
-        with pausable(scope) as patience:
+        with pausable_timeout(scope) as patience:
             await asyncio.sleep(0)
         when = scope.when()
-        patience.end_now()
+        patience.expire_now()
         assert scope.when() == when

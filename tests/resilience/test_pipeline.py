@@ -10,10 +10,19 @@ from tests.resilience.acts import OK, Bench, C, Script, fail, never
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.circuit import Breaker, Circuit
-from holdfast.resilience.pipeline import ORDER, Act, Call, Failed, P, Pipeline, Strategy, T
+from holdfast.resilience.circuit import BreakerStrategy, CircuitBreaker
+from holdfast.resilience.pipeline import (
+    ORDER,
+    CallContext,
+    Failed,
+    Operation,
+    P,
+    Pipeline,
+    Strategy,
+    T,
+)
 from holdfast.resilience.retry import Retry
-from holdfast.resilience.throttle import Limiter, Throttle
+from holdfast.resilience.throttle import LimiterStrategy, RateLimiter
 from holdfast.resilience.timeout import Deadline
 
 
@@ -26,8 +35,8 @@ class Named:
     def describe(self) -> Mapping[str, object]:
         return {}
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
-        return act
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
+        return operation
 
 
 def named(*names: str) -> tuple[Strategy, ...]:
@@ -45,11 +54,11 @@ def test_flaw_a_formatter_inside_retry_cannot_be_built() -> None:
 
 def test_flaw_two_layers_of_retry_cannot_be_built() -> None:
     with pytest.raises(ConfigurationError, match="'retry' must not stand inside 'breaker'"):
-        Pipeline((Retry(), Breaker(Circuit("x")), Retry()))
+        Pipeline((Retry(), BreakerStrategy(CircuitBreaker("x")), Retry()))
 
 
 def test_of_sorts_and_leaves_out_what_is_off() -> None:
-    pipeline = Pipeline.of(None, Breaker(Circuit("x")), None, Retry())
+    pipeline = Pipeline.of(None, BreakerStrategy(CircuitBreaker("x")), None, Retry())
     assert [strategy.name for strategy in pipeline.strategies] == ["retry", "breaker"]
 
 
@@ -60,14 +69,14 @@ def test_a_strategy_of_ones_own_stays_inside_the_one_before_it() -> None:
 
 async def test_an_empty_pipeline_is_the_act_itself() -> None:
     act = Script(OK)
-    assert Pipeline().around(act) is act
+    assert Pipeline().wrap_operation(act) is act
 
 
 async def test_the_first_strategy_is_outermost() -> None:
-    act, circuit = Script(fail()), Circuit("x")
+    act, circuit = Script(fail()), CircuitBreaker("x")
     bench = Bench()
-    await Pipeline((Retry(), Breaker(circuit))).around(act)(bench.call())
-    assert circuit.snapshot().unwell == 4
+    await Pipeline((Retry(), BreakerStrategy(circuit))).wrap_operation(act)(bench.call())
+    assert circuit.snapshot().failures == 4
 
 
 class Own:
@@ -81,9 +90,9 @@ class Own:
     def describe(self) -> dict[str, object]:
         return {}
 
-    def wrap(self, act: Act[Any, Any]) -> Act[Any, Any]:
-        async def with_own(call: Call[Any]) -> Any:
-            await act(call)
+    def wrap(self, operation: Operation[Any, Any]) -> Operation[Any, Any]:
+        async def with_own(call: CallContext[Any]) -> Any:
+            await operation(call)
             return self.answer() if callable(self.answer) else self.answer
 
         return with_own
@@ -91,7 +100,7 @@ class Own:
 
 @pytest.mark.parametrize("nonsense", [None, "ok", 3, [OK]])
 async def test_an_answer_of_ones_own_that_is_no_outcome_is_named(nonsense: Any) -> None:
-    act = Pipeline.of(Retry(), Own(nonsense)).around(Script(OK))
+    act = Pipeline.of(Retry(), Own(nonsense)).wrap_operation(Script(OK))
     with pytest.raises(ConfigurationError, match=r"pipeline\.own: gave .* and no outcome"):
         await act(Bench().call())
 
@@ -100,22 +109,22 @@ async def test_a_strategy_of_ones_own_that_raises_leaves_nothing_behind() -> Non
     def fault() -> None:
         raise KeyError("fault")
 
-    circuit, throttle = Circuit("x", BreakerOptions(probes=1)), Throttle("x")
-    pipeline = Pipeline.of(Retry(), Breaker(circuit), Limiter(throttle), Own(fault))
+    circuit, throttle = CircuitBreaker("x", BreakerOptions(probes=1)), RateLimiter("x")
+    pipeline = Pipeline.of(Retry(), BreakerStrategy(circuit), LimiterStrategy(throttle), Own(fault))
     act = Script(OK)
     with pytest.raises(KeyError):
-        await pipeline.around(act)(Bench().call())
+        await pipeline.wrap_operation(act)(Bench().call())
     assert len(act.calls) == 1
-    assert (throttle.load().running, circuit.snapshot().unwell) == (0, 0)
+    assert (throttle.load().running, circuit.snapshot().failures) == (0, 0)
 
 
 async def test_a_strategy_of_ones_own_that_never_answers_is_ended_by_the_deadline() -> None:
     class Blocks(Own):
-        def wrap(self, act: Act[Any, Any]) -> Act[Any, Any]:
+        def wrap(self, operation: Operation[Any, Any]) -> Operation[Any, Any]:
             return never
 
     pipeline = Pipeline.of(Deadline(0.01), Retry(), Blocks(None))
-    outcome = await pipeline.around(Script(OK))(Bench().call())
+    outcome = await pipeline.wrap_operation(Script(OK))(Bench().call())
     assert isinstance(outcome, Failed)
     assert outcome.info.category is C.TIMEOUT
 

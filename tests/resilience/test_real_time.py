@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 
-from holdfast import Agent, ErrorHandling, Resilience, tool
+from holdfast import Agent, Resilience, RetryOptions, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.cache import CacheOptions
 from holdfast.resilience.hedge import HedgeOptions
 from holdfast.resilience.limiter import LimiterOptions
 from holdfast.resilience.metrics import CallMetrics
-from holdfast.testing.emulator import Delay, DropAfter, EmulatedRequest, Emulator, Refused, call
-from holdfast.testing.emulator.brain import ReplyLike
+from holdfast.testing.emulator import (
+    Delay,
+    DropAfter,
+    EmulatedRequest,
+    Emulator,
+    ErrorResponse,
+    call,
+)
+from holdfast.testing.emulator.script import ReplyLike
 
 paid: list[int] = []
 
@@ -41,10 +48,10 @@ async def test_a_turn_through_refusals_and_drops_waits_as_told_and_pays_once() -
         metrics=metrics,
     )
     faults = [
-        Refused("rate_limit", {"retry-after": "0.3"}),
+        ErrorResponse("rate_limit", {"retry-after": "0.3"}),
         None,
         DropAfter(1),
-        Refused("overloaded"),
+        ErrorResponse("overloaded"),
     ]
     async with Emulator(clerk, faults=faults) as emulator:
         agent = Agent(
@@ -53,7 +60,7 @@ async def test_a_turn_through_refusals_and_drops_waits_as_told_and_pays_once() -
             api_key="k",
             tools=[pay],
             resilience=resilience,
-            error_handling=ErrorHandling(max_retries=5, retry_delay=0.01),
+            error_handling=RetryOptions(max_retries=5, retry_delay=0.01),
         )
         began = time.monotonic()
         result = await agent.run("Pay.")

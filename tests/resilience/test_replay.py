@@ -11,9 +11,9 @@ from tests.resilience.acts import Bench, C, Script, fail
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, ReplyKind, Text, user
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.resilience.cache import CacheOptions, request_key
-from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome
+from holdfast.resilience.pipeline import CallContext, Done, Failed, Operation, Outcome
 from holdfast.resilience.replay import Cache, Store
 from holdfast.resilience.retry import Retry
 
@@ -25,7 +25,7 @@ def cache(store: Store | None = None) -> Cache:
     return Cache(store or Store(), request_key("acme"))
 
 
-def task(act: Act[Any, Any], bench: Bench, using: Cache, **known: Any) -> asyncio.Task[Any]:
+def task(act: Operation[Any, Any], bench: Bench, using: Cache, **known: Any) -> asyncio.Task[Any]:
     return asyncio.ensure_future(bench.run(act, using, payload=REQUEST, **known))
 
 
@@ -35,7 +35,7 @@ class Slow:
     def __init__(self, outcome: Outcome[Any]) -> None:
         self.outcome, self.asked, self.go = outcome, 0, asyncio.Event()
 
-    async def __call__(self, call: Call[Any]) -> Outcome[Any]:
+    async def __call__(self, call: CallContext[Any]) -> Outcome[Any]:
         self.asked += 1
         await self.go.wait()
         return self.outcome
@@ -150,7 +150,7 @@ async def test_a_failure_is_shared_and_not_asked_a_hundred_times() -> None:
 async def test_a_failure_for_want_of_time_is_nobody_elses() -> None:
     asked: list[float | None] = []
 
-    async def act(call: Call[Any]) -> Outcome[Any]:
+    async def act(call: CallContext[Any]) -> Outcome[Any]:
         asked.append(call.deadline)
         await turns()
         return fail(retry_after=50.0) if len(asked) == 1 else Done(REPLY)
@@ -177,7 +177,7 @@ async def test_nobody_waits_for_the_answer_to_another_past_the_deadline() -> Non
 async def test_a_bug_in_the_act_passes_and_the_next_one_asks() -> None:
     asked = 0
 
-    async def act(call: Call[Any]) -> Outcome[Any]:
+    async def act(call: CallContext[Any]) -> Outcome[Any]:
         nonlocal asked
         asked += 1
         await turns()
@@ -212,7 +212,7 @@ def test_event_loops_in_several_threads_share_one_flight() -> None:
     using, asked, start = cache(), [], threading.Barrier(6)
     waiting, go = threading.Event(), threading.Event()
 
-    async def act(call: Call[Any]) -> Outcome[Any]:
+    async def act(call: CallContext[Any]) -> Outcome[Any]:
         asked.append(1)
         waiting.set()
         await asyncio.to_thread(go.wait)

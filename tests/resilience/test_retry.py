@@ -15,10 +15,17 @@ from holdfast.resilience import ask
 from holdfast.resilience.budget import BudgetOptions, RetryBudget
 from holdfast.resilience.handling import DEFER
 from holdfast.resilience.pipeline import Done, Failed
-from holdfast.resilience.retry import ErrorHandling, Retry, Stop, Wait, decide, decide_held
+from holdfast.resilience.retry import (
+    Retry,
+    RetryOptions,
+    StopRetrying,
+    WaitAndRetry,
+    decide_retry,
+    decide_unsent,
+)
 
 
-async def waits(handling: ErrorHandling, *outcomes: Any, **known: Any) -> list[float]:
+async def waits(handling: RetryOptions, *outcomes: Any, **known: Any) -> list[float]:
     bench = Bench()
     await bench.run(Script(*outcomes), Retry(handling), **known)
     return bench.clock.sleeps
@@ -33,9 +40,9 @@ class TestSeed000:
         assert [call.attempt for call in act.calls] == [1, 2, 3, 4]
 
     async def test_no_wait_before_the_first_attempt_nor_after_the_last(self) -> None:
-        assert await waits(ErrorHandling(), fail()) == [1.0, 2.0, 4.0]
-        assert await waits(ErrorHandling(), OK) == []
-        assert await waits(ErrorHandling(max_retries=0), fail()) == []
+        assert await waits(RetryOptions(), fail()) == [1.0, 2.0, 4.0]
+        assert await waits(RetryOptions(), OK) == []
+        assert await waits(RetryOptions(max_retries=0), fail()) == []
 
     async def test_success_after_two_failures(self) -> None:
         bench, act = Bench(), Script(fail(), fail(), OK)
@@ -44,7 +51,7 @@ class TestSeed000:
     async def test_a_wait_is_clamped_before_the_jitter_which_may_exceed_the_cap_by_ten_percent(
         self,
     ) -> None:
-        handling = ErrorHandling(max_retry_delay=3.0)
+        handling = RetryOptions(max_retry_delay=3.0)
         bench = Bench(0.999)
         await bench.run(Script(fail()), Retry(handling))
         assert bench.clock.sleeps == pytest.approx([1.1, 2.2, 3.3], abs=0.01)
@@ -55,7 +62,7 @@ class TestSeed000:
         assert bench.seen(RetryScheduled) == [RetryScheduled("t1.i0.model", 1, 3, 1.0, info())]
 
     async def test_a_category_limit_of_two_with_a_global_five_is_three_calls(self) -> None:
-        handling = ErrorHandling(max_retries=5, max_retries_by_category={C.SERVER_ERROR: 2})
+        handling = RetryOptions(max_retries=5, max_retries_by_category={C.SERVER_ERROR: 2})
         act = Script(fail())
         await Bench().run(act, Retry(handling))
         assert len(act.calls) == 3
@@ -63,7 +70,7 @@ class TestSeed000:
     async def test_flaw_a_category_missing_from_the_map_has_the_global_limit_and_not_zero(
         self,
     ) -> None:
-        handling = ErrorHandling(max_retries_by_category={C.SERVER_ERROR: 0})
+        handling = RetryOptions(max_retries_by_category={C.SERVER_ERROR: 0})
         act = Script(fail(C.TRANSIENT))
         await Bench().run(act, Retry(handling))
         assert len(act.calls) == 4
@@ -75,17 +82,17 @@ class TestSeed000:
 
     async def test_a_named_category_that_is_never_retried_stays_so(self) -> None:
         act = Script(fail(C.AUTH_ERROR))
-        await Bench().run(act, Retry(ErrorHandling(max_retries_by_category={C.AUTH_ERROR: 3})))
+        await Bench().run(act, Retry(RetryOptions(max_retries_by_category={C.AUTH_ERROR: 3})))
         assert len(act.calls) == 1
 
     async def test_retry_after_is_obeyed_exactly_without_jitter(self) -> None:
-        assert await waits(ErrorHandling(), fail(retry_after=0.2), OK) == [0.2]
+        assert await waits(RetryOptions(), fail(retry_after=0.2), OK) == [0.2]
 
     async def test_retry_after_may_exceed_the_cap_of_the_backoff(self) -> None:
-        assert await waits(ErrorHandling(), fail(retry_after=45.0), OK) == [45.0]
+        assert await waits(RetryOptions(), fail(retry_after=45.0), OK) == [45.0]
 
     async def test_retry_after_can_be_ignored(self) -> None:
-        handling = ErrorHandling(use_provider_retry_delays=False)
+        handling = RetryOptions(use_provider_retry_delays=False)
         assert await waits(handling, fail(retry_after=45.0), OK) == [1.0]
 
     async def test_flaw_d7_d8_a_wait_of_an_hour_is_a_terminal_answer_that_says_so(self) -> None:
@@ -97,7 +104,7 @@ class TestSeed000:
         assert "3600" in "".join(outcome.error.__notes__)
 
     async def test_a_wait_of_just_the_longest_allowed_is_waited(self) -> None:
-        assert await waits(ErrorHandling(), fail(retry_after=120.0), OK) == [120.0]
+        assert await waits(RetryOptions(), fail(retry_after=120.0), OK) == [120.0]
 
     async def test_flaw_d6_d7_an_exhausted_quota_is_one_call(self) -> None:
         act = Script(fail(C.RATE_LIMIT_TERMINAL))
@@ -141,7 +148,7 @@ class TestInDoubt:
 
     async def test_not_even_when_the_custom_strategy_says_so(self) -> None:
         act = Script(fail(C.TIMEOUT, may_repeat=False))
-        await Bench().run(act, Retry(ErrorHandling(custom_retry=lambda error, attempt: 1.0)))
+        await Bench().run(act, Retry(RetryOptions(custom_retry=lambda error, attempt: 1.0)))
         assert len(act.calls) == 1
 
 
@@ -168,7 +175,7 @@ class TestDeadline:
 class TestCustomStrategy:
     async def test_its_answer_is_final_also_for_what_is_never_retried(self) -> None:
         act = Script(fail(C.AUTH_ERROR), OK)
-        handling = ErrorHandling(custom_retry=lambda error, attempt: 0.5)
+        handling = RetryOptions(custom_retry=lambda error, attempt: 0.5)
         bench = Bench()
         assert await bench.run(act, Retry(handling)) == Done("ok", 2)
         assert bench.clock.sleeps == [0.5]
@@ -178,11 +185,11 @@ class TestCustomStrategy:
             return None
 
         act = Script(fail())
-        await Bench().run(act, Retry(ErrorHandling(custom_retry=strategy)))
+        await Bench().run(act, Retry(RetryOptions(custom_retry=strategy)))
         assert len(act.calls) == 1
 
     async def test_defer_leaves_it_to_the_provider_and_the_backoff(self) -> None:
-        handling = ErrorHandling(custom_retry=lambda error, attempt: DEFER)
+        handling = RetryOptions(custom_retry=lambda error, attempt: DEFER)
         assert await waits(handling, fail(retry_after=7.0), OK) == [7.0]
 
     async def test_it_sees_the_exception_and_the_attempt_from_zero_and_not_the_last_one(
@@ -194,13 +201,11 @@ class TestCustomStrategy:
             asked.append((str(error), attempt))
             return 0.0
 
-        await Bench().run(
-            Script(fail()), Retry(ErrorHandling(max_retries=2, custom_retry=strategy))
-        )
+        await Bench().run(Script(fail()), Retry(RetryOptions(max_retries=2, custom_retry=strategy)))
         assert asked == [("server_error", 0), ("server_error", 1)]
 
     async def test_its_wait_is_capped(self) -> None:
-        handling = ErrorHandling(custom_retry=lambda error, attempt: 1e6, max_retry_delay=9.0)
+        handling = RetryOptions(custom_retry=lambda error, attempt: 1e6, max_retry_delay=9.0)
         assert await waits(handling, fail(), OK) == [9.0]
 
     @pytest.mark.parametrize(
@@ -209,7 +214,7 @@ class TestCustomStrategy:
     async def test_nonsense_stops_and_says_so(self, nonsense: Any) -> None:
         act = Script(fail())
         outcome = await Bench().run(
-            act, Retry(ErrorHandling(custom_retry=lambda error, attempt: nonsense))
+            act, Retry(RetryOptions(custom_retry=lambda error, attempt: nonsense))
         )
         assert isinstance(outcome, Failed)
         assert len(act.calls) == 1
@@ -221,7 +226,7 @@ class TestCustomStrategy:
             raise RuntimeError("password=hunter2")
 
         act = Script(fail())
-        outcome = await Bench().run(act, Retry(ErrorHandling(custom_retry=strategy)))
+        outcome = await Bench().run(act, Retry(RetryOptions(custom_retry=strategy)))
         assert isinstance(outcome, Failed)
         assert (len(act.calls), outcome.info.category) == (1, C.SERVER_ERROR)
         assert "RuntimeError" in outcome.info.safe
@@ -234,7 +239,7 @@ class TestCustomStrategy:
             await asyncio.Event().wait()
             return 0.0
 
-        outcome = await Bench().run(Script(fail()), Retry(ErrorHandling(custom_retry=strategy)))
+        outcome = await Bench().run(Script(fail()), Retry(RetryOptions(custom_retry=strategy)))
         assert isinstance(outcome, Failed)
         assert "did not answer in 0.01 s" in outcome.info.safe
 
@@ -243,7 +248,7 @@ class TestCustomStrategy:
             await asyncio.Event().wait()
             return 0.0
 
-        handling = ErrorHandling(custom_retry=strategy)
+        handling = RetryOptions(custom_retry=strategy)
         outcome = await Bench().run(Script(fail()), Retry(handling), deadline=0.01)
         assert isinstance(outcome, Failed)
         assert "did not answer in 0.01 s" in outcome.info.safe
@@ -257,7 +262,7 @@ class TestCustomStrategy:
             return 0.0
 
         task = asyncio.ensure_future(
-            Bench().run(Script(fail()), Retry(ErrorHandling(custom_retry=strategy)))
+            Bench().run(Script(fail()), Retry(RetryOptions(custom_retry=strategy)))
         )
         await begun.wait()
         task.cancel()
@@ -274,13 +279,13 @@ class Handler:
     def parse_error(self, error: BaseException) -> Any:
         return self.known
 
-    def retry_delay(self, info: ErrorInfo, attempt: int, handling: ErrorHandling) -> Any:
+    def retry_delay(self, info: ErrorInfo, attempt: int, options: RetryOptions) -> Any:
         return self.delay
 
 
 class TestProviderHandler:
     async def test_it_decides_the_category_and_the_wait(self) -> None:
-        handling = ErrorHandling(
+        handling = RetryOptions(
             provider_handler=Handler(info(C.TRANSIENT)), max_retries_by_category={C.TRANSIENT: 1}
         )
         act, bench = Script(fail(C.CLIENT_ERROR)), Bench()
@@ -291,20 +296,20 @@ class TestProviderHandler:
 
     async def test_no_wait_means_stop(self) -> None:
         act = Script(fail())
-        handling = ErrorHandling(provider_handler=Handler(info(), None))
+        handling = RetryOptions(provider_handler=Handler(info(), None))
         await Bench().run(act, Retry(handling))
         assert len(act.calls) == 1
 
     async def test_an_error_that_it_does_not_know_has_full_jitter(self) -> None:
         bench = Bench(0.25)
-        handling = ErrorHandling(provider_handler=Handler(None), backoff_multiplier=9.0)
+        handling = RetryOptions(provider_handler=Handler(None), backoff_multiplier=9.0)
         await bench.run(Script(fail()), Retry(handling))
         assert bench.clock.sleeps == [0.25, 0.5, 1.0]
 
     @pytest.mark.parametrize(("known", "delay"), [("x", 1.0), (info(), math.nan), (info(), "1")])
     async def test_nonsense_stops(self, known: Any, delay: Any) -> None:
         act = Script(fail())
-        await Bench().run(act, Retry(ErrorHandling(provider_handler=Handler(known, delay))))
+        await Bench().run(act, Retry(RetryOptions(provider_handler=Handler(known, delay))))
         assert len(act.calls) == 1
 
     async def test_when_it_raises_the_failure_stays_what_it_was(self) -> None:
@@ -313,7 +318,7 @@ class TestProviderHandler:
                 raise KeyError("no")
 
         outcome = await Bench().run(
-            Script(fail()), Retry(ErrorHandling(provider_handler=Raises(None)))
+            Script(fail()), Retry(RetryOptions(provider_handler=Raises(None)))
         )
         assert isinstance(outcome, Failed)
         assert "KeyError" in outcome.info.safe
@@ -325,7 +330,7 @@ class TestCredentials:
             return True
 
         bench, act = Bench(), Script(fail(C.AUTH_ERROR))
-        await bench.run(act, Retry(ErrorHandling(refresh_credentials=refresh)))
+        await bench.run(act, Retry(RetryOptions(refresh_credentials=refresh)))
         assert (len(act.calls), bench.clock.sleeps) == (2, [])
 
     async def test_not_where_retries_are_off(self) -> None:
@@ -333,7 +338,7 @@ class TestCredentials:
             return True
 
         act = Script(fail(C.AUTH_ERROR))
-        handling = ErrorHandling(max_retries=0, refresh_credentials=refresh)
+        handling = RetryOptions(max_retries=0, refresh_credentials=refresh)
         await Bench().run(act, Retry(handling))
         assert len(act.calls) == 1
 
@@ -343,7 +348,7 @@ class TestCredentials:
             return answer
 
         act = Script(fail(C.AUTH_ERROR))
-        await Bench().run(act, Retry(ErrorHandling(refresh_credentials=refresh)))
+        await Bench().run(act, Retry(RetryOptions(refresh_credentials=refresh)))
         assert len(act.calls) == 1
 
     async def test_a_refresh_that_raises_is_no(self) -> None:
@@ -351,7 +356,7 @@ class TestCredentials:
             raise OSError("no network")
 
         act = Script(fail(C.AUTH_ERROR))
-        await Bench().run(act, Retry(ErrorHandling(refresh_credentials=refresh)))
+        await Bench().run(act, Retry(RetryOptions(refresh_credentials=refresh)))
         assert len(act.calls) == 1
 
 
@@ -376,7 +381,7 @@ class TestHeldBack:
 
     async def test_not_longer_in_all_than_the_setting(self) -> None:
         bench = Bench()
-        handling = ErrorHandling(max_breaker_wait=30.0)
+        handling = RetryOptions(max_breaker_wait=30.0)
         outcome = await bench.run(Script(held(20.0)), Retry(handling))
         assert isinstance(outcome, Failed)
         assert bench.clock.sleeps == [20.0]
@@ -394,14 +399,14 @@ class TestHeldBack:
         assert bench.clock.sleeps == []
 
     async def test_what_failed_first_is_the_error_and_the_breaker_is_the_reason(self) -> None:
-        handling = ErrorHandling(max_breaker_wait=0.0)
+        handling = RetryOptions(max_breaker_wait=0.0)
         outcome = await Bench().run(Script(fail(status=503), held(9.0)), Retry(handling))
         assert isinstance(outcome, Failed)
         assert (outcome.info.status, outcome.attempts, outcome.sent) == (503, 1, True)
         assert "not tried again: transient; waiting another 9 s" in outcome.info.safe
 
     async def test_a_breaker_that_is_never_free_does_not_spin_for_ever(self) -> None:
-        outcome = await Bench().run(Script(held(0.0)), Retry(ErrorHandling(max_breaker_wait=0.05)))
+        outcome = await Bench().run(Script(held(0.0)), Retry(RetryOptions(max_breaker_wait=0.05)))
         assert isinstance(outcome, Failed)
 
 
@@ -424,7 +429,7 @@ class TestDetails:
     async def test_the_provider_is_named_when_asked_for(self) -> None:
         outcome = await Bench().run(
             Script(fail(C.AUTH_ERROR, provider="openai", status=401, request_id="req_1")),
-            Retry(ErrorHandling(include_provider_details=True)),
+            Retry(RetryOptions(include_provider_details=True)),
         )
         assert isinstance(outcome, Failed)
         assert outcome.info.safe == "auth_error [provider openai, status 401, request req_1]"
@@ -432,12 +437,12 @@ class TestDetails:
     async def test_without_normalizing_every_failure_from_outside_has_the_plain_backoff(
         self,
     ) -> None:
-        handling = ErrorHandling(normalize_errors=False)
+        handling = RetryOptions(normalize_errors=False)
         assert await waits(handling, fail(C.AUTH_ERROR, retry_after=9.0)) == [1.0, 2.0, 4.0]
         assert await waits(handling, fail(C.PROGRAMMING)) == []
 
     def test_describe_has_no_callables(self) -> None:
-        handling = ErrorHandling(custom_retry=lambda error, attempt: 1.0)
+        handling = RetryOptions(custom_retry=lambda error, attempt: 1.0)
         described = Retry(handling, RetryBudget()).describe()
         assert "custom_retry" not in described
         assert described["max_retries"] == 3
@@ -445,12 +450,12 @@ class TestDetails:
             "ratio": 0.1,
             "reserve": 10.0,
             "reserve_per_second": 0.5,
-            "most": 100.0,
+            "capacity": 100.0,
         }
 
 
 def test_the_defaults_are_those_of_seed_000() -> None:
-    handling = ErrorHandling()
+    handling = RetryOptions()
     assert handling.normalize_errors is True
     assert handling.include_provider_details is False
     assert handling.include_detailed_errors_in_chat is False
@@ -490,13 +495,13 @@ def test_the_defaults_are_those_of_seed_000() -> None:
 )
 def test_a_bad_setting_is_named(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        ErrorHandling(**bad)
+        RetryOptions(**bad)
     assert next(iter(bad)) in caught.value.argument
 
 
 SECONDS = st.floats(0, 1e9)
 handlings = st.builds(
-    ErrorHandling,
+    RetryOptions,
     max_retries=st.integers(0, 6),
     retry_delay=SECONDS,
     backoff_multiplier=st.floats(0, 1e6),
@@ -517,19 +522,19 @@ infos = st.builds(info, st.sampled_from(ErrorCategory), retry_after=st.none() | 
     SECONDS,
 )
 def test_a_decision_never_breaks_a_limit(  # noqa: PLR0917  # Hypothesis gives them
-    handling: ErrorHandling,
+    handling: RetryOptions,
     about: ErrorInfo,
     attempt: int,
     remaining: float | None,
     roll: float,
     previous: float,
 ) -> None:
-    decision = decide(
-        handling, about, attempt, remaining=remaining, dice=lambda: roll, previous=previous
+    decision = decide_retry(
+        handling, about, attempt, remaining=remaining, rng=lambda: roll, previous=previous
     )
-    if isinstance(decision, Stop):
+    if isinstance(decision, StopRetrying):
         return
-    assert about.category.retryable
+    assert about.category.is_retryable
     assert math.isfinite(decision.delay)
     assert decision.delay >= 0
     assert remaining is None or decision.delay < remaining
@@ -543,7 +548,7 @@ def test_a_decision_never_breaks_a_limit(  # noqa: PLR0917  # Hypothesis gives t
 def test_waiting_for_a_breaker_always_comes_to_an_end(
     about: ErrorInfo, waited: float, remaining: float | None
 ) -> None:
-    decision = decide_held(ErrorHandling(), about, waited=waited, remaining=remaining)
-    if isinstance(decision, Wait):
+    decision = decide_unsent(RetryOptions(), about, waited=waited, remaining=remaining)
+    if isinstance(decision, WaitAndRetry):
         assert decision.delay > 0
         assert waited + decision.delay <= 60.001

@@ -8,7 +8,7 @@ from tests.resilience.acts import OK, Bench, C, Script, fail, never
 
 from holdfast.core.errors import ConfigurationError, Landed
 from holdfast.core.notices import AttemptAbandoned
-from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
+from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
 from holdfast.resilience.retry import Retry
 from holdfast.resilience.timeout import AttemptTimeout, Deadline
 
@@ -37,7 +37,7 @@ async def test_a_write_that_was_cut_is_in_doubt_and_not_repeated() -> None:
 async def test_the_work_is_cancelled_and_not_abandoned() -> None:
     ended: list[str] = []
 
-    async def work(call: Call[Any]) -> Outcome[Any]:
+    async def work(call: CallContext[Any]) -> Outcome[Any]:
         try:
             return await never(call)
         finally:
@@ -58,7 +58,7 @@ async def test_a_cancellation_from_outside_stays_one(strategy: Any) -> None:
 
 @pytest.mark.parametrize("strategy", [AttemptTimeout(60), Deadline(60)])
 async def test_a_timeout_error_of_the_act_itself_is_not_taken_for_ours(strategy: Any) -> None:
-    async def act(call: Call[Any]) -> Outcome[Any]:
+    async def act(call: CallContext[Any]) -> Outcome[Any]:
         raise TimeoutError("mine")
 
     with pytest.raises(TimeoutError, match="mine"):

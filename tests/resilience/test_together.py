@@ -11,19 +11,19 @@ from tests.resilience.acts import Bench, C, fail
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, Text, user
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
 from holdfast.resilience.cache import CacheOptions
-from holdfast.resilience.defaults import Candidate, Resilience, ask_models
-from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call
+from holdfast.resilience.handling import RetryOptions
 from holdfast.resilience.hedge import HedgeOptions
 from holdfast.resilience.limiter import LimiterOptions
 from holdfast.resilience.metrics import CallMetrics
-from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome
+from holdfast.resilience.pipeline import CallContext, Done, Failed, Operation, Outcome
 from holdfast.resilience.replay import Store
-from holdfast.resilience.shared import Shared
-from holdfast.resilience.throttle import Load, Throttle
+from holdfast.resilience.shared import EndpointStates
+from holdfast.resilience.throttle import LimiterLoad, RateLimiter
 
 CATEGORIES = [C.SERVER_ERROR, C.TRANSIENT, C.AUTH_ERROR, C.TIMEOUT, C.UNKNOWN]
 
@@ -34,17 +34,17 @@ class Endpoint:
     def __init__(self, dice: Random) -> None:
         self.dice, self.inside, self.most = dice, 0, 0
 
-    async def __call__(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+    async def __call__(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         self.inside += 1
         self.most = max(self.most, self.inside)
         try:
-            await call.env.clock.sleep(self.dice.choice([0, 0.1, 1, 5, 20]))
+            await call.execution.clock.sleep(self.dice.choice([0, 0.1, 1, 5, 20]))
             roll = self.dice.random()
             if roll < 0.15:
                 return fail(C.RATE_LIMIT_RETRYABLE, retry_after=self.dice.choice([None, 0.5, 4.0]))
             if roll < 0.5:
                 return fail(self.dice.choice(CATEGORIES))
-            call.env.tell(TextDelta("answer"))
+            call.execution.emit(TextDelta("answer"))
             return Done(Reply((Text(f"to {call.payload.instructions}"),)))
         finally:
             self.inside -= 1
@@ -72,13 +72,13 @@ async def ended(task: asyncio.Task[Any]) -> str:
 
 @pytest.mark.parametrize("seed", range(15))
 async def test_whatever_happens_nothing_is_left_behind(seed: int) -> None:
-    dice, shared, store = Random(seed), Shared(), Store(CacheOptions(entries=5))
+    dice, shared, store = Random(seed), EndpointStates(), Store(CacheOptions(entries=5))
     bench, endpoints = Bench(), {name: Endpoint(dice) for name in ("a", "b")}
-    acts: dict[str, Act[ModelRequest, Reply]] = dict(endpoints)
+    acts: dict[str, Operation[ModelRequest, Reply]] = dict(endpoints)
     chosen = resilience(store)
-    _, ask = ask_models(
+    _, ask = compose_model_call(
         [Candidate(name, f"m-{name}", name, act) for name, act in acts.items()],
-        ErrorHandling(max_retries=2, max_breaker_wait=10.0),
+        RetryOptions(max_retries=2, max_breaker_wait=10.0),
         chosen,
         shared=shared,
     )
@@ -101,12 +101,12 @@ async def test_whatever_happens_nothing_is_left_behind(seed: int) -> None:
         throttle = next(
             state
             for key, state in shared._states.items()
-            if isinstance(state, Throttle) and state.target == name
+            if isinstance(state, RateLimiter) and state.target == name
         )
         load = throttle.load()
-        assert load == Load(name, running=0, waiting=0, limit=load.limit)
+        assert load == LimiterLoad(name, running=0, waiting=0, limit=load.limit)
         assert (endpoint.inside, endpoint.most <= 6) == (0, True)
-    assert all(circuit.snapshot().probes == 0 for circuit in shared.circuits())
+    assert all(circuit.snapshot().probes == 0 for circuit in shared.all_breakers())
     assert store._flights == {}
     assert chosen.metrics is not None
     assert chosen.metrics.snapshot("model").total_calls == 80

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, Limits, tool
+from holdfast import Agent, Limits, RetryOptions, tool
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -19,8 +19,8 @@ from holdfast.core.errors import (
 )
 from holdfast.core.events import ModelReplied, Status, TurnClosed
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall, ToolResult
+from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, RetryScheduled
-from holdfast.core.request import ModelRequest
 from holdfast.journal.memory import MemoryJournal
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
@@ -65,7 +65,7 @@ async def test_a_tool_is_run_and_its_result_goes_to_the_model() -> None:
 async def test_a_failing_model_is_retried_with_backoff_and_the_result_is_whole() -> None:
     clock = FakeClock()
     model = ScriptedModel(down(), down(), "ok")
-    result = await Agent(model, clock=clock, dice=lambda: 0.5).run("Hi")
+    result = await Agent(model, clock=clock, rng=lambda: 0.5).run("Hi")
     assert result.output == "ok"
     assert clock.sleeps == [1.0, 2.0]
 
@@ -98,7 +98,7 @@ async def test_what_one_tool_raises_never_hides_its_sibling_nor_reaches_the_mode
     agent = Agent(
         model,
         tools=[login, weather],
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
         clock=FakeClock(),
     )
     result = await agent.run("go")
@@ -113,7 +113,7 @@ async def test_details_are_shown_redacted_when_asked_for() -> None:
         raise RuntimeError("no route; password=hunter2")
 
     model = ScriptedModel(call("login"), "done")
-    handling = ErrorHandling(max_retries=0, include_detailed_errors_in_chat=True)
+    handling = RetryOptions(max_retries=0, include_detailed_errors_in_chat=True)
     await Agent(model, tools=[login], error_handling=handling).run("go")
     assert results(model) == ["Error invoking function 'login': no route; password=[redacted]"]
 

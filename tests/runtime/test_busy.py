@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Agent, ConfigurationError, SessionBusyError
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.journal.memory import MemoryJournal
 from holdfast.testing import ScriptedModel
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from tests.resilience.acts import Bench, info
 
+from holdfast.calls.exception_rules import retry_on
+from holdfast.calls.guard import Guard, resilient
+from holdfast.compat.function_retry_executor import FunctionInvocationError, FunctionRetryExecutor
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
-from holdfast.resilience.circuit import Breaker, Circuit
+from holdfast.resilience.circuit import BreakerStrategy, CircuitBreaker
 from holdfast.resilience.pipeline import Pipeline
-from holdfast.resilience.retry import ErrorHandling, Retry
-from holdfast.runtime.classified import retry_on
-from holdfast.runtime.executor import FunctionInvocationError, FunctionRetryExecutor
-from holdfast.runtime.plain import Guard, resilient
+from holdfast.resilience.retry import Retry, RetryOptions
 
 C = ErrorCategory
 
@@ -93,9 +93,9 @@ async def test_only_what_was_named_and_what_is_known_to_pass_is_retried(
 
 
 async def test_what_was_named_counts_for_a_breaker() -> None:
-    circuit = Circuit("mine")
+    circuit = CircuitBreaker("mine")
     guard = Guard(
-        Pipeline.of(Retry(ErrorHandling(max_retries=0)), Breaker(circuit)),
+        Pipeline.of(Retry(RetryOptions(max_retries=0)), BreakerStrategy(circuit)),
         classify=retry_on(Busy),
         env=Bench().env,
     )
@@ -105,7 +105,7 @@ async def test_what_was_named_counts_for_a_breaker() -> None:
 
     with pytest.raises(Busy):
         await guard.call(call)
-    assert circuit.snapshot().unwell == 1
+    assert circuit.snapshot().failures == 1
 
 
 @pytest.mark.parametrize("wrong", [Busy(), "Busy", KeyboardInterrupt, int])

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from tests.resilience.acts import Bench, C, info
 
-from holdfast.core.errors import ConfigurationError, ErrorCategory
-from holdfast.core.notices import RetryScheduled
-from holdfast.resilience.handling import ErrorHandling
-from holdfast.runtime.executor import (
+from holdfast.compat.function_retry_executor import (
     FunctionInvocationError,
     FunctionRetryExecutor,
     FunctionTimeoutError,
 )
+from holdfast.core.errors import ConfigurationError, ErrorCategory
+from holdfast.core.notices import RetryScheduled
+from holdfast.resilience.handling import RetryOptions
 
 
 class Fails:
@@ -31,7 +31,7 @@ class Fails:
 
 
 def executor(bench: Bench, category: ErrorCategory = C.SERVER_ERROR, **known: Any) -> Any:
-    handling = ErrorHandling(**known)
+    handling = RetryOptions(**known)
     return FunctionRetryExecutor(handling, classify=lambda _: info(category), env=bench.env)
 
 

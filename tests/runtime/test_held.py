@@ -17,10 +17,10 @@ from holdfast.core.errors import (
     ProviderError,
 )
 from holdfast.core.events import Event, HistoryCompacted, SessionRewound, Status, TurnOpened
+from holdfast.core.history_versions import ASK_SUMMARY
 from holdfast.core.messages import ToolCall
-from holdfast.core.points import ASK_SUMMARY
-from holdfast.core.request import ModelRequest
-from holdfast.middleware.moments import BeforeIteration
+from holdfast.core.model_request import ModelRequest
+from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import FakeClock, ScriptedModel
 
@@ -192,8 +192,8 @@ class Said(Middleware[tuple[str, ...]]):
             return (*state, "compacted")
         return state
 
-    async def before_iteration(self, moment: BeforeIteration) -> None:
-        self.seen.append(moment.state_of(self))
+    async def before_iteration(self, context: BeforeIteration) -> None:
+        self.seen.append(context.state_of(self))
 
 
 async def rewound(journal: object, *middleware: Middleware[object]) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast import Agent, MemoryJournal, RecoveryStatus, SessionBusyError, tool
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, ToolCall
-from holdfast.runtime.holding import Hold
+from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ def payer(journal: MemoryJournal, slow: Slow, **options: Any) -> Agent[str]:
 
 
 async def history(journal: MemoryJournal, run: str) -> Sequence[Message]:
-    machine = RunMachine()
+    machine = SessionMachine()
     for record in await journal.read(run):
         machine.apply(record.event)
     return list(machine.transcript)
@@ -117,15 +117,15 @@ async def test_sessions_of_different_journals_have_nothing_to_do_with_each_other
 
 async def test_a_hold_that_was_thrown_away_holds_nothing() -> None:
     journal = MemoryJournal()
-    hold = Hold(journal, "ada")
+    hold = LocalLease(journal, "ada")
     with pytest.raises(SessionBusyError):
-        Hold(journal, "ada")
+        LocalLease(journal, "ada")
     del hold
     gc.collect()
-    again = Hold(journal, "ada")
+    again = LocalLease(journal, "ada")
     await again.release()
-    third = Hold(journal, "ada")
+    third = LocalLease(journal, "ada")
     await again.release()  # it is not its own any more
     with pytest.raises(SessionBusyError):
-        Hold(journal, "ada")
+        LocalLease(journal, "ada")
     await third.release()

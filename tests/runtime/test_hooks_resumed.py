@@ -24,7 +24,7 @@ from holdfast import (
     tool,
 )
 from holdfast.core.messages import Reply, ToolCall, ToolResult, user
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 ran: list[int] = []
@@ -43,9 +43,9 @@ _numbers = count()
 class OfTheMoment(Middleware):
     """Instructions that would be others if they were made again."""
 
-    async def before_turn(self, moment: Any) -> Patch:
-        said = (user(moment.message.text + "!"),)
-        return Patch(instructions=f"{moment.instructions} No {next(_numbers)}.", messages=said)
+    async def before_turn(self, context: Any) -> Patch:
+        said = (user(context.message.text + "!"),)
+        return Patch(instructions=f"{context.instructions} No {next(_numbers)}.", messages=said)
 
 
 def asks(request: ModelRequest) -> ToolCall | str:
@@ -92,7 +92,7 @@ async def test_every_request_is_the_same_as_without_the_crash(moment: int, befor
 
 
 class NoTools(Middleware):
-    async def before_tools(self, moment: Any) -> Deny:
+    async def before_tools(self, context: Any) -> Deny:
         return Deny("Not now.")
 
 
@@ -118,8 +118,8 @@ async def test_what_was_denied_stays_denied(moment: int) -> None:
 
 
 class Enough(Middleware):
-    async def after_iteration(self, moment: Any) -> Stop:
-        return Stop("enough", f"{len(moment.results)} of {len(moment.calls)}")
+    async def after_iteration(self, context: Any) -> Stop:
+        return Stop("enough", f"{len(context.results)} of {len(context.calls)}")
 
 
 @pytest.mark.parametrize("moment", range(2, 6))

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, Timeouts
+from holdfast import Agent, RetryOptions, Timeouts
 from holdfast.core.errors import ResponseValidationError, TransportError, UnterminatedError
 from holdfast.testing.emulator import (
     DropAfter,
@@ -25,7 +25,7 @@ def agent(emulator: Emulator, *, retries: int = 0, timeouts: Timeouts | None = N
         "openai:m",
         base_url=emulator.base_url,
         api_key="k",
-        error_handling=ErrorHandling(max_retries=retries, retry_delay=0.001),
+        error_handling=RetryOptions(max_retries=retries, retry_delay=0.001),
         timeouts=timeouts,
     )
 

@@ -10,10 +10,10 @@ import pytest
 
 from holdfast import (
     Agent,
-    ErrorHandling,
     FromAgent,
     MemoryJournal,
-    Observed,
+    Observation,
+    RetryOptions,
     RetryScheduled,
     ToolStarted,
     tool,
@@ -22,7 +22,7 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import ToolFinished, TurnClosed, TurnOpened
 from holdfast.core.messages import ToolCall
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 
@@ -37,9 +37,9 @@ class Watcher:
     """Keeps what it is shown."""
 
     def __init__(self) -> None:
-        self.seen: list[Observed] = []
+        self.seen: list[Observation] = []
 
-    def on_event(self, seen: Observed) -> None:
+    def on_event(self, seen: Observation) -> None:
         self.seen.append(seen)
 
     def names(self) -> list[str]:
@@ -81,7 +81,7 @@ async def test_it_sees_what_a_stream_shows_in_the_same_order() -> None:
 async def test_what_it_raises_is_logged_and_harms_neither_the_run_nor_another(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def broken(seen: Observed) -> None:
+    def broken(seen: Observation) -> None:
         raise KeyError(type(seen.item).__name__)
 
     watcher = Watcher()
@@ -150,19 +150,19 @@ async def test_it_sees_how_a_turn_failed() -> None:
     agent = Agent(
         ScriptedModel(ProviderError("down")),
         observers=[watcher],
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
     )
     with pytest.raises(ProviderError):
         await agent.run("go")
     assert watcher.names()[-2:] == ["ModelFailed", "TurnClosed"]
 
 
-async def slow(_seen: Observed) -> None:
+async def slow(_seen: Observation) -> None:
     """No observer: it is async."""
 
 
 class SlowObject:
-    async def on_event(self, _seen: Observed) -> None:
+    async def on_event(self, _seen: Observation) -> None:
         """No observer either."""
 
 

@@ -17,15 +17,15 @@ from holdfast import (
     StructuredOutput,
     tool,
 )
-from holdfast.core.answer import ANSWERS_CHECKED, ANSWERS_TOLD
-from holdfast.core.effects import CheckOutput, digest
+from holdfast.core.effects import CheckOutput, effect_digest
 from holdfast.core.errors import ConfigurationError, IllegalEventError, ReplayMismatchError
 from holdfast.core.events import ModelReplied, Status, TurnOpened
 from holdfast.core.limits import Limits
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply, Text, ToolCall, user
-from holdfast.core.run_state import Phase
-from holdfast.journal.encoding import decode, encode, line_of, record_of
+from holdfast.core.output_retries import OUTPUT_CHECKED, OUTPUT_FLAGGED
+from holdfast.core.session_state import Phase
+from holdfast.journal.encoding import decode, encode, record_of, to_line
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
 
@@ -86,7 +86,7 @@ async def test_every_crash_point_ends_with_the_same_answer(moment: int, before: 
         result = await world.agent(journal).resume("s")
     else:
         result = await world.agent(journal).run("go", session="s")
-    assert (result.output, result.rung) == (Trip("Porto", 2), "embedded")
+    assert (result.output, result.parsed_by) == (Trip("Porto", 2), "embedded")
     assert result.messages == wanted.messages
     assert await keys(journal) == await keys(calm)
     # Only a reply that died before it was kept is paid for twice.
@@ -197,7 +197,7 @@ async def test_a_raw_answer_is_found_again() -> None:
             "go", session="s"
         )
     result = await Agent(ScriptedModel(), output=output, journal=journal).resume("s")
-    assert (result.output, result.rung) == ("no", "raw")
+    assert (result.output, result.parsed_by) == ("no", "raw")
 
 
 async def test_a_session_that_was_left_in_a_check_takes_the_next_message() -> None:
@@ -226,11 +226,11 @@ async def test_a_check_that_was_planned_with_another_history_is_refused() -> Non
 
 
 def test_the_digest_of_a_check_is_for_ever() -> None:
-    assert digest(CheckOutput("t1.i0.output", 2)) == "99367d68286da7df"
+    assert effect_digest(CheckOutput("t1.i0.output", 2)) == "99367d68286da7df"
 
 
-def opened(flags: int) -> RunMachine:
-    machine = RunMachine()
+def opened(flags: int) -> SessionMachine:
+    machine = SessionMachine()
     machine.apply(TurnOpened("t1", 0.0, user("go"), Limits(), flags))
     machine.apply(ModelReplied("t1.i0.model", 1.0, Reply((Text("7"),))))
     return machine
@@ -238,24 +238,24 @@ def opened(flags: int) -> RunMachine:
 
 def test_the_flags_of_a_turn_say_what_happens_with_an_answer() -> None:
     assert opened(0).phase is Phase.CLOSING
-    assert opened(ANSWERS_TOLD).phase is Phase.CLOSING
-    machine = opened(ANSWERS_TOLD | ANSWERS_CHECKED)
+    assert opened(OUTPUT_FLAGGED).phase is Phase.CLOSING
+    machine = opened(OUTPUT_FLAGGED | OUTPUT_CHECKED)
     assert machine.phase is Phase.OUTPUT
-    assert machine.pending() == (CheckOutput("t1.i0.output", 2),)
+    assert machine.pending_effects() == (CheckOutput("t1.i0.output", 2),)
     machine.apply(OutputChecked("t1.i0.output", 2.0, "strict"))
-    assert (machine.status, machine.rung) == (Status.COMPLETED, "strict")
+    assert (machine.status, machine.parsed_by) == (Status.COMPLETED, "strict")
 
 
 def test_flags_of_a_newer_version_are_refused_and_change_nothing() -> None:
-    machine = RunMachine()
+    machine = SessionMachine()
     with pytest.raises(IllegalEventError, match="newer version"):
         machine.apply(TurnOpened("t1", 0.0, user("go"), Limits(), 4))
     assert machine.phase is Phase.IDLE
-    assert machine.applied == 0
+    assert machine.event_count == 0
 
 
 def test_the_event_survives_its_json() -> None:
     journal, agent = MemoryJournal(), World()
     asyncio.run(agent.agent(journal).run("go", session="s"))
     for seq, record in enumerate(asyncio.run(journal.read("s")), 1):
-        assert record_of(decode(encode(line_of("s", seq, record)))) == record
+        assert record_of(decode(encode(to_line("s", seq, record)))) == record

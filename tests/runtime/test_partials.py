@@ -11,9 +11,9 @@ import pytest
 from holdfast import Agent, StructuredOutput
 from holdfast.core.deltas import TextDelta, ToolCallDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
+from holdfast.core.model_request import OutputSchema, ToolSpec
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
-from holdfast.core.request import OutputSchema, ToolSpec
-from holdfast.runtime.partials import Partials
+from holdfast.runtime.output.partials import Partials
 from holdfast.testing import ScriptedModel
 
 WANTED = OutputSchema("Trip", {"type": "object"}, tools=(ToolSpec("final_answer", "", {}),))
@@ -29,7 +29,7 @@ class Trip:
 
 def shown(output: OutputSchema, *items: Any) -> list[object]:
     partials = Partials(output)
-    return [copy.deepcopy(partials.value) for item in items if partials.take(item)]
+    return [copy.deepcopy(partials.value) for item in items if partials.feed(item)]
 
 
 def test_text_and_calls_are_shown_alike() -> None:

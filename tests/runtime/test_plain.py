@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from tests.resilience.acts import Bench, C, info
 
+from holdfast.calls.guard import Guard, arguments_key, execute, resilient
 from holdfast.core.errors import ConfigurationError, Landed
 from holdfast.core.notices import RetryScheduled
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.cache import CacheOptions
-from holdfast.resilience.circuit import Breaker, BreakerOpenError, Circuit
+from holdfast.resilience.circuit import BreakerOpenError, BreakerStrategy, CircuitBreaker
 from holdfast.resilience.fallback import Fallback
 from holdfast.resilience.pipeline import Pipeline
 from holdfast.resilience.replay import Cache, Store
-from holdfast.resilience.retry import ErrorHandling, Retry
+from holdfast.resilience.retry import Retry, RetryOptions
 from holdfast.resilience.timeout import AttemptTimeout, Deadline
-from holdfast.runtime.plain import Guard, arguments_key, execute, resilient
 
 RETRY = Pipeline.of(Retry())
 
@@ -131,7 +131,7 @@ async def test_the_users_own_classification_counts() -> None:
 
 
 async def test_an_open_breaker_says_so_by_its_own_error() -> None:
-    breaker = Breaker(Circuit("x", BreakerOptions(mode="consecutive", failures=1)))
+    breaker = BreakerStrategy(CircuitBreaker("x", BreakerOptions(mode="consecutive", failures=1)))
     guard = Guard(Pipeline.of(breaker), env=Bench().env)
     with pytest.raises(ConnectionResetError):
         await guard.call(Flaky(ConnectionResetError()).coroutine)
@@ -223,7 +223,7 @@ class TestDecorator:
     async def test_an_async_function_stays_async(self) -> None:
         flaky = Flaky(ConnectionResetError())
 
-        @resilient(Retry(ErrorHandling(retry_delay=0)), env=Bench().env)
+        @resilient(Retry(RetryOptions(retry_delay=0)), env=Bench().env)
         async def fetch(value: int) -> Any:
             """Docs."""
             return await flaky.coroutine(value)

@@ -19,24 +19,24 @@ from holdfast.core.errors import (
     LimitError,
     UnansweredError,
 )
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ToolCall, ToolResult
-from holdfast.core.requests import (
+from holdfast.core.questions import (
     Answer,
     Approved,
-    ClarificationRequest,
+    ClarificationQuestion,
     Continued,
     Denied,
-    PermissionRequest,
-    Request,
+    PermissionQuestion,
+    Question,
 )
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.tool_permission import ToolPermission
-from holdfast.runtime.driver import drive
-from holdfast.runtime.open_question import Receipt
-from holdfast.runtime.questions import Questions
-from holdfast.runtime.run import Run
-from holdfast.runtime.stream import RunStream
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.driver import drive_turn
+from holdfast.runtime.questions.broker import QuestionBroker
+from holdfast.runtime.questions.open_question import Receipt
+from holdfast.runtime.run_stream import RunStream
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
 
@@ -51,7 +51,7 @@ def _clear() -> None:
 @tool(effect="write")
 async def pay(ctx: ToolContext, euros: int = 10) -> str:
     """Pay."""
-    answer = await ctx.ask(PermissionRequest(tool="pay", arguments={"euros": euros}))
+    answer = await ctx.ask(PermissionQuestion(tool="pay", arguments={"euros": euros}))
     seen.append(answer)
     if isinstance(answer, Denied):
         return f"denied: {answer.reason}"
@@ -61,7 +61,7 @@ async def pay(ctx: ToolContext, euros: int = 10) -> str:
 @tool(effect="read")
 async def where(ctx: ToolContext) -> str:
     """Ask for a city."""
-    return await ctx.ask(ClarificationRequest(question="Which city?", options=("Porto", "Faro")))
+    return await ctx.ask(ClarificationQuestion(question="Which city?", options=("Porto", "Faro")))
 
 
 def call(name: str, arguments: str = "{}", call_id: str = "c1") -> ToolCall:
@@ -87,12 +87,12 @@ def said(result: Any) -> list[str]:
 
 
 async def watch(
-    run: RunStream[str], answer: Callable[[Request[Any]], object] = lambda request: None
+    run: RunStream[str], answer: Callable[[Question[Any]], object] = lambda request: None
 ) -> list[object]:
     items: list[object] = []
     async for item in run:
         items.append(item)
-        if isinstance(item, Request):
+        if isinstance(item, Question):
             answer(item)
     return items
 
@@ -104,11 +104,15 @@ async def test_an_answer_from_the_stream_reaches_the_tool() -> None:
     async with agent(call("pay")).stream("go") as run:
         items = await watch(run, lambda request: run.answer(request.approve()))  # type: ignore[attr-defined]
     assert said(run.result) == ["paid 10"]
-    asked = next(item for item in items if isinstance(item, PermissionRequest))
-    assert asked == PermissionRequest(
+    asked = next(item for item in items if isinstance(item, PermissionQuestion))
+    assert asked == PermissionQuestion(
         key="t1.i0.tool.0.ask.0", tool="pay", arguments={"euros": 10}, description="Pay."
     )
-    kinds = [type(item) for item in items if "Question" in type(item).__name__]
+    kinds = [
+        type(item)
+        for item in items
+        if type(item).__module__ == ev.__name__ and "Question" in type(item).__name__
+    ]
     assert kinds == [ev.QuestionAsked, ev.QuestionAnswered]
 
 
@@ -125,11 +129,11 @@ async def test_edited_arguments_reach_the_tool() -> None:
 
 
 async def test_a_handler_answers_addressed_or_bare() -> None:
-    async def addressed(request: Request[Any]) -> object:
-        assert isinstance(request, PermissionRequest)
+    async def addressed(request: Question[Any]) -> object:
+        assert isinstance(request, PermissionQuestion)
         return request.approve()
 
-    async def bare(request: Request[Any]) -> object:
+    async def bare(request: Question[Any]) -> object:
         return Approved()
 
     for handler in (addressed, bare):
@@ -138,7 +142,7 @@ async def test_a_handler_answers_addressed_or_bare() -> None:
 
 
 async def test_a_handler_that_answers_nothing_leaves_the_question_to_the_stream() -> None:
-    async def shy(request: Request[Any]) -> object:
+    async def shy(request: Question[Any]) -> object:
         return None
 
     given = agent(call("where"), on_question=shy)
@@ -152,7 +156,7 @@ async def test_a_handler_that_answers_nothing_leaves_the_question_to_the_stream(
 
 
 async def test_run_sync_asks_its_handler() -> None:
-    async def handler(request: Request[Any]) -> object:
+    async def handler(request: Question[Any]) -> object:
         return Approved()
 
     assert said(agent(call("pay"), on_question=handler).run_sync("go")) == ["paid 10"]
@@ -160,15 +164,15 @@ async def test_run_sync_asks_its_handler() -> None:
 
 async def test_two_questions_of_parallel_tools_are_told_apart() -> None:
     calls = (call("pay", '{"euros": 1}', "a"), call("where", call_id="b"))
-    requests: list[Request[Any]] = []
+    requests: list[Question[Any]] = []
 
     async with agent(*calls).stream("go") as run:
 
-        def both(request: Request[Any]) -> None:
+        def both(request: Question[Any]) -> None:
             requests.append(request)
             if len(requests) == 2:
                 for one in reversed(requests):
-                    city = isinstance(one, ClarificationRequest)
+                    city = isinstance(one, ClarificationQuestion)
                     run.answer(one, "Porto" if city else Denied(reason="no"))
 
         await watch(run, both)
@@ -180,15 +184,15 @@ async def test_two_questions_of_one_tool_have_numbers_of_their_own() -> None:
     @tool(effect="read")
     async def both(ctx: ToolContext) -> str:
         """Ask twice."""
-        first = ctx.ask(ClarificationRequest(question="A?"))
-        second = ctx.ask(ClarificationRequest(question="A?"))
+        first = ctx.ask(ClarificationQuestion(question="A?"))
+        second = ctx.ask(ClarificationQuestion(question="A?"))
         return " ".join(await asyncio.gather(first, second))
 
     keys: list[str] = []
     given = Agent(ScriptedModel(call("both"), "done"), tools=[both], clock=still())
     async with given.stream("go") as run:
 
-        def one(request: Request[Any]) -> None:
+        def one(request: Question[Any]) -> None:
             keys.append(request.key)
             run.answer(request.key, request.key[-1])
 
@@ -202,7 +206,7 @@ async def test_two_questions_of_one_tool_have_numbers_of_their_own() -> None:
 
 async def test_an_answer_that_comes_before_the_wait_begins_is_not_lost() -> None:
     """The waiter is there before anybody can see the question."""
-    questions = Questions(watched=True)
+    questions = QuestionBroker(has_reader=True)
 
     class Eager(MemoryJournal):
         async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
@@ -212,25 +216,25 @@ async def test_an_answer_that_comes_before_the_wait_begins_is_not_lost() -> None
                 assert questions.answer(Answer(key, Approved()))
 
     given = agent(call("pay"), clock=FakeClock())
-    run = Run(given._engine.plan, "r", RunMachine(), Eager())
+    run = ActiveTurn(given._engine.plan, "r", SessionMachine(), Eager())
     run.questions = questions
     await opened(run)
     assert seen == [Approved()]
     assert run.plan.clock.sleeps == [300.0]  # type: ignore[attr-defined]
 
 
-async def opened(run: Run) -> None:
+async def opened(run: ActiveTurn) -> None:
     from holdfast.core.messages import user
 
-    await run.open(user("go"))
-    await drive(run)
+    await run.open_turn(user("go"))
+    await drive_turn(run)
 
 
 async def test_a_thread_may_answer() -> None:
     async with agent(call("pay")).stream("go") as run:
         threads: list[threading.Thread] = []
 
-        def from_thread(request: Request[Any]) -> None:
+        def from_thread(request: Question[Any]) -> None:
             thread = threading.Thread(target=run.answer, args=(request, Approved()))
             threads.append(thread)
             thread.start()
@@ -245,7 +249,7 @@ async def test_of_many_threads_one_wins() -> None:
     async with agent(call("where")).stream("go") as run:
         threads: list[threading.Thread] = []
 
-        def race(request: Request[Any]) -> None:
+        def race(request: Question[Any]) -> None:
             start = threading.Barrier(8)
 
             def answer(city: str) -> None:
@@ -264,7 +268,7 @@ async def test_of_many_threads_one_wins() -> None:
 
 
 async def test_another_task_may_answer() -> None:
-    arrived: asyncio.Future[Request[Any]] = asyncio.get_running_loop().create_future()
+    arrived: asyncio.Future[Question[Any]] = asyncio.get_running_loop().create_future()
 
     async with agent(call("pay")).stream("go") as run:
 
@@ -283,7 +287,7 @@ async def test_a_hundred_runs_of_one_agent_keep_their_questions_apart() -> None:
     @tool(effect="read")
     async def echo(ctx: ToolContext, n: int) -> str:
         """Ask for a number."""
-        return await ctx.ask(ClarificationRequest(question=str(n)))
+        return await ctx.ask(ClarificationQuestion(question=str(n)))
 
     def ask(request: Any) -> ToolCall:
         number = request.messages[-1].text
@@ -295,8 +299,8 @@ async def test_a_hundred_runs_of_one_agent_keep_their_questions_apart() -> None:
     async def one(number: int) -> list[str]:
         async with given.stream(str(number)) as run:
 
-            def answer(request: Request[Any]) -> None:
-                assert isinstance(request, ClarificationRequest)
+            def answer(request: Question[Any]) -> None:
+                assert isinstance(request, ClarificationQuestion)
                 asyncio.get_running_loop().call_soon(run.answer, request, f"{request.question}!")
 
             await watch(run, answer)
@@ -341,12 +345,12 @@ async def test_a_question_whose_kind_cannot_say_no_fails_its_tool_and_is_not_rep
     async with agent(call("where"), clock=clock).stream("go") as run:
         items = await watch(run)
     assert said(run.result) == ["Error: Function 'where' failed."]
-    assert len([item for item in items if isinstance(item, Request)]) == 1
+    assert len([item for item in items if isinstance(item, Question)]) == 1
     assert clock.sleeps == [300.0]
 
 
 async def test_timeout_cancellation_and_denial_are_three_results() -> None:
-    async def causes(act: Callable[[RunStream[str], PermissionRequest], object]) -> str:
+    async def causes(act: Callable[[RunStream[str], PermissionQuestion], object]) -> str:
         async with agent(call("pay"), clock=FakeClock()).stream("go") as run:
             await watch(run, lambda request: act(run, request))  # type: ignore[arg-type]
         answer = seen[-1]
@@ -362,9 +366,9 @@ async def test_cancelling_the_run_while_it_asks_leaves_nothing_behind() -> None:
     clock, before = still(), asyncio.all_tasks()
     receipts: list[Receipt] = []
     async with agent(call("pay"), clock=clock).stream("go") as run:
-        requests: list[Request[Any]] = []
+        requests: list[Question[Any]] = []
 
-        def stop(request: Request[Any]) -> None:
+        def stop(request: Question[Any]) -> None:
             requests.append(request)
             run.cancel()
 
@@ -380,7 +384,7 @@ async def test_a_handler_is_cancelled_with_its_question() -> None:
     ended: list[str] = []
     started = asyncio.Event()
 
-    async def slow(request: Request[Any]) -> object:
+    async def slow(request: Question[Any]) -> object:
         started.set()
         try:
             await asyncio.Event().wait()
@@ -390,7 +394,7 @@ async def test_a_handler_is_cancelled_with_its_question() -> None:
 
     async with agent(call("pay"), on_question=slow).stream("go") as run:
 
-        async def answer(request: Request[Any]) -> None:
+        async def answer(request: Question[Any]) -> None:
             await started.wait()
             run.answer(request, Approved())
 
@@ -403,7 +407,7 @@ async def test_a_handler_is_cancelled_with_its_question() -> None:
 async def test_a_handler_that_raises_is_a_no_and_the_log_tells(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def broken(request: Request[Any]) -> object:
+    async def broken(request: Question[Any]) -> object:
         raise RuntimeError("out of paper")
 
     with caplog.at_level(logging.ERROR, "holdfast"):
@@ -417,7 +421,7 @@ async def test_a_handler_that_raises_is_a_no_and_the_log_tells(
 async def test_whoever_stops_watching_denies_what_is_open() -> None:
     async with agent(call("pay")).stream("go") as run:
         async for item in run:
-            if isinstance(item, PermissionRequest):
+            if isinstance(item, PermissionQuestion):
                 break
         result = await run.wait()
     assert isinstance(seen[-1], Denied)
@@ -431,13 +435,13 @@ async def test_a_tool_may_stop_waiting_and_the_question_waits_no_more() -> None:
         """Ask, and give up."""
         try:
             async with asyncio.timeout(0.01):
-                await ctx.ask(ClarificationRequest(question="?"))
+                await ctx.ask(ClarificationQuestion(question="?"))
         except TimeoutError:
             return "gave up"
         return "answered"
 
     given = Agent(ScriptedModel(call("impatient"), "done"), tools=[impatient], clock=still())
-    requests: list[Request[Any]] = []
+    requests: list[Question[Any]] = []
     async with given.stream("go") as run:
         await watch(run, requests.append)
         assert run.answer(requests[0], "Porto") == Receipt("late")
@@ -451,7 +455,7 @@ async def test_unknown_double_and_late_answers_are_refused_and_harm_nothing() ->
     receipts: list[Receipt] = []
     async with agent(call("where")).stream("go") as run:
 
-        def answer(request: Request[Any]) -> None:
+        def answer(request: Question[Any]) -> None:
             receipts.append(run.answer("t1.i0.tool.9.ask.0", "?"))
             receipts.append(run.dismiss("nobody"))
             receipts.append(run.answer(request, "Porto"))
@@ -468,7 +472,7 @@ async def test_unknown_double_and_late_answers_are_refused_and_harm_nothing() ->
 
 async def test_an_answer_after_the_timeout_is_late() -> None:
     async with agent(call("pay"), clock=FakeClock()).stream("go") as run:
-        requests: list[Request[Any]] = []
+        requests: list[Question[Any]] = []
         await watch(run, requests.append)
         assert run.answer(requests[0], Approved()) == Receipt("late")
         assert run.dismiss(requests[0]) == Receipt("late")
@@ -477,7 +481,7 @@ async def test_an_answer_after_the_timeout_is_late() -> None:
 async def test_a_wrong_type_is_an_error_for_who_answers_and_the_question_stays_open() -> None:
     async with agent(call("pay")).stream("go") as run:
 
-        def answer(request: Request[Any]) -> None:
+        def answer(request: Question[Any]) -> None:
             with pytest.raises(AnswerTypeError) as caught:
                 run.answer(request, Continued())
             assert str(caught.value) == (
@@ -490,7 +494,7 @@ async def test_a_wrong_type_is_an_error_for_who_answers_and_the_question_stays_o
 
 
 async def test_a_handler_with_a_wrong_type_is_a_typed_error_in_the_tool() -> None:
-    async def wrong(request: Request[Any]) -> object:
+    async def wrong(request: Question[Any]) -> object:
         return True
 
     caught: list[Exception] = []
@@ -499,7 +503,7 @@ async def test_a_handler_with_a_wrong_type_is_a_typed_error_in_the_tool() -> Non
     async def ask(ctx: ToolContext) -> str:
         """Ask."""
         try:
-            await ctx.ask(PermissionRequest(tool="x"))
+            await ctx.ask(PermissionQuestion(tool="x"))
         except AnswerTypeError as error:
             caught.append(error)
         return "not done"
@@ -519,8 +523,8 @@ def test_a_handler_that_is_not_async_is_refused(handler: Any) -> None:
     ("request_", "timeout", "problem"),
     [
         ("pay?", 1.0, "request: must be a Request, got str"),
-        (PermissionRequest(tool="x"), 0.0, "timeout: must be a finite number above 0"),
-        (PermissionRequest(tool="x", arguments={"a": object()}), 1.0, "cannot be kept"),
+        (PermissionQuestion(tool="x"), 0.0, "timeout: must be a finite number above 0"),
+        (PermissionQuestion(tool="x", arguments={"a": object()}), 1.0, "cannot be kept"),
     ],
 )
 async def test_a_wrong_question_is_refused_before_anybody_is_asked(
@@ -541,13 +545,13 @@ async def test_a_wrong_question_is_refused_before_anybody_is_asked(
     async with given.stream("go") as run:
         items = await watch(run)
     assert problem in caught[0]
-    assert [item for item in items if isinstance(item, Request)] == []
+    assert [item for item in items if isinstance(item, Question)] == []
 
 
 async def test_a_context_of_a_test_says_what_is_missing() -> None:
     context = ToolContext(run_id="r", key="k")
     with pytest.raises(ConfigurationError, match="nobody to ask"):
-        await context.ask(PermissionRequest(tool="x"))
+        await context.ask(PermissionQuestion(tool="x"))
 
 
 async def test_a_test_can_give_a_context_its_own_answers() -> None:
@@ -565,7 +569,7 @@ async def test_the_limits_of_tool_and_turn_stand_still_while_a_person_thinks() -
     @tool(effect="read", timeout=0.5)
     async def slow_person(ctx: ToolContext) -> str:
         """Ask."""
-        return await ctx.ask(ClarificationRequest(question="?"), timeout=None)
+        return await ctx.ask(ClarificationQuestion(question="?"), timeout=None)
 
     given = Agent(
         ScriptedModel(call("slow_person"), "done"),
@@ -574,7 +578,7 @@ async def test_the_limits_of_tool_and_turn_stand_still_while_a_person_thinks() -
     )
     async with given.stream("go") as run:
 
-        def later(request: Request[Any]) -> None:
+        def later(request: Question[Any]) -> None:
             asyncio.get_running_loop().call_later(0.9, run.answer, request, "Porto")
 
         await watch(run, later)
@@ -585,7 +589,7 @@ async def test_after_the_answer_the_limit_of_the_tool_counts_again() -> None:
     @tool(effect="write", timeout=0.05)
     async def hangs(ctx: ToolContext) -> str:
         """Ask, and hang."""
-        await ctx.ask(ClarificationRequest(question="?"))
+        await ctx.ask(ClarificationQuestion(question="?"))
         await asyncio.Event().wait()
         return ""
 
@@ -599,7 +603,7 @@ async def test_after_the_answer_the_limit_of_the_turn_counts_again() -> None:
     @tool(effect="read")
     async def hangs(ctx: ToolContext) -> str:
         """Ask, and hang."""
-        await ctx.ask(ClarificationRequest(question="?"))
+        await ctx.ask(ClarificationQuestion(question="?"))
         await asyncio.Event().wait()
         return ""
 
@@ -621,7 +625,7 @@ async def test_a_second_attempt_finds_the_answer_of_the_first_and_asks_nobody() 
     @tool(effect="read")
     async def flaky(ctx: ToolContext) -> str:
         """Ask, and fail once."""
-        attempts.append(await ctx.ask(ClarificationRequest(question="?")))
+        attempts.append(await ctx.ask(ClarificationQuestion(question="?")))
         if len(attempts) == 1:
             raise RuntimeError("not yet")
         return "ok"
@@ -630,7 +634,7 @@ async def test_a_second_attempt_finds_the_answer_of_the_first_and_asks_nobody() 
     async with given.stream("go") as run:
         items = await watch(run, lambda request: run.answer(request, "Porto"))
     assert attempts == ["Porto", "Porto"]
-    assert len([item for item in items if isinstance(item, Request)]) == 1
+    assert len([item for item in items if isinstance(item, Question)]) == 1
 
 
 async def test_a_yes_is_never_used_for_another_question() -> None:
@@ -640,7 +644,7 @@ async def test_a_yes_is_never_used_for_another_question() -> None:
     async def greedy(ctx: ToolContext) -> str:
         """Ask for more at each attempt."""
         euros = next(amounts)
-        answer = await ctx.ask(PermissionRequest(tool="greedy", arguments={"euros": euros}))
+        answer = await ctx.ask(PermissionQuestion(tool="greedy", arguments={"euros": euros}))
         if euros == 10:
             raise RuntimeError("again")
         return type(answer).__name__
@@ -650,8 +654,8 @@ async def test_a_yes_is_never_used_for_another_question() -> None:
 
     async with given.stream("go") as run:
 
-        def answer(request: Request[Any]) -> None:
-            assert isinstance(request, PermissionRequest)
+        def answer(request: Question[Any]) -> None:
+            assert isinstance(request, PermissionQuestion)
             keys.append(request.key)
             small = request.arguments["euros"] == 10
             run.answer(request.approve() if small else request.deny())
@@ -666,10 +670,10 @@ class Crash(BaseException):
 
 
 async def crashed(
-    kill: Callable[[ev.Event], bool], answer: Callable[[Questions], Awaitable[None]]
-) -> tuple[RunMachine, MemoryJournal]:
+    kill: Callable[[ev.Event], bool], answer: Callable[[QuestionBroker], Awaitable[None]]
+) -> tuple[SessionMachine, MemoryJournal]:
     """A run that dies when `kill` says so, and what its journal says, read back from JSON."""
-    questions = Questions(watched=True)
+    questions = QuestionBroker(has_reader=True)
 
     class Dying(MemoryJournal):
         async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
@@ -678,13 +682,13 @@ async def crashed(
             await super().append(run, event, effect)
 
     journal = Dying()
-    run = Run(agent(call("pay"))._engine.plan, "r", RunMachine(), journal)
+    run = ActiveTurn(agent(call("pay"))._engine.plan, "r", SessionMachine(), journal)
     run.questions = questions
     other = asyncio.create_task(answer(questions))  # type: ignore[arg-type]
     with pytest.raises(Crash):
         await opened(run)
     other.cancel()
-    machine, again = RunMachine(), MemoryJournal()
+    machine, again = SessionMachine(), MemoryJournal()
     for record in await journal.read("r"):
         event = msgspec.json.decode(msgspec.json.encode(record.event), type=ev.Event)
         machine.apply(event)
@@ -693,19 +697,19 @@ async def crashed(
 
 
 async def resumed(
-    machine: RunMachine, journal: MemoryJournal, questions: Questions
+    machine: SessionMachine, journal: MemoryJournal, questions: QuestionBroker
 ) -> list[type[ev.Event]]:
     before = len(await journal.read("r"))
     plan = agent(call("pay"), clock=FakeClock())._engine.plan
     plan.model._script.pop(0)  # type: ignore[attr-defined]  # that line was read before the crash
-    run = Run(plan, "r", machine, journal)
+    run = ActiveTurn(plan, "r", machine, journal)
     run.questions = questions
-    await drive(run)
+    await drive_turn(run)
     assert machine.status is ev.Status.COMPLETED
     return [type(record.event) for record in (await journal.read("r"))[before:]]
 
 
-async def _approve(questions: Questions) -> None:
+async def _approve(questions: QuestionBroker) -> None:
     while not questions.answer(Answer("t1.i0.tool.0.ask.0", Approved())):
         await asyncio.sleep(0)
 
@@ -713,7 +717,7 @@ async def _approve(questions: Questions) -> None:
 async def test_after_a_crash_the_tool_runs_again_and_finds_the_answer() -> None:
     machine, journal = await crashed(lambda event: isinstance(event, ev.ToolFinished), _approve)
     seen.clear()
-    events = await resumed(machine, journal, Questions())
+    events = await resumed(machine, journal, QuestionBroker())
     assert seen == [Approved()]
     assert ev.QuestionAsked not in events
     assert ev.QuestionAnswered not in events
@@ -721,14 +725,14 @@ async def test_after_a_crash_the_tool_runs_again_and_finds_the_answer() -> None:
 
 async def test_after_a_crash_an_open_question_is_asked_again_under_its_key() -> None:
     machine, journal = await crashed(lambda event: isinstance(event, ev.QuestionAnswered), _approve)
-    assert [asked.kind for asked in machine.questions.open] == ["PermissionRequest"]
+    assert [asked.kind for asked in machine.questions.open_questions] == ["PermissionQuestion"]
     keys: list[str] = []
 
-    async def handler(request: Request[Any]) -> object:
+    async def handler(request: Question[Any]) -> object:
         keys.append(request.key)
         return Denied(reason="not after all")
 
-    events = await resumed(machine, journal, Questions(handler))
+    events = await resumed(machine, journal, QuestionBroker(handler))
     assert keys == ["t1.i0.tool.0.ask.0"]
     assert seen[-1] == Denied(reason="not after all")
     assert ev.QuestionAsked not in events
@@ -736,40 +740,40 @@ async def test_after_a_crash_an_open_question_is_asked_again_under_its_key() -> 
 
 
 async def test_after_a_crash_a_timeout_stays_a_timeout() -> None:
-    async def expire(questions: Questions) -> None:
-        while (waiter := questions._waiters.get("t1.i0.tool.0.ask.0")) is None:
+    async def expire(questions: QuestionBroker) -> None:
+        while (waiter := questions._open_questions.get("t1.i0.tool.0.ask.0")) is None:
             await asyncio.sleep(0)
         waiter.settle("timeout")
 
     machine, journal = await crashed(lambda event: isinstance(event, ev.ToolFinished), expire)
     seen.clear()
-    await resumed(machine, journal, Questions())
+    await resumed(machine, journal, QuestionBroker())
     assert isinstance(seen[0], Denied)
     assert seen[0].because == "timeout"
 
 
 async def test_a_hook_asks_with_numbers_of_its_own() -> None:
     given = agent(call("pay"))
-    machine = RunMachine()
-    run = Run(given._engine.plan, "r", machine, MemoryJournal())
+    machine = SessionMachine()
+    run = ActiveTurn(given._engine.plan, "r", machine, MemoryJournal())
 
-    async def handler(request: Request[Any]) -> object:
-        return "Porto" if isinstance(request, ClarificationRequest) else Approved()
+    async def handler(request: Question[Any]) -> object:
+        return "Porto" if isinstance(request, ClarificationQuestion) else Approved()
 
-    run.questions = Questions(handler)
+    run.questions = QuestionBroker(handler)
     from holdfast.core.messages import user
 
-    await run.open(user("go"))
-    ask = run.questions.of_attempts(run)
+    await run.open_turn(user("go"))
+    ask = run.questions.make_tool_asker(run)
     key = "t1.i0.model"
-    assert await ask(key, 1, ClarificationRequest(question="?"), 300.0) == "Porto"
-    assert await ask(key, 1, PermissionRequest(tool="x"), 5.0) == Approved()
-    assert list(machine.questions.ended) == ["t1.i0.model.ask.0", "t1.i0.model.ask.1"]
+    assert await ask(key, 1, ClarificationQuestion(question="?"), 300.0) == "Porto"
+    assert await ask(key, 1, PermissionQuestion(tool="x"), 5.0) == Approved()
+    assert list(machine.questions.outcomes) == ["t1.i0.model.ask.0", "t1.i0.model.ask.1"]
     # Another process, which nobody watches, finds what was answered, and nothing else.
-    again = Questions().of_attempts(run)
-    assert await again(key, 1, ClarificationRequest(question="?"), None) == "Porto"
+    again = QuestionBroker().make_tool_asker(run)
+    assert await again(key, 1, ClarificationQuestion(question="?"), None) == "Porto"
     with pytest.raises(UnansweredError) as caught:
-        await again(key, 1, ClarificationRequest(question="another"), None)
+        await again(key, 1, ClarificationQuestion(question="another"), None)
     assert caught.value.why == "nobody"
 
 
@@ -778,10 +782,10 @@ async def test_whoever_shows_a_question_learns_that_it_ended() -> None:
         dialogs: list[asyncio.Task[None]] = []
         await watch(
             run,
-            lambda request: dialogs.append(asyncio.ensure_future(run.ended(request))),  # type: ignore[arg-type]
+            lambda request: dialogs.append(asyncio.ensure_future(run.wait_until_ended(request))),  # type: ignore[arg-type]
         )
         await asyncio.wait_for(dialogs[0], 5)
-        await asyncio.wait_for(run.ended("unknown"), 5)
+        await asyncio.wait_for(run.wait_until_ended("unknown"), 5)
 
 
 class Stopped(Exception):
@@ -811,8 +815,8 @@ async def test_an_approval_may_wait_across_a_restart_since_the_tool_has_not_begu
                 raise Stopped
             await super().append(run, event, effect)
 
-    async def yes(request: Request[Any]) -> object:
-        assert isinstance(request, PermissionRequest)
+    async def yes(request: Question[Any]) -> object:
+        assert isinstance(request, PermissionQuestion)
         return request.approve()
 
     def worker(journal: MemoryJournal, *script: Any) -> Agent[str]:
@@ -843,7 +847,7 @@ async def test_nobody_polls_while_a_question_waits() -> None:
     clock = still()
     async with agent(call("pay"), clock=clock).stream("go") as run:
         async for item in run:
-            if isinstance(item, Request):
+            if isinstance(item, Question):
                 for _ in range(20):
                     await asyncio.sleep(0)
                 loop = asyncio.get_running_loop()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, LimiterOptions, Limits, Resilience
+from holdfast import Agent, LimiterOptions, Limits, Resilience, RetryOptions
 from holdfast.testing import FakeClock
-from holdfast.testing.emulator import Emulator, ExtraHeaders, Status
+from holdfast.testing.emulator import Emulator, ExtraHeaders, HttpStatus
 
 SPENT = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "20s"}
 
@@ -27,7 +27,7 @@ async def waits_after(
             clock=clock,
             limits=Limits(seconds=None),
             resilience=Resilience(limiter=options or LimiterOptions()),
-            error_handling=ErrorHandling(max_retries=0),
+            error_handling=RetryOptions(max_retries=0),
         )
         assert (await agent.run("go")).output == "one"
         assert (await agent.run("go")).output == "two"
@@ -110,7 +110,7 @@ async def test_time_that_a_stream_took_counts() -> None:
 
 
 async def test_a_refusal_after_it_is_treated_as_ever() -> None:
-    faults = [ExtraHeaders(SPENT), Status(429, {"retry-after-ms": "3000"})]
+    faults = [ExtraHeaders(SPENT), HttpStatus(429, {"retry-after-ms": "3000"})]
     async with Emulator(["one", "two"], faults=faults) as emulator:
         clock = FakeClock()
         agent = Agent("openai:m", base_url=emulator.base_url, api_key="k", clock=clock)

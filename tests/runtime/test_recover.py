@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from holdfast import Agent, ConfigurationError, SqliteJournal, Status, tool
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import Reply, ToolCall, ToolResult
-from holdfast.core.request import ModelRequest
-from holdfast.core.requests import PermissionRequest
+from holdfast.core.model_request import ModelRequest
+from holdfast.core.questions import PermissionQuestion
 from holdfast.journal.memory import MemoryJournal
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
@@ -152,7 +152,7 @@ async def test_a_run_that_waits_for_an_answer_waits_on_and_goes_on_when_it_has_o
     @tool(effect="write")
     async def pay(amount: int, context: ToolContext) -> str:
         """Pay."""
-        answer = await context.ask(PermissionRequest(tool="pay"))
+        answer = await context.ask(PermissionQuestion(tool="pay"))
         return f"paid: {answer}"
 
     journal = MemoryJournal()

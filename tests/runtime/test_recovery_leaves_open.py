@@ -12,14 +12,14 @@ from tests.postgres_server import PostgresServer
 from holdfast import (
     Agent,
     ConfigurationError,
-    ErrorHandling,
     Limits,
     MemoryJournal,
     Middleware,
     OutputRejected,
     PostgresJournal,
-    Recovered,
+    RecoveredRun,
     RecoveryStatus,
+    RetryOptions,
     Status,
     StructuredOutput,
     tool,
@@ -28,10 +28,10 @@ from holdfast.core.error_info import ErrorCategory, ErrorInfo
 from holdfast.core.errors import ProviderError
 from holdfast.core.events import Event, ModelReplied, QuestionAsked, TurnClosed
 from holdfast.core.messages import Reply, ToolCall, ToolResult
-from holdfast.core.requests import ClarificationRequest
-from holdfast.journal.failures import JournalUnreachableError
+from holdfast.core.questions import ClarificationQuestion
+from holdfast.journal.journal_errors import JournalUnreachableError
 from holdfast.journal.port import Journal
-from holdfast.middleware.moments import AfterIteration, BeforeTools
+from holdfast.middleware.hook_contexts import AfterIteration, BeforeTools
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 
 OPENED, CALLED, BEGUN = 1, 2, 3
 """Appends of a turn: opened, replied, begun, looked, replied, closed."""
-NO_RETRIES = ErrorHandling(max_retries=0)
+NO_RETRIES = RetryOptions(max_retries=0)
 LEFT_OPEN, FAILED, RECOVERED = (
     RecoveryStatus.LEFT_OPEN,
     RecoveryStatus.FAILED,
@@ -82,7 +82,7 @@ async def events(journal: Journal, run: str = "s") -> list[Event]:
     return [record.event for record in await journal.read(run)]
 
 
-def statuses(found: Sequence[Recovered[Any]]) -> dict[str, RecoveryStatus]:
+def statuses(found: Sequence[RecoveredRun[Any]]) -> dict[str, RecoveryStatus]:
     return {one.run_id: one.status for one in found}
 
 
@@ -229,7 +229,7 @@ class TestTheTime:
 
         journal, limits = MemoryJournal(), Limits(seconds=0.2)
         await interrupt(journal, "s", limits=limits)
-        retries = ErrorHandling(max_retries=3, retry_delay=0.01)
+        retries = RetryOptions(max_retries=3, retry_delay=0.01)
         down = failing(ErrorCategory.SERVER_ERROR)
         (found,) = await agent(journal, down, hang, error_handling=retries).recover()
         assert found.status is LEFT_OPEN
@@ -360,7 +360,7 @@ class TestWithin:
         clerk = Agent(
             ScriptedModel(failing(ErrorCategory.SERVER_ERROR), hang),
             name="clerk",
-            error_handling=ErrorHandling(max_retries=2, retry_delay=0.01),
+            error_handling=RetryOptions(max_retries=2, retry_delay=0.01),
         )
         (found,) = await self.boss(journal, clerk).recover()
         assert found.status is LEFT_OPEN
@@ -489,7 +489,7 @@ class TestQuestions:
         @tool(name="look", effect="write")
         async def ask(task: str, context: ToolContext) -> str:
             """Look."""
-            return await context.ask(ClarificationRequest(question="Where?"))
+            return await context.ask(ClarificationQuestion(question="Where?"))
 
         return ask
 
@@ -540,6 +540,6 @@ class TestQuestions:
 
 
 async def test_an_unexpected_exception_is_shown_in_a_safe_form() -> None:
-    one = Recovered[str]("s", error=KeyError("password"), status=LEFT_OPEN)
+    one = RecoveredRun[str]("s", error=KeyError("password"), status=LEFT_OPEN)
     assert one.reason is not None
     assert "password" not in one.reason.safe

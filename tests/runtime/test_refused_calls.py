@@ -58,19 +58,19 @@ async def test_a_call_that_went_well_has_no_error() -> None:
 
 
 class Refuse(Middleware):
-    async def before_tool(self, moment: Any) -> Deny:
+    async def before_tool(self, context: Any) -> Deny:
         return Deny("No.")
 
 
 class Instead(Middleware):
-    async def before_tool(self, moment: Any) -> Replace:
+    async def before_tool(self, context: Any) -> Replace:
         return Replace("paid already")
 
 
 class Less(Middleware):
-    async def wrap_tool(self, moment: Any, call_next: Any) -> Any:
-        call = ToolCall(moment.call.id, moment.call.name, '{"amount": 1}')
-        return await call_next(msgspec.structs.replace(moment, call=call))
+    async def wrap_tool(self, context: Any, call_next: Any) -> Any:
+        call = ToolCall(context.call.id, context.call.name, '{"amount": 1}')
+        return await call_next(msgspec.structs.replace(context, call=call))
 
 
 async def test_a_call_that_a_hook_refused_or_answered_never_started() -> None:

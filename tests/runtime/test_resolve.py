@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Agent, AgentBuilder, ConfigurationError, ModelAt, Timeouts
-from holdfast.codecs.presets import PRESETS, Preset
-from holdfast.runtime.resolve import _codec, resolve
+from holdfast.models.presets import PRESETS, Preset
+from holdfast.models.resolve import _load_codec, resolve_model
 from holdfast.testing import ScriptedModel
 from holdfast.transport.http import HttpTransport
 
@@ -18,12 +18,12 @@ KEY = "sk-key-of-somebody"
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
 def test_every_preset_has_its_codec(preset: Preset) -> None:
-    assert _codec(preset.wire, preset.quirks).name == preset.wire
+    assert _load_codec(preset.wire, preset.quirks).name == preset.wire
 
 
 def test_a_place_has_an_address_a_key_and_a_name_of_its_own() -> None:
     at = ModelAt("openai:gpt-5.2", base_url="http://eu/v1/", api_key=KEY, name="eu")
-    model = resolve(at, HttpTransport, Timeouts(total=5))
+    model = resolve_model(at, HttpTransport, Timeouts(total=5))
     assert (model.name, model.model) == ("eu", "gpt-5.2")
     shown = dict(model.describe())
     assert shown.pop("timeouts") == Timeouts(total=5)
@@ -33,7 +33,7 @@ def test_a_place_has_an_address_a_key_and_a_name_of_its_own() -> None:
         "wire": "openai_chat",
         "base_url": "http://eu/v1",
     }
-    own = resolve(ModelAt("ollama:a", timeouts=Timeouts(total=7)), HttpTransport)
+    own = resolve_model(ModelAt("ollama:a", timeouts=Timeouts(total=7)), HttpTransport)
     assert own.describe()["timeouts"] == Timeouts(total=7)
     assert "name" not in own.describe()
 
@@ -45,16 +45,18 @@ def test_places_of_one_model_do_not_share_their_health() -> None:
         ModelAt("openai:a", base_url="http://eu", api_key="another"),
         ModelAt("openai:a", base_url="http://eu", api_key=KEY, headers={"organization": "1"}),
     ]
-    accounts = [resolve(place, HttpTransport).account for place in places]
+    accounts = [resolve_model(place, HttpTransport).account for place in places]
     assert len(set(accounts)) == len(places)
-    assert resolve(places[0], HttpTransport).account == accounts[0]
+    assert resolve_model(places[0], HttpTransport).account == accounts[0]
 
 
 def test_no_key_is_shown() -> None:
     at = ModelAt("openai:a", api_key=KEY, headers={"X-Key": KEY}, name="b")
     assert repr(at) == "ModelAt('openai:a', name='b', headers=['x-key'])"
-    assert KEY not in repr(Agent(ScriptedModel(), fallback=[at])) + repr(resolve(at, HttpTransport))
-    assert KEY not in str(resolve(at, HttpTransport).describe())
+    assert KEY not in repr(Agent(ScriptedModel(), fallback=[at])) + repr(
+        resolve_model(at, HttpTransport)
+    )
+    assert KEY not in str(resolve_model(at, HttpTransport).describe())
     assert pickle.loads(pickle.dumps(at)) == at
 
 
@@ -128,10 +130,10 @@ def test_two_places_of_one_model_need_names() -> None:
 def test_headers_that_carry_the_key_need_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in PRESETS["openai"].key_env + PRESETS["anthropic"].key_env:
         monkeypatch.delenv(name, raising=False)
-    resolve(ModelAt("openai:a", headers={"Authorization": "Basic a"}), HttpTransport)
-    resolve(ModelAt("anthropic:a", headers={"x-api-key": "a"}), HttpTransport)
+    resolve_model(ModelAt("openai:a", headers={"Authorization": "Basic a"}), HttpTransport)
+    resolve_model(ModelAt("anthropic:a", headers={"x-api-key": "a"}), HttpTransport)
     with pytest.raises(ConfigurationError, match="ANTHROPIC_API_KEY"):
-        resolve(ModelAt("anthropic:a", headers={"x-other": "a"}), HttpTransport)
+        resolve_model(ModelAt("anthropic:a", headers={"x-other": "a"}), HttpTransport)
 
 
 def test_an_address_beside_a_place_is_refused() -> None:

@@ -10,7 +10,7 @@ from holdfast import Agent, tool
 from holdfast.core.errors import ConfigurationError, ReplayMismatchError
 from holdfast.core.events import ModelReplied
 from holdfast.core.messages import Reply, ToolCall, ToolResult
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.journal.memory import MemoryJournal
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 

@@ -15,9 +15,9 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied, Status, ToolFinished
 from holdfast.core.messages import ToolCall
 from holdfast.core.notices import ToolStarted
-from holdfast.core.requests import ClarificationRequest, PermissionRequest, Request
+from holdfast.core.questions import ClarificationQuestion, PermissionQuestion, Question
 from holdfast.journal.memory import MemoryJournal
-from holdfast.runtime.notices import Item
+from holdfast.runtime.channel import Item
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 
@@ -50,7 +50,7 @@ class World:
         @tool(effect="write")
         async def book(city: str, context: ToolContext) -> str:
             """Book."""
-            chosen = await context.ask(ClarificationRequest(question="Which class?"))
+            chosen = await context.ask(ClarificationQuestion(question="Which class?"))
             return f"{city} in class {chosen}"
 
         given: dict[str, Any] = {
@@ -67,7 +67,7 @@ class World:
         waiting = await self.agent(calls or PAY, **options).run("go", session="ada")
         assert waiting.status is Status.WAITING
         for question in waiting.questions:
-            if isinstance(question, PermissionRequest):
+            if isinstance(question, PermissionQuestion):
                 assert await self.agent().answer("ada", question.approve())
 
 
@@ -110,10 +110,10 @@ async def test_a_question_of_the_rest_is_answered_through_the_stream() -> None:
     asked = []
     async with world.agent(BOOK, "Done.").resume_stream("ada") as run:
         async for item in run:
-            if isinstance(item, Request):
+            if isinstance(item, Question):
                 asked.append(item)
                 assert run.answer(item, "2")
-    assert asked == [ClarificationRequest(key="t1.i1.tool.0.ask.0", question="Which class?")]
+    assert asked == [ClarificationQuestion(key="t1.i1.tool.0.ask.0", question="Which class?")]
     assert run.result.output == "Done."
     assert run.result.messages[4].parts[0].text == "Porto in class 2"
 
@@ -123,7 +123,7 @@ async def test_a_question_that_is_still_open_is_put_to_the_reader() -> None:
     await world.approved(PAY, BOOK)
     async with world.agent("Done.").resume_stream("ada") as run:
         async for item in run:
-            if isinstance(item, ClarificationRequest):
+            if isinstance(item, ClarificationQuestion):
                 assert run.answer(item, "1")
     assert run.result.status is Status.COMPLETED
     assert world.did == ["paid 5 for None"]
@@ -135,9 +135,9 @@ async def test_a_question_that_the_reader_passes_by_stays_open() -> None:
     await world.approved(PAY, BOOK)
     async with world.agent("Done.").resume_stream("ada") as run:
         items = await read(run)
-    assert [item.question for item in items if isinstance(item, ClarificationRequest)]
+    assert [item.question for item in items if isinstance(item, ClarificationQuestion)]
     assert run.result.status is Status.WAITING
-    assert [type(one) for one in run.result.questions] == [ClarificationRequest]
+    assert [type(one) for one in run.result.questions] == [ClarificationQuestion]
     assert await world.agent().questions("ada") == run.result.questions
 
 
@@ -219,7 +219,7 @@ async def test_what_an_agent_does_in_a_tool_is_shown_as_its() -> None:
 
     waiting = await boss(task, desk=(PAY,)).run("go", session="ada")
     (question,) = waiting.questions
-    assert isinstance(question, PermissionRequest)
+    assert isinstance(question, PermissionQuestion)
     await boss().answer("ada", question.approve())
     async with boss("Done.", desk=("It is paid.",)).resume_stream("ada") as run:
         items = await read(run)

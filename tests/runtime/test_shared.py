@@ -15,9 +15,9 @@ from tests.postgres_server import PostgresServer, Proxy
 from holdfast import Agent, PostgresJournal, RecoveryStatus, SessionBusyError, tool
 from holdfast.core.events import Status
 from holdfast.core.messages import ToolCall
-from holdfast.core.request import ModelRequest
-from holdfast.core.requests import Approved, PermissionRequest
-from holdfast.journal.failures import JournalUnreachableError, LeaseLostError
+from holdfast.core.model_request import ModelRequest
+from holdfast.core.questions import Approved, PermissionQuestion
+from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 
@@ -153,11 +153,11 @@ class Cut(PostgresJournal):
     proxy: Proxy
     left = 0
 
-    async def _append(self, run: str, *given: Any) -> None:
+    async def _append_event(self, run: str, *given: Any) -> None:
         self.left -= 1
         if self.left == 0:
             self.proxy.down()
-        await super()._append(run, *given)
+        await super()._append_event(run, *given)
 
 
 @pytest.mark.parametrize("moment", range(1, 7))
@@ -216,7 +216,7 @@ async def test_an_answer_from_another_process_is_found_by_the_next_that_recovers
     @tool(effect="write")
     async def pay(context: ToolContext) -> str:
         """Pay."""
-        answer = await context.ask(PermissionRequest(tool="pay"))
+        answer = await context.ask(PermissionQuestion(tool="pay"))
         return "paid" if isinstance(answer, Approved) else "refused"
 
     def of(journal: PostgresJournal, **keywords: Any) -> Agent[str]:

@@ -10,10 +10,10 @@ import pytest
 
 from holdfast import Agent, Middleware, SqliteJournal, tool
 from holdfast.core.messages import Reply, Text, ToolCall
-from holdfast.core.request import ModelRequest
-from holdfast.journal.failures import JournalStorageError
+from holdfast.core.model_request import ModelRequest
+from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.port import Record
-from holdfast.runtime import snapshots
+from holdfast.runtime.sessions import session_snapshots
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ class Watched(SqliteJournal):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "LEAST_RECORDS", 4)
+    monkeypatch.setattr(session_snapshots, "LEAST_RECORDS", 4)
 
 
 @pytest.fixture
@@ -145,15 +145,15 @@ async def test_a_session_of_the_same_name_is_not_taken_for_the_old_one(journal: 
     await one.run("other", session="bob")
     lines = [line async for line in one.sessions.export("bob")]
     await one.sessions.delete("ada")
-    assert await journal.snapshot("ada") is None
+    assert await journal.load_snapshot("ada") is None
     await one.sessions.import_(lines, session="ada")
     texts = [message.text for message in await sent(journal) if message.role == "user"]  # type: ignore[attr-defined]
     assert texts == ["other", "next"]
 
 
 async def test_nothing_is_kept_of_a_session_that_was_deleted_meanwhile(journal: Watched) -> None:
-    await journal.keep_snapshot("ada", 3, b"my secret")
-    assert await journal.snapshot("ada") is None
+    await journal.save_snapshot("ada", 3, b"my secret")
+    assert await journal.load_snapshot("ada") is None
 
 
 class Remembers(Middleware[int]):
@@ -165,8 +165,8 @@ class Remembers(Middleware[int]):
     def fold(self, state: int, event: object) -> int:
         return state + 1
 
-    async def before_turn(self, moment: object) -> None:
-        self.seen = moment.state_of(self)  # type: ignore[attr-defined]
+    async def before_turn(self, context: object) -> None:
+        self.seen = context.state_of(self)  # type: ignore[attr-defined]
 
 
 async def test_a_middleware_that_remembers_the_session_sees_every_event(journal: Watched) -> None:
@@ -182,12 +182,12 @@ async def test_a_turn_does_not_fail_when_no_snapshot_can_be_kept(
     async def full(*_: object) -> None:
         raise JournalStorageError("talk.db", "the disk is full")
 
-    monkeypatch.setattr(journal, "keep_snapshot", full)
+    monkeypatch.setattr(journal, "save_snapshot", full)
     await talked(journal)
-    assert await journal.snapshot("ada") is None
+    assert await journal.load_snapshot("ada") is None
     assert len(await sent(journal)) == 13
 
 
 async def test_a_short_session_has_none(journal: Watched) -> None:
     await agent(journal, []).run("hi", session="ada")
-    assert await journal.snapshot("ada") is None
+    assert await journal.load_snapshot("ada") is None

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, FromAgent, Limits, MemoryJournal, Tool, UsageLimits, tool
+from holdfast import Agent, FromAgent, Limits, MemoryJournal, RetryOptions, Tool, UsageLimits, tool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, LimitError, ProviderError
 from holdfast.core.events import ToolFinished, TurnInterrupted
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 
@@ -221,6 +221,6 @@ async def test_every_attempt_of_a_tool_counts() -> None:
 
     model = ScriptedModel(ToolCall("1", "flaky", "{}"), "done")
     agent = Agent(
-        model, tools=[flaky], clock=FakeClock(), error_handling=ErrorHandling(max_retries=3)
+        model, tools=[flaky], clock=FakeClock(), error_handling=RetryOptions(max_retries=3)
     )
     assert (await agent.run("Go")).usage.input == 300 + 20

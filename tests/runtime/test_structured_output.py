@@ -108,7 +108,7 @@ def test_every_form_of_type(kind: object, text: str, value: object) -> None:
     result = ask(kind, text)
     assert result.output == value
     assert type(result.output) is type(value)
-    assert result.rung == "strict"
+    assert result.parsed_by == "strict"
 
 
 def test_a_dict_that_looks_like_a_tag_is_still_a_dict() -> None:
@@ -177,14 +177,14 @@ def test_a_tool_of_the_user_may_not_have_the_name_of_the_answer() -> None:
 
 def test_every_rung_is_told() -> None:
     right = '{"city": "Porto", "days": 2}'
-    assert ask(Trip, right).rung == "strict"
-    assert ask(Trip, f"So:\n```json\n{right}\n```").rung == "embedded"
+    assert ask(Trip, right).parsed_by == "strict"
+    assert ask(Trip, f"So:\n```json\n{right}\n```").parsed_by == "embedded"
     lenient = StructuredOutput(Trip, lenient=True)
-    assert ask(lenient, "{city: 'Porto', days: 2,}").rung == "repaired"
-    assert ask(lenient, right).rung == "strict"
+    assert ask(lenient, "{city: 'Porto', days: 2,}").parsed_by == "repaired"
+    assert ask(lenient, right).parsed_by == "strict"
     raw = ask(StructuredOutput(Trip, raw_on_failure=True, attempts=2), "no", "never")
-    assert (raw.rung, raw.output, raw.iterations) == ("raw", "never", 2)
-    assert ask(str, "text").rung == ""
+    assert (raw.parsed_by, raw.output, raw.iterations) == ("raw", "never", 2)
+    assert ask(str, "text").parsed_by == ""
 
 
 def test_nothing_is_mended_unasked() -> None:
@@ -194,7 +194,7 @@ def test_nothing_is_mended_unasked() -> None:
 def test_the_end_of_a_reply_that_nobody_ended_is_not_made_up() -> None:
     wanted = StructuredOutput(Trip, lenient=True, attempts=1)
     text = '{"city": "Porto", "days": 2'
-    assert ask(wanted, Reply((Text(text),))).rung == "repaired"
+    assert ask(wanted, Reply((Text(text),))).parsed_by == "repaired"
     error = failure(wanted, Reply((Text(text),), finish=FinishReason.UNKNOWN))
     assert error.best == {"city": "Porto"}
 
@@ -283,7 +283,7 @@ async def test_validators_may_reject_an_answer_and_see_what_they_need() -> None:
     assert result.output == Trip("Porto", 3)
     said = model.requests[1].messages[-1].text
     assert "- At most 3 days.\n- Only a city that we know.\n" in said
-    assert [(one.key, one.failed) for one in seen] == [("t1.i0.output", 0), ("t1.i1.output", 1)]
+    assert [(one.key, one.failures) for one in seen] == [("t1.i0.output", 0), ("t1.i1.output", 1)]
     assert seen[0].text == '{"city": "Rome", "days": 9}'
 
 
@@ -371,7 +371,7 @@ def test_the_iterations_end_a_turn_that_would_be_asked_again() -> None:
 @pytest.mark.parametrize("limits", [Limits(iterations=1), Limits(tokens=15)])
 def test_a_raw_answer_is_taken_when_any_limit_allows_no_other(limits: Limits) -> None:
     result = ask(StructuredOutput(Trip, raw_on_failure=True), "no", limits=limits)
-    assert (result.output, result.rung, result.iterations) == ("no", "raw", 1)
+    assert (result.output, result.parsed_by, result.iterations) == ("no", "raw", 1)
 
 
 @pytest.mark.parametrize(

@@ -12,30 +12,30 @@ from holdfast.core import events as ev
 from holdfast.core.batch import IN_DOUBT_TEXT, NOT_RUN_TEXT
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, WaitingError
 from holdfast.core.events import Status
-from holdfast.core.kept_request import UnknownRequest
 from holdfast.core.messages import ToolCall, ToolResult
-from holdfast.core.requests import (
-    AnyRequest,
+from holdfast.core.questions import (
+    AnyQuestion,
     Approved,
-    ClarificationRequest,
-    ContinuationRequest,
+    ClarificationQuestion,
+    ContinuationQuestion,
     Continued,
-    PermissionRequest,
-    Request,
+    PermissionQuestion,
+    Question,
 )
+from holdfast.core.recorded_questions import UnknownQuestion
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.decisions import Deny, Patch, Stop
-from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import (
+from holdfast.middleware.hook_contexts import (
     AfterTool,
     AfterTurn,
     BeforeTool,
     BeforeTools,
     BeforeTurn,
 )
+from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.tool_permission import ToolPermission
-from holdfast.runtime.open_question import Receipt
+from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.result import Result
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
@@ -60,7 +60,7 @@ class World:
         async def book(ctx: ToolContext, city: str) -> str:
             """Book after asking in which class."""
             self.did.append(f"before {city}")
-            chosen = await ctx.ask(ClarificationRequest(question=f"Class to {city}?"))
+            chosen = await ctx.ask(ClarificationQuestion(question=f"Class to {city}?"))
             self.did.append(f"booked {city}")
             return f"{city} in class {chosen}"
 
@@ -73,7 +73,7 @@ class World:
         @tool(effect="write")
         def ring(ctx: ToolContext) -> str:
             """Ask from a thread."""
-            return f"rang {asyncio.run(ctx.ask(ClarificationRequest(question='Whom?')))}"
+            return f"rang {asyncio.run(ctx.ask(ClarificationQuestion(question='Whom?')))}"
 
         return [book, pay, ring]
 
@@ -126,7 +126,7 @@ async def test_a_question_ends_the_run_as_waiting_and_an_answer_lets_it_go_on() 
     assert first.status is Status.WAITING
     assert first.output is None
     assert first.questions == (
-        ClarificationRequest(key="t1.i0.tool.0.ask.0", question="Class to Porto?"),
+        ClarificationQuestion(key="t1.i0.tool.0.ask.0", question="Class to Porto?"),
     )
     assert world.did == ["before Porto"]
     again = world.agent()
@@ -147,7 +147,7 @@ async def test_the_messages_are_those_of_a_run_that_was_answered_live() -> None:
     replies = ((book("Porto", "a"), pay(5, "b"), book("Faro", "c")), "done")
     live, later = World(*replies), World(*replies)
 
-    async def at_once(request: AnyRequest) -> object:
+    async def at_once(request: AnyQuestion) -> object:
         return "1"
 
     expected = await live.agent(on_question=at_once).run("go", session="s")
@@ -188,7 +188,7 @@ async def test_resuming_with_a_handler_asks_it() -> None:
     world = World(book("Porto"), "done")
     await world.agent().run("go", session="s")
 
-    async def now(request: AnyRequest) -> object:
+    async def now(request: AnyQuestion) -> object:
         return "3"
 
     result = await world.agent(on_question=now).resume("s")
@@ -205,7 +205,7 @@ async def test_a_run_without_a_session_waits_under_its_id() -> None:
 async def test_a_sync_tool_asks_from_its_thread() -> None:
     world = World(call("ring"), "done")
     first = await world.agent().run("go", session="s")
-    assert first.questions == (ClarificationRequest(key="t1.i0.tool.0.ask.0", question="Whom?"),)
+    assert first.questions == (ClarificationQuestion(key="t1.i0.tool.0.ask.0", question="Whom?"),)
     await world.agent().answer("s", first.questions[0], "Ada")
     assert said(await world.agent().resume("s")) == ["rang Ada"]
 
@@ -213,7 +213,7 @@ async def test_a_sync_tool_asks_from_its_thread() -> None:
 async def test_a_sync_tool_may_ask_and_be_answered_at_once() -> None:
     world = World(call("ring"), "done")
 
-    async def now(request: AnyRequest) -> object:
+    async def now(request: AnyQuestion) -> object:
         return "Ada"
 
     held = world.agent(on_wait="hold", on_question=now)
@@ -224,7 +224,7 @@ async def test_a_sync_tool_that_asks_is_let_go_when_the_run_is_cancelled() -> No
     world = World(call("ring"), "done")
     async with world.agent(on_wait="hold").stream("go") as run:
         async for item in run:
-            if isinstance(item, Request):
+            if isinstance(item, Question):
                 run.cancel()
     for _ in range(5):
         await asyncio.sleep(0)
@@ -240,7 +240,7 @@ async def test_a_permission_waits_and_the_tool_runs_once_after_the_yes() -> None
     first = await world.agent(**options).run("go", session="s")
     assert world.did == []
     (request,) = first.questions
-    assert isinstance(request, PermissionRequest)
+    assert isinstance(request, PermissionQuestion)
     assert (request.tool, request.arguments) == ("pay", {"euros": 5})
     options = {"middleware": [ToolPermission(ask=["pay"])]}
     assert await world.agent(**options).answer("s", request.approve(arguments={"euros": 3}))
@@ -255,7 +255,7 @@ async def test_a_no_that_comes_days_later_is_a_no() -> None:
     first = await world.agent(**options).run("go", session="s")
     world.clock.advance(3 * 86400)
     (request,) = first.questions
-    assert isinstance(request, PermissionRequest)
+    assert isinstance(request, PermissionQuestion)
     await world.agent(**options).answer("s", request.deny("Too much."))
     assert said(await world.agent(**options).resume("s")) == ["Too much."]
     assert world.did == []
@@ -266,7 +266,7 @@ async def test_the_limit_of_iterations_waits_for_a_yes() -> None:
     options: dict[str, Any] = {"middleware": [ContinuationPermission(1)]}
     first = await world.agent(**options).run("go", session="s")
     (request,) = first.questions
-    assert isinstance(request, ContinuationRequest)
+    assert isinstance(request, ContinuationQuestion)
     await world.agent(**options).answer("s", request.approve(2))
     result = await world.agent(**options).resume("s")
     assert result.output == "done"
@@ -276,8 +276,8 @@ async def test_the_limit_of_iterations_waits_for_a_yes() -> None:
 class AskBefore(Middleware[None]):
     """Asks before all tools of a reply."""
 
-    async def before_tools(self, moment: BeforeTools) -> Deny | None:
-        yes = await moment.ask(ClarificationRequest(question="All of them?"))
+    async def before_tools(self, context: BeforeTools) -> Deny | None:
+        yes = await context.ask(ClarificationQuestion(question="All of them?"))
         return None if yes == "yes" else Deny("Not these.")
 
 
@@ -295,8 +295,8 @@ async def test_a_hook_before_the_tools_is_not_passed_by(answer: str, told: str) 
 class AskAfter(Middleware[None]):
     """Asks when the tool has run."""
 
-    async def after_tool(self, moment: AfterTool) -> None:
-        await moment.ask(PermissionRequest(tool="tell"))
+    async def after_tool(self, context: AfterTool) -> None:
+        await context.ask(PermissionQuestion(tool="tell"))
 
 
 async def test_what_a_hook_asks_after_the_act_is_not_suspended_since_the_act_would_be_repeated() -> (
@@ -313,8 +313,8 @@ async def test_what_a_hook_asks_after_the_act_is_not_suspended_since_the_act_wou
 class StopAtPay(Middleware[None]):
     """Ends the turn when something is to be paid."""
 
-    async def before_tool(self, moment: BeforeTool) -> Stop | None:
-        return Stop("paying", "No money.") if moment.tool == "pay" else None
+    async def before_tool(self, context: BeforeTool) -> Stop | None:
+        return Stop("paying", "No money.") if context.tool == "pay" else None
 
 
 async def test_a_stop_ends_the_turn_whatever_waits() -> None:
@@ -332,7 +332,7 @@ async def test_whoever_reads_the_stream_may_answer_before_the_next_item() -> Non
     world = World(book("Porto"), "done")
     async with world.agent().stream("go", session="s") as run:
         async for item in run:
-            if isinstance(item, Request):
+            if isinstance(item, Question):
                 run.answer(item, "1")
     assert said(run.result) == ["Porto in class 1"]
     assert world.did == ["before Porto", "booked Porto"]
@@ -341,7 +341,7 @@ async def test_whoever_reads_the_stream_may_answer_before_the_next_item() -> Non
 async def test_a_reader_that_goes_on_without_answering_ends_the_run_as_waiting() -> None:
     world = World((book("Porto", "a"), book("Faro", "b")), "done")
     async with world.agent().stream("go", session="s") as run:
-        seen = [item async for item in run if isinstance(item, Request)]
+        seen = [item async for item in run if isinstance(item, Question)]
     result = run.result
     assert result.status is Status.WAITING
     assert {one.key for one in result.questions} == {one.key for one in seen}
@@ -353,7 +353,7 @@ async def test_whoever_stops_reading_lets_the_run_wait() -> None:
     world = World(book("Porto"), "done")
     async with world.agent().stream("go", session="s") as run:
         async for item in run:
-            if isinstance(item, Request):
+            if isinstance(item, Question):
                 break
         result = await run.wait()
     assert result.status is Status.WAITING
@@ -363,7 +363,7 @@ async def test_a_reader_that_thinks_too_long_finds_the_run_waiting() -> None:
     world = World(book("Porto"), "done")
     async with world.agent().stream("go", session="s") as run:
         async for item in run:
-            if isinstance(item, Request):
+            if isinstance(item, Question):
                 while not world.clock.sleeps:
                     await asyncio.sleep(0)
                 world.clock.advance(300)
@@ -377,12 +377,12 @@ async def test_a_reader_that_thinks_too_long_finds_the_run_waiting() -> None:
 async def test_a_handler_that_leaves_it_to_the_stream_lets_the_reader_answer() -> None:
     world = World(book("Porto"), "done")
 
-    async def shy(request: AnyRequest) -> object:
+    async def shy(request: AnyQuestion) -> object:
         return None
 
     async with world.agent(on_question=shy).stream("go") as run:
         async for item in run:
-            if isinstance(item, Request):
+            if isinstance(item, Question):
                 run.answer(item, "1")
     assert said(run.result) == ["Porto in class 1"]
     alone = await world.agent(on_question=shy).run("go")
@@ -424,7 +424,7 @@ async def test_an_answer_to_a_held_permission_is_found_after_a_crash() -> None:
     crashed = world.agent(**options)
     async with crashed.stream("go", session="s") as run:
         async for item in run:
-            if isinstance(item, PermissionRequest):
+            if isinstance(item, PermissionQuestion):
                 break
         kept = MemoryJournal()
         for record in await world.journal.read("s"):
@@ -474,7 +474,7 @@ async def test_a_timeout_that_was_set_is_counted_by_the_clock_while_the_run_rest
     @tool(effect="read")
     async def quick(ctx: ToolContext) -> str:
         """Ask for an hour."""
-        answer = await ctx.ask(PermissionRequest(tool="quick"), timeout=3600)
+        answer = await ctx.ask(PermissionQuestion(tool="quick"), timeout=3600)
         return answer.because if hasattr(answer, "because") else "yes"
 
     world = World(call("quick"), "done")
@@ -492,12 +492,12 @@ async def test_a_run_that_goes_on_holds_a_question_for_what_is_left_of_its_time(
     @tool(effect="read")
     async def quick(ctx: ToolContext) -> str:
         """Ask for an hour."""
-        answer = await ctx.ask(PermissionRequest(tool="quick"), timeout=3600)
+        answer = await ctx.ask(PermissionQuestion(tool="quick"), timeout=3600)
         return answer.because if hasattr(answer, "because") else "yes"
 
     asked = asyncio.Event()
 
-    async def silent(request: AnyRequest) -> object:
+    async def silent(request: AnyQuestion) -> object:
         asked.set()
         return await asyncio.Event().wait()
 
@@ -531,7 +531,7 @@ async def test_an_answer_from_a_process_that_does_not_know_the_kind_is_refused()
     foreign = ev.QuestionAsked(asked.key, asked.at, "Stranger", {"fee": 3}, asked.wait)
     events[asked.key] = (foreign, effect)
     (request,) = await world.agent().questions("s")
-    assert request == UnknownRequest(key="t1.i0.tool.0.ask.0", kind="Stranger", content={"fee": 3})
+    assert request == UnknownQuestion(key="t1.i0.tool.0.ask.0", kind="Stranger", content={"fee": 3})
     with pytest.raises(ConfigurationError, match="Import the module"):
         await world.agent().answer("s", request, "2")
 
@@ -582,11 +582,11 @@ def gate(world: World) -> tuple[list[Any], asyncio.Event, asyncio.Event]:
     return [*world.tools(), slow], started, free
 
 
-async def asked_and_left(agent: Agent[str]) -> AnyRequest:
+async def asked_and_left(agent: Agent[str]) -> AnyQuestion:
     """The question, when who asked it has left and a sibling is still at work."""
     while True:
-        run = agent._engine.answering.under_way.get("s")
-        if run is not None and run.waiting:
+        run = agent._engine.answering.active_turns.get("s")
+        if run is not None and run.suspended_effects:
             return (await agent.questions("s"))[0]
         await asyncio.sleep(0)
 
@@ -658,7 +658,7 @@ async def test_a_hundred_runs_that_wait_leave_no_task_behind() -> None:
     results = await asyncio.gather(*(given.run("go", session=f"s{n}") for n in range(100)))
     assert {one.status for one in results} == {Status.WAITING}
     assert strangers() == []
-    assert given._engine.answering.under_way == {}
+    assert given._engine.answering.active_turns == {}
     for number, one in enumerate(results):
         await given.answer(f"s{number}", one.questions[0], str(number))
     ended = await asyncio.gather(*(given.resume(f"s{n}") for n in range(100)))
@@ -670,8 +670,8 @@ async def test_tasks_of_a_tool_may_ask_together() -> None:
     async def both(ctx: ToolContext) -> str:
         """Ask in two tasks."""
         async with asyncio.TaskGroup() as group:
-            one = group.create_task(ctx.ask(ClarificationRequest(question="A?")))
-            two = group.create_task(ctx.ask(ClarificationRequest(question="B?")))
+            one = group.create_task(ctx.ask(ClarificationQuestion(question="A?")))
+            two = group.create_task(ctx.ask(ClarificationQuestion(question="B?")))
         return one.result() + two.result()
 
     world = World(call("both"), "done")
@@ -681,7 +681,7 @@ async def test_tasks_of_a_tool_may_ask_together() -> None:
         if result.status is not Status.WAITING:
             break
         for one in result.questions:
-            assert isinstance(one, ClarificationRequest)
+            assert isinstance(one, ClarificationQuestion)
             await world.agent().answer("s", one, letters[one.question])
         result = await world.agent(tools=[both]).resume("s")
     assert said(result) == ["ab"]
@@ -691,8 +691,8 @@ async def test_a_tool_that_asks_twice_waits_twice() -> None:
     @tool(effect="write")
     async def twice(ctx: ToolContext) -> str:
         """Ask one after the other."""
-        first = await ctx.ask(ClarificationRequest(question="A?"))
-        return first + await ctx.ask(ClarificationRequest(question="B?"))
+        first = await ctx.ask(ClarificationQuestion(question="A?"))
+        return first + await ctx.ask(ClarificationQuestion(question="B?"))
 
     world = World(call("twice"), "done")
     result = await world.agent(tools=[twice]).run("go", session="s")
@@ -708,7 +708,7 @@ async def test_a_tool_that_catches_every_exception_is_suspended_all_the_same() -
     async def careful(ctx: ToolContext) -> str:
         """Catch everything."""
         try:
-            return await ctx.ask(ClarificationRequest(question="A?"))
+            return await ctx.ask(ClarificationQuestion(question="A?"))
         except Exception:  # noqa: BLE001  # REASON: that is what is tried
             return "caught"
 
@@ -732,7 +732,7 @@ async def test_a_held_run_takes_its_answer_from_the_agent_too() -> None:
     given = world.agent(on_wait="hold")
     async with given.stream("go", session="s") as run:
         async for item in run:
-            if isinstance(item, Request):
+            if isinstance(item, Question):
                 with pytest.raises(AnswerTypeError):
                     await given.answer("s", item, Continued())
                 assert await given.answer("s", item, "1")
@@ -753,7 +753,7 @@ async def test_cancelling_at_any_moment_leaves_a_turn_that_is_closed_or_waits(pa
     work.cancel()
     await asyncio.wait([work])
     assert strangers() == []
-    assert given._engine.answering.under_way == {}
+    assert given._engine.answering.active_turns == {}
     if not await world.events():
         return
     left = await given.abandon("s")
@@ -764,7 +764,7 @@ async def test_cancelling_at_any_moment_leaves_a_turn_that_is_closed_or_waits(pa
 class Instructed(Middleware[None]):
     """Instructions of its own for each turn."""
 
-    async def before_turn(self, moment: BeforeTurn) -> Patch:
+    async def before_turn(self, context: BeforeTurn) -> Patch:
         return Patch(instructions="Be brief.")
 
 
@@ -791,7 +791,7 @@ async def test_what_was_asked_before_is_answered_while_its_hook_is_on_the_way_ag
     assert (await work).status is Status.WAITING
     again = world.agent()
     going = asyncio.create_task(again.resume("s"))
-    while "s" not in again._engine.answering.under_way:
+    while "s" not in again._engine.answering.active_turns:
         await asyncio.sleep(0)
     assert await again.answer("s", request, "1")
     result = await going
@@ -895,8 +895,8 @@ class CountTurns(Middleware[None]):
     def __init__(self) -> None:
         self.over: list[Status] = []
 
-    async def after_turn(self, moment: AfterTurn) -> None:
-        self.over.append(moment.status)
+    async def after_turn(self, context: AfterTurn) -> None:
+        self.over.append(context.status)
 
 
 async def test_a_turn_that_waits_is_not_over() -> None:
@@ -912,9 +912,9 @@ async def test_a_no_that_comes_while_the_hook_that_asked_cleans_up_is_heard_by_i
     leaving, gone = asyncio.Event(), asyncio.Event()
 
     class Tidy(AskBefore):
-        async def before_tools(self, moment: BeforeTools) -> Deny | None:
+        async def before_tools(self, context: BeforeTools) -> Deny | None:
             try:
-                return await super().before_tools(moment)
+                return await super().before_tools(context)
             except BaseException:
                 leaving.set()
                 await gone.wait()

@@ -11,7 +11,7 @@ from tests.postgres_server import PostgresServer
 
 from holdfast import Agent, PostgresJournal, SessionBusyError, Status, tool
 from holdfast.core.messages import ToolCall
-from holdfast.core.requests import AnyRequest, Approved, PermissionRequest
+from holdfast.core.questions import AnyQuestion, Approved, PermissionQuestion
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime import answering
 from holdfast.testing import ScriptedModel
@@ -87,10 +87,10 @@ async def test_a_run_that_another_process_holds_is_answered_there(
     journals: list[PostgresJournal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "_PATIENCE", 0.05)
-    asked: asyncio.Future[AnyRequest] = asyncio.get_running_loop().create_future()
+    asked: asyncio.Future[AnyQuestion] = asyncio.get_running_loop().create_future()
     free = asyncio.Event()
 
-    async def handler(request: AnyRequest) -> object:
+    async def handler(request: AnyQuestion) -> object:
         asked.set_result(request)
         await free.wait()
         return None
@@ -98,7 +98,7 @@ async def test_a_run_that_another_process_holds_is_answered_there(
     first = clerk(journal=journals[0], on_question=handler)
     work = asyncio.create_task(first.run("go", session="s"))
     request = await asked
-    assert isinstance(request, PermissionRequest)
+    assert isinstance(request, PermissionQuestion)
     second = clerk(journal=journals[1])
     assert await second.questions("s") == (request,)
     with pytest.raises(SessionBusyError):

@@ -14,7 +14,7 @@ from holdfast import Agent, Limits, MemoryJournal, tool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
 from holdfast.core.events import ModelReplied
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 pytestmark = pytest.mark.anyio

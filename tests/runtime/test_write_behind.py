@@ -14,15 +14,15 @@ from holdfast.core.effects import Effect
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, ToolsBegun
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall
-from holdfast.core.request import ModelRequest
-from holdfast.journal.failures import JournalClosedError, JournalStorageError
+from holdfast.core.model_request import ModelRequest
+from holdfast.journal.journal_errors import JournalClosedError, JournalStorageError
 from holdfast.journal.port import HandedOver, Journal, Then
-from holdfast.journal.writer import Act
-from holdfast.middleware.moments import AfterIteration, AfterTool, BeforeIteration, BeforeTool
-from holdfast.runtime.holding import Hold
+from holdfast.journal.writer import WriterJob
+from holdfast.middleware.hook_contexts import AfterIteration, AfterTool, BeforeIteration, BeforeTool
+from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.write_behind import WriteBehind, enqueue_of
 from holdfast.testing import ScriptedModel
-from holdfast.testing.scripted import Line
+from holdfast.testing.scripted import ScriptLine
 from holdfast.tools.tool import ToolEffect
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +123,7 @@ class Bench:
 
     def __init__(
         self,
-        *script: Line,
+        *script: ScriptLine,
         middleware: tuple[Middleware, ...] = (),
         effect: ToolEffect = "write",
         until: asyncio.Event | None = None,
@@ -242,7 +242,7 @@ async def test_a_tool_that_reads_for_long_is_not_waited_for_again() -> None:
 TWO = (CALL, ToolCall("d", "pay", "{}"))
 
 
-async def begun_twice(*then: Line) -> tuple[Bench, asyncio.Task[str]]:
+async def begun_twice(*then: ScriptLine) -> tuple[Bench, asyncio.Task[str]]:
     """A turn whose two tools have ended at the same moment."""
     bench = Bench(TWO, *then)
     task = await bench.begun()
@@ -402,10 +402,10 @@ class Noting(Middleware):
 class Watching(Noting):
     """Around iterations."""
 
-    async def before_iteration(self, moment: BeforeIteration) -> None:
+    async def before_iteration(self, context: BeforeIteration) -> None:
         await self.note("before")
 
-    async def after_iteration(self, moment: AfterIteration) -> None:
+    async def after_iteration(self, context: AfterIteration) -> None:
         await self.note("after")
 
 
@@ -435,10 +435,10 @@ async def test_no_hook_is_called_before_what_it_sees_is_kept() -> None:
 class AtTools(Noting):
     """The same, around tools."""
 
-    async def before_tool(self, moment: BeforeTool) -> None:
+    async def before_tool(self, context: BeforeTool) -> None:
         await self.note("before")
 
-    async def after_tool(self, moment: AfterTool) -> None:
+    async def after_tool(self, context: AfterTool) -> None:
         await self.note("after")
 
 
@@ -467,8 +467,8 @@ async def test_a_journal_that_sees_each_append_is_asked_for_each(tmp_path: Path)
     with Seeing(tmp_path / "a.db") as journal, SqliteJournal(tmp_path / "b.db") as plain:
         assert enqueue_of(journal) is None
         assert enqueue_of(plain) == plain.enqueue
-        assert Hold(plain, "r").enqueue == plain.enqueue
-        assert enqueue_of(Hold(journal, "r")) is None
+        assert LocalLease(plain, "r").enqueue == plain.enqueue
+        assert enqueue_of(LocalLease(journal, "r")) is None
         assert (await Agent(ScriptedModel("Hi."), journal=journal).run("Hello")).text == "Hi."
         assert journal.seen == 3
 
@@ -476,7 +476,7 @@ async def test_a_journal_that_sees_each_append_is_asked_for_each(tmp_path: Path)
 async def test_a_reply_shares_its_commit_with_what_follows(tmp_path: Path) -> None:
     commits: list[str] = []
     with SqliteJournal(tmp_path / "talk.db") as journal:
-        note = partial(Act, lambda c: c.set_trace_callback(commits.append), writes=False)
+        note = partial(WriterJob, lambda c: c.set_trace_callback(commits.append), writes=False)
         await journal._writer.submit(note())
         bench = Bench(CALL, "Done.")
         agent = Agent(bench.model, tools=[pay], journal=journal)

@@ -10,20 +10,20 @@ import pytest
 from tests.sdk.replies import Json, chat, gemini, item, message, responses, text
 from tests.sdk.vendors import whole_maker
 
-from holdfast.core.errors import ConfigurationError, ErrorCategory
-from holdfast.core.messages import Reply, ReplyKind, Text
-from holdfast.resilience.metrics import CallMetrics
-from holdfast.sdk.ai_call import (
+from holdfast.calls.call_plan import CallOutcome
+from holdfast.calls.call_result import ResultKind
+from holdfast.calls.session_log import current_session, session_scope
+from holdfast.compat.ai_call import (
     CallOptions,
     async_retry_ai_call_with_parsing,
     async_retry_rereg_ai_call_with_parsing,
     retry_ai_call_with_parsing,
     retry_rereg_ai_call_with_parsing,
 )
-from holdfast.sdk.call_config import get_retry_config
-from holdfast.sdk.call_plan import CallOutcome
-from holdfast.sdk.result import ResultKind
-from holdfast.sdk.session_log import current_session, session_scope
+from holdfast.compat.call_config import get_retry_config
+from holdfast.core.errors import ConfigurationError, ErrorCategory
+from holdfast.core.messages import Reply, ReplyKind, Text
+from holdfast.resilience.metrics import CallMetrics
 
 GOOD = '{"agent_final_response": "Hello", "routine_number": 2}'
 UNREAD = "Error: Could not parse ai AI response for frontend."
@@ -161,7 +161,7 @@ def test_text_that_is_no_json_counts_as_an_answer() -> None:
         assert desk.ask()[2:] == (words, None)
         assert desk.calls == 1
         assert desk.outcome.answer is not None
-        assert desk.outcome.answer.rung == "raw_text"
+        assert desk.outcome.answer.parsed_by == "raw_text"
         assert Desk({"output_text": words}).ask_again()[::2] == (True, words)
 
 
@@ -180,7 +180,7 @@ def test_json_in_a_fence_or_in_prose_is_read() -> None:
         desk = Desk(responses(item(words)))
         assert desk.ask()[2:] == ("Hello", 2)
         assert desk.outcome.answer is not None
-        assert desk.outcome.answer.rung == "embedded"
+        assert desk.outcome.answer.parsed_by == "embedded"
 
 
 def test_re_registration_reads_output_text_first_and_then_the_items() -> None:
@@ -192,7 +192,7 @@ def test_re_registration_reads_output_text_first_and_then_the_items() -> None:
 
 
 def test_the_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "holdfast.sdk.call_plan"):
+    with caplog.at_level(logging.INFO, "holdfast.calls.call_plan"):
         Desk(OSError("gone"), responses(), responses(item("raw"))).ask(
             session_id="s1", call_type="Registration", max_retries=2
         )
@@ -476,7 +476,7 @@ async def test_sessions_that_run_at_once_do_not_mix(caplog: pytest.LogCaptureFix
         await both.wait()
         return GOOD
 
-    with caplog.at_level(logging.INFO, "holdfast.sdk.call_plan"):
+    with caplog.at_level(logging.INFO, "holdfast.calls.call_plan"):
         await asyncio.gather(
             *(async_retry_ai_call_with_parsing(call, name, session_id=name) for name in "ab")
         )
@@ -545,4 +545,4 @@ def test_a_failure_says_whether_trying_later_makes_sense() -> None:
         desk = Desk(error)
         desk.ask()
         assert desk.outcome.info is not None
-        assert desk.outcome.info.category.retryable is retryable
+        assert desk.outcome.info.category.is_retryable is retryable

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.calls.caught_error import ErrorCatcher
+from holdfast.calls.parsed_answers import AnswerType, RawText, parse_answer
 from holdfast.core.errors import OutputError
-from holdfast.sdk.answers import AnswerType, RawText, read_answer
-from holdfast.sdk.caught import Caught
 
 BOTH = AnswerType(routines=True)
 
@@ -22,10 +22,10 @@ def test_the_provider_is_told_a_strict_schema() -> None:
 
 @given(text=st.text(min_size=1), policy=st.sampled_from(["accept", "prose", "refuse"]))
 def test_no_text_raises_anything_else(text: str, policy: RawText) -> None:
-    with Caught() as caught:
-        answer = read_answer((text,), BOTH, policy)
+    with ErrorCatcher() as caught:
+        answer = parse_answer((text,), BOTH, policy)
         assert answer.content
-        assert policy != "refuse" or answer.rung != "raw_text"
+        assert policy != "refuse" or answer.parsed_by != "raw_text"
     if caught.error is not None:
         assert isinstance(caught.error, OutputError)
         assert caught.error.raw == text
@@ -34,4 +34,4 @@ def test_no_text_raises_anything_else(text: str, policy: RawText) -> None:
 def test_hostile_json_is_refused_and_does_no_harm() -> None:
     for text in ("[" * 100_000, '{"a":' * 100_000, '{"agent_final_response": "\\ud800"}'):
         with pytest.raises(OutputError):
-            read_answer((text,), BOTH, "refuse")
+            parse_answer((text,), BOTH, "refuse")

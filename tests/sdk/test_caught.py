@@ -3,17 +3,17 @@ import concurrent.futures
 
 import pytest
 
-from holdfast.sdk.caught import Caught, words_of
+from holdfast.calls.caught_error import ErrorCatcher, exception_text
 
 
 def test_what_is_no_exception_passes() -> None:
     for kind in (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError):
-        with pytest.raises(kind), Caught():
+        with pytest.raises(kind), ErrorCatcher():
             raise kind
 
 
 def test_the_cancellation_of_a_future_of_a_thread_passes() -> None:
-    with pytest.raises(concurrent.futures.CancelledError), Caught():
+    with pytest.raises(concurrent.futures.CancelledError), ErrorCatcher():
         raise concurrent.futures.CancelledError
 
 
@@ -22,4 +22,4 @@ def test_an_exception_that_cannot_speak_has_no_words() -> None:
         def __str__(self) -> str:
             raise RuntimeError("cannot speak")
 
-    assert words_of(Mute()) == ""
+    assert exception_text(Mute()) == ""

@@ -8,8 +8,9 @@ import pytest
 from tests.corpus import Row, Table, rows
 from tests.sdk.vendors import chunk_maker, plain_maker, whole_maker
 
+from holdfast.calls.object_fold import ObjectFold
 from holdfast.codecs.anthropic.codec import AnthropicCodec
-from holdfast.codecs.assemble import Assembled, Assembler
+from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
@@ -17,7 +18,6 @@ from holdfast.codecs.sse import SseDecoder
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.errors import NoCandidatesError
 from holdfast.core.messages import Reply, ReplyKind
-from holdfast.sdk.fold import ObjectFold
 
 CODECS: dict[str, Codec] = {
     "openai_chat": OpenAIChat(),
@@ -33,9 +33,9 @@ INVISIBLE = {
 }
 
 
-def by_bytes(codec: Codec, row: Row) -> Assembled:
+def by_bytes(codec: Codec, row: Row) -> AssembledReply:
     assembler = Assembler(Quirks(), codec.name)
-    decoder = codec.decoder(row.content_type)
+    decoder = codec.make_decoder(row.content_type)
     for delta in [*decoder.feed(row.body), *decoder.close()]:
         assembler.feed(delta)
     return assembler.finish()
@@ -55,13 +55,13 @@ def objects_of(row: Row) -> list[Any]:
     return found
 
 
-def by_objects(found: list[Any], *, streamed: bool) -> Assembled:
+def by_objects(found: list[Any], *, streamed: bool) -> AssembledReply:
     fold = ObjectFold()
     if not streamed:
-        fold.whole(found[0])
+        fold.read_whole(found[0])
         return fold.finish()
     for thing in found:
-        fold.chunk(thing)
+        fold.read_chunk(thing)
     fold.close()
     return fold.finish()
 
@@ -131,7 +131,7 @@ def test_the_spelling_of_python_is_read_as_the_spelling_of_the_wire() -> None:
     candidate = {"content": {"role": "model", "parts": [part]}, "finish_reason": "STOP"}
     chunk = {"candidates": [candidate], "usage_metadata": {"prompt_token_count": 3}}
     fold = ObjectFold()
-    fold.whole(chunk)
+    fold.read_whole(chunk)
     reply = fold.finish().reply
     assert [(call.name, call.arguments) for call in reply.calls] == [("f", '{"a_b":null}')]
     assert reply.usage.input == 3
@@ -141,7 +141,7 @@ def test_the_spelling_of_python_is_read_as_the_spelling_of_the_wire() -> None:
 def test_a_response_without_candidates_says_so_also_when_its_class_leaves_them_out() -> None:
     make = whole_maker("gemini")
     fold = ObjectFold()
-    fold.whole(make({"modelVersion": "gemini"}))
+    fold.read_whole(make({"modelVersion": "gemini"}))
     assert isinstance(fold.finish().error, NoCandidatesError)
 
 
@@ -177,7 +177,7 @@ def test_no_object_of_any_shape_raises() -> None:
     ):
         for junk in (None, 7, "text", [], [[]], {}, {"choices": 7}, {"candidates": "x"}, object()):
             fold = ObjectFold()
-            fold.chunk(wire)
-            fold.chunk(junk)
+            fold.read_chunk(wire)
+            fold.read_chunk(junk)
             fold.close()
             assert fold.finish().reply.text == ""

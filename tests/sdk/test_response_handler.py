@@ -23,6 +23,8 @@ from tests.sdk.replies import (
 )
 from tests.sdk.vendors import chunk_maker, plain_maker, sdk, whole_maker
 
+from holdfast.calls.call_result import ResultKind
+from holdfast.calls.response_handler import ResponseChunk, ResponseHandler
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import (
     ConfigurationError,
@@ -39,8 +41,6 @@ from holdfast.core.errors import (
     UnexpectedTypeError,
     UnterminatedError,
 )
-from holdfast.sdk.response_handler import ResponseChunk, ResponseHandler
-from holdfast.sdk.result import ResultKind
 
 FORMS = pytest.mark.parametrize("form", ["dictionaries", "objects"])
 WIRES = pytest.mark.parametrize("wire", STREAMS)
@@ -216,7 +216,7 @@ def test_statuses_in_order() -> None:
 
 
 def test_the_log_of_a_chunk(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "holdfast.sdk.response_handler"):
+    with caplog.at_level(logging.DEBUG, "holdfast.calls.response_handler"):
         ended([gemini(call("f"))])
     [record] = caplog.records
     assert record.message == "Processed chunk"

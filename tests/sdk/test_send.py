@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from tests.sdk.replies import STREAMS, WHOLE, call, chat, gemini, text
 
-from holdfast.core.errors import ErrorCategory
-from holdfast.core.messages import FinishReason
-from holdfast.sdk.result import CallResult, ResultKind
-from holdfast.sdk.send import (
+from holdfast.calls.call_result import CallResult, ResultKind
+from holdfast.calls.send import (
     asend_message,
     asend_message_streaming,
     send_message,
     send_message_streaming,
 )
+from holdfast.core.errors import ErrorCategory
+from holdfast.core.messages import FinishReason
 
 
 def failing(error: Exception) -> Any:
@@ -158,7 +158,7 @@ def test_a_blocked_prompt_gets_advice_that_fits() -> None:
     )
     assert "safety filter" in str(blocked)
     assert "Sending the same request again will not help" in str(blocked)
-    assert not blocked.category.retryable
+    assert not blocked.category.is_retryable
     cut = send_message(lambda: chat("Half", "length"))
     assert (cut.kind, cut.partial_text, cut.text) == (ResultKind.TRUNCATED, "Half", "")
     assert "output limit" in str(cut)
@@ -169,7 +169,7 @@ def test_a_blocked_prompt_gets_advice_that_fits() -> None:
 def test_kinds_say_whether_a_retry_makes_sense() -> None:
     empty = send_message(gemini)
     assert empty.category is not None
-    assert empty.category.retryable
+    assert empty.category.is_retryable
 
 
 def test_the_calls_of_a_whole_reply_are_an_answer() -> None:

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from holdfast.sdk.session_log import SessionFilter, current_session, session_scope
+from holdfast.calls.session_log import SessionFilter, current_session, session_scope
 
 
 def test_a_record_carries_the_session_of_its_context(caplog: pytest.LogCaptureFixture) -> None:

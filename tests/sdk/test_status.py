@@ -4,16 +4,16 @@ import time
 import pytest
 from tests.linear import is_linear
 
-from holdfast.sdk.status import StatusLine
+from holdfast.calls.status_line import StatusLine
 
 
 def test_the_preview_is_the_first_fifty_characters_of_all_text() -> None:
     said: list[str] = []
     line = StatusLine(said.append)
-    line.text("a" * 30 + "\n")
-    line.text("b" * 19)
-    line.text("c")
-    line.text("d" * 1000)
+    line.show_text("a" * 30 + "\n")
+    line.show_text("b" * 19)
+    line.show_text("c")
+    line.show_text("d" * 1000)
     start = "a" * 30 + " " + "b" * 19
     assert said == ["💭 " + "a" * 30 + " ", f"💭 {start}", f"💭 {start}..."]
 
@@ -22,10 +22,10 @@ def test_nothing_is_said_twice_in_a_row_but_again_after_something_else() -> None
     said: list[str] = []
     line = StatusLine(said.append)
     for _ in range(2):
-        line.text("x" * 60)
-        line.text("y")
-        line.tool("search")
-        line.tool("search")
+        line.show_text("x" * 60)
+        line.show_text("y")
+        line.show_tool("search")
+        line.show_tool("search")
     assert len(said) == 4
 
 
@@ -35,8 +35,8 @@ def test_a_callback_that_raises_is_told_to_the_log_without_secrets(
     def broken(_: str) -> None:
         raise ValueError("api_key=sk-1234567890abcdef")
 
-    with caplog.at_level(logging.WARNING, "holdfast.sdk.status"):
-        StatusLine(broken).text("Hi")
+    with caplog.at_level(logging.WARNING, "holdfast.calls.status_line"):
+        StatusLine(broken).show_text("Hi")
     assert "ValueError" in caplog.text
     assert "sk-1234567890" not in caplog.text
 
@@ -46,7 +46,7 @@ def test_the_preview_costs_the_same_for_the_last_chunk_as_for_the_first() -> Non
         line = StatusLine(lambda _: None)
         start = time.process_time()
         for _ in range(chunks):
-            line.text("some words ")
+            line.show_text("some words ")
         return time.process_time() - start
 
     cost(1_000)

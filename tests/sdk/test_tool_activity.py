@@ -1,21 +1,21 @@
 import pytest
 
-from holdfast.core.deltas import PartSeen, TextDelta, ToolCallDelta
+from holdfast.calls.tool_activity import ToolActivity
+from holdfast.core.deltas import PartReceived, TextDelta, ToolCallDelta
 from holdfast.core.messages import Opaque
-from holdfast.sdk.tool_activity import ToolActivity
 
 
-def block(**data: object) -> PartSeen:
-    return PartSeen(Opaque("wire", data))
+def block(**data: object) -> PartReceived:
+    return PartReceived(Opaque("wire", data))
 
 
 def test_a_call_without_a_name_is_unknown_until_its_name_comes() -> None:
     activity = ToolActivity()
-    assert activity.take(ToolCallDelta(0, "c1")) == "unknown"
-    assert activity.take(ToolCallDelta(0, arguments="{")) == "unknown"
-    assert activity.take(ToolCallDelta(0, name="search")) == "search"
+    assert activity.read_delta(ToolCallDelta(0, "c1")) == "unknown"
+    assert activity.read_delta(ToolCallDelta(0, arguments="{")) == "unknown"
+    assert activity.read_delta(ToolCallDelta(0, name="search")) == "search"
     assert activity.names == ["search"]
-    assert activity.take(TextDelta("x")) is None
+    assert activity.read_delta(TextDelta("x")) is None
 
 
 RESULTS = [
@@ -40,12 +40,12 @@ RESULTS = [
 
 
 @pytest.mark.parametrize(("result", "good", "wrong"), RESULTS)
-def test_results_are_seen(result: PartSeen, good: bool, wrong: str) -> None:
+def test_results_are_seen(result: PartReceived, good: bool, wrong: str) -> None:
     activity = ToolActivity()
-    activity.take(block(type="server_tool_use", id="u", name="f"))
-    assert not activity.succeeded("f")
-    assert activity.take(result) is None
-    assert (activity.succeeded("f"), activity.failure("f")) == (good, wrong)
+    activity.read_delta(block(type="server_tool_use", id="u", name="f"))
+    assert not activity.has_succeeded("f")
+    assert activity.read_delta(result) is None
+    assert (activity.has_succeeded("f"), activity.find_failure("f")) == (good, wrong)
 
 
 ITEMS = [
@@ -61,15 +61,17 @@ ITEMS = [
 
 
 @pytest.mark.parametrize(("item", "name", "good", "wrong"), ITEMS)
-def test_items_that_the_provider_runs(item: PartSeen, name: str, good: bool, wrong: str) -> None:
+def test_items_that_the_provider_runs(
+    item: PartReceived, name: str, good: bool, wrong: str
+) -> None:
     activity = ToolActivity()
-    assert activity.take(item) == name
-    assert (activity.succeeded(name), activity.failure(name)) == (good, wrong)
+    assert activity.read_delta(item) == name
+    assert (activity.has_succeeded(name), activity.find_failure(name)) == (good, wrong)
 
 
 def test_code_that_the_provider_ran() -> None:
     activity = ToolActivity()
-    activity.take(block(codeExecutionResult={"outcome": "OUTCOME_OK"}))
-    assert activity.succeeded("code_execution")
-    activity.take(block(codeExecutionResult={"outcome": "OUTCOME_FAILED"}))
-    assert activity.failure("code_execution") == "OUTCOME_FAILED"
+    activity.read_delta(block(codeExecutionResult={"outcome": "OUTCOME_OK"}))
+    assert activity.has_succeeded("code_execution")
+    activity.read_delta(block(codeExecutionResult={"outcome": "OUTCOME_FAILED"}))
+    assert activity.find_failure("code_execution") == "OUTCOME_FAILED"

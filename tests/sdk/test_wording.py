@@ -1,6 +1,7 @@
 import pytest
 
-from holdfast.codecs.foreign import classify
+from holdfast.calls.call_wording import failure_text, status_text
+from holdfast.calls.sdk_errors import classify
 from holdfast.codecs.gemini.vocabulary import _FILTERED
 from holdfast.core.errors import (
     EmptyResponseError,
@@ -12,7 +13,6 @@ from holdfast.core.errors import (
     ToolFailedError,
     UnterminatedError,
 )
-from holdfast.sdk.wording import failure_text, status_text
 
 
 def test_the_status_of_each_kind_of_failure() -> None:

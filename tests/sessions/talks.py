@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast import Agent, MemoryJournal, tool
-from holdfast.core.effects import is_within
+from holdfast.core.effects import is_nested_run
 from holdfast.core.messages import Message, ToolCall
 from holdfast.journal.port import Journal
 from holdfast.sessions.sessions import Sessions
@@ -26,11 +26,11 @@ async def talk(
             script.append(ToolCall("c", "look", '{"place": "Porto"}'))
         script.append(f"re {text}")
     # What agents did as tools of a session is kept beside it; nobody talks in it as in a session.
-    there = MemoryJournal() if is_within(session) else journal
+    there = MemoryJournal() if is_nested_run(session) else journal
     agent = Agent(ScriptedModel(*script), tools=[look], journal=there, clock=clock)  # type: ignore[arg-type]
     for text in said:
         clock.advance(1)
-        await agent.run(text, session="x" if is_within(session) else session)
+        await agent.run(text, session="x" if is_nested_run(session) else session)
     if there is not journal:
         for record in await there.read("x"):
             await journal.append(session, record.event)

@@ -16,10 +16,10 @@ from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import TurnOpened
 from holdfast.core.messages import Reply, Text, ToolCall, user
 from holdfast.journal.encoding import decode, record_of
-from holdfast.journal.failures import JournalCorruptError, JournalError, JournalVersionError
+from holdfast.journal.journal_errors import JournalCorruptError, JournalError, JournalVersionError
 from holdfast.journal.port import Journal, Record
-from holdfast.sessions import lines
-from holdfast.sessions.lines import exported, imported
+from holdfast.sessions import session_export
+from holdfast.sessions.session_export import export_lines, import_lines
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import FakeClock, ScriptedModel
 
@@ -117,7 +117,7 @@ def lines_of_golden(name: str) -> list[str]:
     records = [
         record_of(decode(line)) for line in (GOLDEN / f"{name}.jsonl").read_bytes().splitlines()
     ]
-    return list(exported({"golden": records}))
+    return list(export_lines({"golden": records}))
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in GOLDEN.glob("*.jsonl")))
@@ -125,7 +125,7 @@ def test_journals_of_every_age_go_out_and_in(name: str) -> None:
     records = [
         record_of(decode(line)) for line in (GOLDEN / f"{name}.jsonl").read_bytes().splitlines()
     ]
-    assert imported(lines_of_golden(name), "x") == {"golden": records}
+    assert import_lines(lines_of_golden(name), "x") == {"golden": records}
 
 
 LINES = lines_of_golden("tools")
@@ -133,7 +133,7 @@ LINES = lines_of_golden("tools")
 
 def refused(lines: list[str]) -> JournalError:
     with pytest.raises(JournalError) as caught:
-        imported(lines, "talk.jsonl")
+        import_lines(lines, "talk.jsonl")
     return caught.value
 
 
@@ -173,7 +173,7 @@ def test_any_other_text_is_refused(lines: list[str]) -> None:
 
 
 def test_a_newer_version_is_told() -> None:
-    lines = list(exported({"ada": [Record(TurnOpened("t1", 1.0, user("hi"), flags=1 << 30))]}))
+    lines = list(export_lines({"ada": [Record(TurnOpened("t1", 1.0, user("hi"), flags=1 << 30))]}))
     assert refused(lines).path == "import, line 1".replace("import", "talk.jsonl")
     newer = [line.replace('"schema":1', '"schema":9') for line in lines]
     assert isinstance(refused(newer), JournalCorruptError), "its sum does not fit"
@@ -182,7 +182,7 @@ def test_a_newer_version_is_told() -> None:
 
 def test_records_that_cannot_follow_each_other_are_named() -> None:
     twice = [Record(TurnOpened(f"t{n}", 1.0, user("hi"))) for n in (1, 2)]
-    error = refused(list(exported({"ada": twice})))
+    error = refused(list(export_lines({"ada": twice})))
     assert error.path == "talk.jsonl, line 2"
     assert "TurnOpened" in error.problem
 
@@ -199,23 +199,23 @@ async def test_an_act_that_was_changed_is_named(journal: Journal) -> None:
     event = records[at].event
     records[at] = Record(type(event)(event.key, event.at, other), records[at].digest)  # type: ignore[call-arg,arg-type]
     tool = next(n for n, record in enumerate(records) if ".tool." in record.event.key)
-    assert refused(list(exported({"ada": records}))).path == f"talk.jsonl, line {tool + 1}"
+    assert refused(list(export_lines({"ada": records}))).path == f"talk.jsonl, line {tool + 1}"
 
 
 @pytest.mark.anyio
 async def test_two_sessions_in_one_file_are_refused(journal: Journal) -> None:
     records = [Record(TurnOpened("t1", 1.0, user("hi")))]
-    lines = list(exported({"ada": records, "bob": records}))
+    lines = list(export_lines({"ada": records, "bob": records}))
     with pytest.raises(ConfigurationError, match="more than one"):
         await Sessions(journal).import_(lines)
     for name in ("/:title", "", "x/t1.i0.tool.0"):
         with pytest.raises(ConfigurationError):
-            await Sessions(journal).import_(list(exported({name: records})))
+            await Sessions(journal).import_(list(export_lines({name: records})))
 
 
 async def test_a_line_with_another_number_is_found_although_all_sums_fit() -> None:
     given = [line.rpartition(',"sum":')[0] + "}" for line in await made(MemoryJournal())]
     given[1] = given[1].replace('"seq":2,', '"seq":3,')
-    chain = lines._Chain()
+    chain = session_export._ChecksumChain()
     with pytest.raises(JournalCorruptError, match=r"line 2: is record 3 of 'ada' and not 2"):
-        imported([lines._summed(chain, text) for text in given], "it")
+        import_lines([session_export._add_checksum(chain, text) for text in given], "it")

@@ -26,8 +26,8 @@ from holdfast.core.events import (
     Status,
     TurnOpened,
 )
+from holdfast.core.history_versions import ASK_SUMMARY
 from holdfast.core.messages import user
-from holdfast.core.points import ASK_SUMMARY
 from holdfast.core.question_log import ask_key, asked_key
 from holdfast.journal.port import Journal
 from holdfast.journal.postgres import PostgresJournal
@@ -92,7 +92,7 @@ async def test_an_open_turn_and_one_that_waits_are_told_apart(
     await journal.append("left", TurnOpened("t1", 1.0, user("hi")))
     await journal.append("asks", TurnOpened("t1", 2.0, user("hi")))
     key = asked_key(ask_key("t1", 0))
-    await journal.append("asks", QuestionAsked(key, 3.0, "PermissionRequest", {}))
+    await journal.append("asks", QuestionAsked(key, 3.0, "PermissionQuestion", {}))
     kept = await sessions(journal, clock).list()
     assert [(info.session, info.status) for info in kept] == [("asks", "waiting"), ("left", "open")]
 
@@ -478,7 +478,7 @@ async def test_the_list_folds_nothing_and_reads_a_few_records_of_a_file(
         await talk(journal, clock, "ada", *(f"{n}" for n in range(20)), tools=True)
         await sessions(journal, clock).rewind("ada", 3)
         decoded: list[int] = []
-        pick = journal.pick
+        pick = journal.read_by_keys
 
         async def counted(run: str, keys: list[str]) -> object:
             found = await pick(run, keys)
@@ -489,7 +489,7 @@ async def test_the_list_folds_nothing_and_reads_a_few_records_of_a_file(
             assert run.endswith("/:title"), "the session was read as a whole"
             return await SqliteJournal.read(journal, run, after)
 
-        monkeypatch.setattr(journal, "pick", counted)
+        monkeypatch.setattr(journal, "read_by_keys", counted)
         monkeypatch.setattr(journal, "read", never)
         (info,) = await sessions(journal, clock).list()
         assert (info.turns, info.messages) == (3, 12)

@@ -9,7 +9,7 @@ import pytest
 from tests.skills.folders import write
 
 from holdfast.skills.collection import Skills
-from holdfast.skills.limits import SkillLimits
+from holdfast.skills.skill_limits import SkillLimits
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 

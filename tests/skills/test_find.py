@@ -12,8 +12,8 @@ from tests.skills.folders import write
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.skills.collection import Skills
-from holdfast.skills.find import find
-from holdfast.skills.limits import SkillLimits
+from holdfast.skills.find import find_skills
+from holdfast.skills.skill_limits import SkillLimits
 
 
 def test_the_skills_of_a_folder_are_found_with_their_documents(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_the_skills_of_a_folder_are_found_with_their_documents(tmp_path: Path) -
     (tmp_path / "notes").mkdir()
     (tmp_path / "README.md").write_text("about")
     (tmp_path / ".git").mkdir()
-    docx, pdf = find(tmp_path)
+    docx, pdf = find_skills(tmp_path)
     assert (docx.name, docx.documents) == ("docx", ())
     assert pdf.description == "About pdf."
     assert pdf.instructions == "# Forms\n\nFill in."
@@ -35,33 +35,33 @@ def test_the_folder_of_one_skill_is_that_skill(
 ) -> None:
     place = write(tmp_path, "pdf")
     monkeypatch.chdir(place)
-    assert [one.name for one in find(".")] == ["pdf"]
-    assert find(str(place)) == find(place)
+    assert [one.name for one in find_skills(".")] == ["pdf"]
+    assert find_skills(str(place)) == find_skills(place)
 
 
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     file = write(tmp_path, "pdf") / "SKILL.md"
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
-    assert find(tmp_path)[0].name == "pdf"
+    assert find_skills(tmp_path)[0].name == "pdf"
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for wrong in (tmp_path / "absent", tmp_path / "file", "a\0b"):
         with pytest.raises(ConfigurationError, match="is no folder that can be read"):
-            find(wrong)
+            find_skills(wrong)
     with pytest.raises(ConfigurationError, match="must be a path, got int"):
-        find(3)  # type: ignore[arg-type]
+        find_skills(3)  # type: ignore[arg-type]
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match=r"holds no skill\. Put a folder with a SKILL\.md"):
-        find(tmp_path / "empty")
+        find_skills(tmp_path / "empty")
 
 
 def test_one_broken_skill_is_an_error_that_names_its_file(tmp_path: Path) -> None:
     write(tmp_path, "good")
     place = write(tmp_path, "bad", head="name: worse\ndescription: x")
     with pytest.raises(ConfigurationError) as refused:
-        find(tmp_path)
+        find_skills(tmp_path)
     assert refused.value.argument == f"{place.resolve() / 'SKILL.md'}:2 name"
     assert refused.value.fix == "Rename the folder, or write its name here"
 
@@ -70,36 +70,36 @@ def test_a_skill_file_in_other_letters(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf")
     (place / "SKILL.md").rename(place / "skill.md")
     with pytest.raises(ConfigurationError, match=r"must be named SKILL\.md\. Rename the file"):
-        find(tmp_path)
+        find_skills(tmp_path)
 
 
 def test_ten_megabytes_of_instructions_are_refused_unless_allowed(tmp_path: Path) -> None:
     write(tmp_path, "pdf", body="x" * 10_000_000)
     with pytest.raises(ConfigurationError, match=r"10,000,\d+ bytes, and at most 100,000") as no:
-        find(tmp_path)
+        find_skills(tmp_path)
     assert "SkillLimits(instructions=" in no.value.fix
-    (found,) = find(tmp_path, limits=SkillLimits(instructions=11_000_000))
+    (found,) = find_skills(tmp_path, limits=SkillLimits(instructions=11_000_000))
     assert len(found.instructions) == 10_000_000
 
 
 def test_a_large_front_matter_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "pdf", head="name: pdf\ndescription: x\nextra: " + "y" * 20_000)
     with pytest.raises(ConfigurationError, match="at most 16,000 are read"):
-        find(tmp_path)
+        find_skills(tmp_path)
 
 
 def test_what_is_no_utf_8_is_named_with_its_line(tmp_path: Path) -> None:
     file = write(tmp_path, "pdf", body="one\ntwo") / "SKILL.md"
     file.write_bytes(file.read_bytes().replace(b"two", b"\xff"))
     with pytest.raises(ConfigurationError, match=r"SKILL\.md:6: is no UTF-8"):
-        find(tmp_path)
+        find_skills(tmp_path)
 
 
 def test_too_many_files(tmp_path: Path) -> None:
     write(tmp_path, "pdf", a_md="", b_md="", c_md="")
-    assert find(tmp_path, limits=SkillLimits(documents=3))
+    assert find_skills(tmp_path, limits=SkillLimits(documents=3))
     with pytest.raises(ConfigurationError, match="holds more than 2 files"):
-        find(tmp_path, limits=SkillLimits(documents=2))
+        find_skills(tmp_path, limits=SkillLimits(documents=2))
 
 
 def test_two_skills_of_one_name(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_a_skill_that_is_a_link_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "skills").mkdir()
     (tmp_path / "skills" / "pdf").symlink_to(outside)
     with pytest.raises(ConfigurationError, match="is a link that leads out of the skill's folder"):
-        find(tmp_path / "skills")
-    assert find(tmp_path / "skills" / "pdf")[0].name == "pdf"  # this one was given by name
+        find_skills(tmp_path / "skills")
+    assert find_skills(tmp_path / "skills" / "pdf")[0].name == "pdf"  # this one was given by name
 
 
 @pytest.mark.parametrize("name", ["SKILL.md", "key.txt", "deep/key.txt"])
@@ -129,45 +129,45 @@ def test_a_file_that_is_a_link_out_of_the_skill(tmp_path: Path, name: str) -> No
     (place / name).unlink(missing_ok=True)
     (place / name).symlink_to(tmp_path / "secret")
     with pytest.raises(ConfigurationError, match="leads out of the skill's folder"):
-        find(tmp_path / "skills")
+        find_skills(tmp_path / "skills")
 
 
 def test_a_folder_that_is_a_link_out_of_the_skill(tmp_path: Path) -> None:
     place = write(tmp_path / "skills", "pdf")
     (place / "etc").symlink_to("/etc")
     with pytest.raises(ConfigurationError, match=r"etc: is a link that leads out"):
-        find(tmp_path / "skills")
+        find_skills(tmp_path / "skills")
 
 
 def test_links_that_lead_nowhere_and_in_a_circle(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf")
     (place / "loop").symlink_to(place / "loop")
     with pytest.raises(ConfigurationError, match="is a link that does not exist"):
-        find(tmp_path)
+        find_skills(tmp_path)
 
 
 def test_a_link_that_stays_inside_is_listed(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf", a_md="x")
     (place / "b.md").symlink_to(place / "a.md")
     (place / "round").symlink_to(place)
-    assert find(tmp_path)[0].documents == ("a.md", "b.md")
+    assert find_skills(tmp_path)[0].documents == ("a.md", "b.md")
 
 
 def test_a_name_that_would_write_into_the_instructions(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf")
     (place / "a\n## other:").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be shown"):
-        find(tmp_path)
+        find_skills(tmp_path)
 
 
 def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf")
     os.mkfifo(place / "pipe")
-    assert find(tmp_path)[0].documents == ()
+    assert find_skills(tmp_path)[0].documents == ()
     (place / "SKILL.md").unlink()
     os.mkfifo(place / "SKILL.md")
     with pytest.raises(ConfigurationError, match="is no plain file"):
-        find(tmp_path)
+        find_skills(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -175,7 +175,7 @@ def test_what_may_not_be_read(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf")
     (place / "SKILL.md").chmod(0)
     with pytest.raises(ConfigurationError, match=r"cannot be read \(PermissionError\)"):
-        find(tmp_path)
+        find_skills(tmp_path)
 
 
 def test_pyyaml_is_imported_when_a_skill_is_read_and_not_before() -> None:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.skills.front_matter import header_of, split
+from holdfast.skills.front_matter import parse_header, split_front_matter
 from holdfast.skills.skill import Header
 
 
 def header(head: str, folder: str = "pdf") -> Header:
-    return header_of(head, "SKILL.md", folder)
+    return parse_header(head, "SKILL.md", folder)
 
 
 def test_a_whole_header_is_read_as_it_is_written() -> None:
@@ -107,16 +107,19 @@ def test_a_bomb_of_aliases_costs_nothing() -> None:
 @pytest.mark.parametrize("text", ["", "# Hi", "----\nname: x", "name: x\n---\n"])
 def test_no_front_matter(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"SKILL\.md:1: has no front matter\. Begin"):
-        split(text, "SKILL.md")
+        split_front_matter(text, "SKILL.md")
 
 
 def test_a_front_matter_without_end() -> None:
     with pytest.raises(ConfigurationError, match="has no end"):
-        split("---\nname: x\n", "SKILL.md")
+        split_front_matter("---\nname: x\n", "SKILL.md")
 
 
 def test_lines_may_end_as_on_windows() -> None:
-    assert split("---\r\nname: x\r\n---\r\n\r\nA\r\nB\r\n", "f") == ("name: x\n", "A\nB")
+    assert split_front_matter("---\r\nname: x\r\n---\r\n\r\nA\r\nB\r\n", "f") == (
+        "name: x\n",
+        "A\nB",
+    )
 
 
 def test_without_pyyaml_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from holdfast import Agent, Deny, MemoryJournal, Middleware, Skills, tool
 from holdfast.core.errors import ConfigurationError, StoppedError
 from holdfast.core.events import Status, ToolFinished, TurnClosed
 from holdfast.core.messages import Media, Text, ToolCall, ToolResult
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.folds import Folds, FoldTable
 from holdfast.skills.middleware import SkillInstructions
@@ -134,7 +134,7 @@ async def test_what_is_no_skill_opens_nothing(skills: Skills, arguments: str) ->
 
 async def test_a_skill_that_was_denied_is_not_open(skills: Skills) -> None:
     class No(Middleware):
-        async def before_tool(self, moment):
+        async def before_tool(self, context):
             return Deny("Not today.")
 
     model = ScriptedModel(opens("trading"), "done")
@@ -193,8 +193,8 @@ async def test_a_skill_stays_open_while_the_answer_is_mended(skills: Skills) -> 
 
 async def test_a_stopped_turn_closes_what_was_open(skills: Skills) -> None:
     class Ends(Middleware):
-        async def after_iteration(self, moment):
-            return Stop("enough", "Bye.") if moment.turn == 1 else None
+        async def after_iteration(self, context):
+            return Stop("enough", "Bye.") if context.turn == 1 else None
 
     model = ScriptedModel(opens("audit"), "hello")
     agent = Agent(model, tools=skills.tools, middleware=[skills.middleware, Ends()])
@@ -240,8 +240,8 @@ async def test_nothing_is_put_in_twice(skills: Skills) -> None:
     again = SkillInstructions(skills)
 
     class Appends(Middleware):
-        async def before_iteration(self, moment):
-            return Patch(instructions=moment.instructions + "\n\nBe brief.")
+        async def before_iteration(self, context):
+            return Patch(instructions=context.instructions + "\n\nBe brief.")
 
     model = ScriptedModel(opens("audit"), "done")
     middleware = [skills.middleware, Appends(), again]
@@ -254,7 +254,7 @@ async def test_nothing_is_put_in_twice(skills: Skills) -> None:
 
 
 async def test_instructions_longer_than_a_result_may_be_still_open(tmp_path: Path) -> None:
-    from holdfast.skills.limits import SkillLimits
+    from holdfast.skills.skill_limits import SkillLimits
 
     write(tmp_path, "long", body="x" * 200_000)
     skills = Skills(tmp_path, limits=SkillLimits(instructions=300_000))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.testing import FakeClock, FixedDice
+from holdfast.testing import FakeClock, FixedRng
 
 
 async def test_sleepers_wake_in_the_order_of_their_moments() -> None:
@@ -102,8 +102,8 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="seconds"):
         FakeClock().advance(-1)
     with pytest.raises(ConfigurationError, match="values"):
-        FixedDice(1.0)
+        FixedRng(1.0)
 
 
 def test_dice_without_values_show_the_middle() -> None:
-    assert FixedDice()() == 0.5
+    assert FixedRng()() == 0.5

@@ -20,22 +20,22 @@ def test_the_fixtures_work_in_a_project_of_their_own(tmp_path: Path) -> None:
         """
         import urllib.error, urllib.request
         import pytest
-        from holdfast.testing.emulator import Status
+        from holdfast.testing.emulator import HttpStatus
 
         def test_two_emulators(emulator):
-            one, two = emulator(["Hello"]), emulator(["Hello"], faults=[Status(500)])
+            one, two = emulator(["Hello"]), emulator(["Hello"], faults=[HttpStatus(500)])
             assert one.base_url != two.base_url
             body = b'{"model": "m", "messages": [{"role": "user", "content": "x"}]}'
             assert b"Hello" in urllib.request.urlopen(one.base_url + "/chat/completions", body).read()
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(two.base_url + "/chat/completions", body)
             refused.value.close()
-            two.settle()
+            two.wait_idle_sync()
             assert two.requests[0].status == 500
 
-        def test_time(fake_clock, fixed_dice):
+        def test_time(fake_clock, fixed_rng):
             assert fake_clock.monotonic() == 0
-            assert fixed_dice() == 0.5
+            assert fixed_rng() == 0.5
         """,
     )
     assert done.returncode == 0, done.stdout + done.stderr

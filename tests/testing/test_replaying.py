@@ -11,16 +11,16 @@ import pytest
 from holdfast import (
     Agent,
     ConfigurationError,
-    ErrorHandling,
     Limits,
     MemoryJournal,
+    RetryOptions,
     SqliteJournal,
     tool,
 )
 from holdfast.cli.main import main
 from holdfast.core.errors import ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.messages import ToolCall, assistant, user
-from holdfast.journal.failures import JournalError
+from holdfast.journal.journal_errors import JournalError
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.testing import ReplayDifference, ScriptedModel, replay
 from holdfast.testing.crash import CrashAt, SimulatedCrash
@@ -59,7 +59,7 @@ async def recorded_run(**options: Any) -> MemoryJournal:
         model,
         **{"tools": [weather, pay], **options},
         journal=journal,
-        error_handling=ErrorHandling(max_retries=0),
+        error_handling=RetryOptions(max_retries=0),
     )
     await agent.run("Pay and look.", session="ada")
     await agent.run("Did I?", session="ada")
@@ -119,7 +119,7 @@ async def test_a_permission_that_is_asked_for_now_is_named() -> None:
     asks = ToolPermission(allow=["weather"], ask=["pay"])
     found = await differs(await recorded_run(), now(middleware=[asks]))
     assert found.key == "t1.i0.tool.1.ask.0.asked"
-    assert "PermissionRequest" in found.problem
+    assert "PermissionQuestion" in found.problem
 
 
 async def test_a_tool_that_is_denied_now_is_named() -> None:

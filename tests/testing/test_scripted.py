@@ -6,10 +6,10 @@ import pytest
 
 from holdfast import Agent, ConfigurationError, tool
 from holdfast.core.messages import ToolCall
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
-from holdfast.testing.scripted import Line
+from holdfast.testing.scripted import ScriptLine
 
 pytestmark = pytest.mark.anyio
 
@@ -58,6 +58,6 @@ async def test_what_a_function_gives_is_checked(answer: object, got: str) -> Non
 
 
 def test_no_calls_are_no_line() -> None:
-    empty: list[Line] = [()]
+    empty: list[ScriptLine] = [()]
     with pytest.raises(ConfigurationError, match=r"script\[0\]: must be a text, .* got tuple$"):
         ScriptedModel(*empty)

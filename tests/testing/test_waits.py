@@ -9,8 +9,8 @@ import pytest
 
 from holdfast import Agent, HoldfastError, ResponseValidationError, execute, resilient
 from holdfast.resilience.pipeline import Pipeline
-from holdfast.resilience.retry import ErrorHandling, Retry
-from holdfast.runtime.clock import SystemClock
+from holdfast.resilience.retry import Retry, RetryOptions
+from holdfast.resilience.system_clock import SystemClock
 from holdfast.testing import FakeClock, ScriptedModel, no_waits
 
 calls: list[int] = []
@@ -80,7 +80,7 @@ async def test_afterwards_time_is_real_again_even_after_a_failure() -> None:
 def test_synchronous_functions_have_it_too() -> None:
     tries: list[int] = []
 
-    @resilient(Retry(ErrorHandling(max_retries=2, retry_delay=600.0, max_retry_delay=600.0)))
+    @resilient(Retry(RetryOptions(max_retries=2, retry_delay=600.0, max_retry_delay=600.0)))
     def connect() -> None:
         tries.append(1)
         raise ConnectionResetError

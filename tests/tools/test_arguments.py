@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
 from holdfast.tools import tool
-from holdfast.tools.wording import Refused, cut_off
+from holdfast.tools.argument_wording import RefusedCall, refuse_unfinished
 
 
 class Cat(BaseModel):
@@ -78,8 +78,8 @@ def nothing() -> None: ...
 
 
 def parse(text: str, made: Any = book) -> dict[str, Any] | str:
-    found = made.signature.parse(text)
-    return found.text if isinstance(found, Refused) else dict(found.__dict__)
+    found = made.signature.parse_arguments(text)
+    return found.text if isinstance(found, RefusedCall) else dict(found.__dict__)
 
 
 def problems(**arguments: Any) -> list[str]:
@@ -143,8 +143,8 @@ def test_empty_text_is_refused_where_something_is_required() -> None:
     ],
 )
 def test_text_that_is_not_one_json_object_is_refused(text: str, said: str) -> None:
-    found = book.signature.parse(text)
-    assert isinstance(found, Refused)
+    found = book.signature.parse_arguments(text)
+    assert isinstance(found, RefusedCall)
     assert said in found.text
     assert found.text.endswith("as one complete JSON object.")
     assert found.code == "malformed_arguments"
@@ -242,7 +242,7 @@ def test_an_array_of_arrays_without_end_is_described() -> None:
 
 
 def test_a_cut_call_is_told_to_be_sent_again() -> None:
-    assert cut_off('{"text": "once upon').text.startswith(
+    assert refuse_unfinished('{"text": "once upon').text.startswith(
         'its arguments were cut off by the output limit, after `{"text": "once upon`. Send'
     )
 

@@ -19,8 +19,8 @@ from pydantic import (
 )
 
 from holdfast import tool
+from holdfast.tools.argument_wording import RefusedCall
 from holdfast.tools.checked_arguments import CheckedArguments
-from holdfast.tools.wording import Refused
 
 
 class Odd:
@@ -37,7 +37,7 @@ Strange = Annotated[
 
 def shown(function: Any, text: str, *, edited: bool = False) -> object:
     found = tool(function).signature.check(text, edited=edited)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedCall):
         return found.text
     assert isinstance(found, CheckedArguments)
     return json.loads(found.text)

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from holdfast import Agent, ErrorHandling, FunctionRetryExecutor, Limits, current_tool_call, tool
+from holdfast import Agent, FunctionRetryExecutor, Limits, RetryOptions, current_tool_call, tool
 from holdfast.core.messages import ToolCall
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
-from holdfast.tools.current import answering
+from holdfast.tools.current import tool_call_scope
 from holdfast.tools.invoke import Invocation, invoke
 from holdfast.tools.registry import Registry
 
@@ -143,8 +143,8 @@ async def test_blocking_calls_in_a_hundred_threads_do_not_see_each_other() -> No
 
 async def test_blocks_nest_and_restore() -> None:
     outer, inner = ToolContext(run_id="r", key="a"), ToolContext(run_id="r", key="b")
-    with answering(outer):
-        with answering(inner):
+    with tool_call_scope(outer):
+        with tool_call_scope(inner):
             assert current_tool_call() is inner
         assert current_tool_call() is outer
     assert current_tool_call() is None
@@ -214,7 +214,7 @@ async def test_the_stand_alone_executor_sets_it_too() -> None:
             raise ConnectionError("down")
         return city
 
-    executor = FunctionRetryExecutor(ErrorHandling(retry_delay=0.0))
+    executor = FunctionRetryExecutor(RetryOptions(retry_delay=0.0))
     assert await executor.execute_with_retry(flaky, {"city": "Porto"}, "forecast") == "Porto"
     assert found == ["forecast forecast  1", "forecast forecast  2"]
     assert current_tool_call() is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.docstrings import described
+from holdfast.tools.docstrings import parse_docstring
 
 
 def google(city: str, days: int) -> None:
@@ -60,7 +60,7 @@ def rest(city: str, days: int) -> None:
 
 @pytest.mark.parametrize("function", [google, numpy, rest])
 def test_every_style(function: Any) -> None:
-    found = described(function)
+    found = parse_docstring(function)
     assert found.description == "Current weather.\n\nLong words\non two lines."
     assert found.arguments == {"city": "The city,\nwith its country.", "days": "How many."}
 
@@ -75,13 +75,13 @@ def test_numpy_describes_several_at_once() -> None:
             A number.
         """
 
-    assert described(f).arguments == {"x": "A number.", "y": "A number."}
+    assert parse_docstring(f).arguments == {"x": "A number.", "y": "A number."}
 
 
 def test_no_docstring() -> None:
     def f() -> None: ...
 
-    assert described(f).description == ""
+    assert parse_docstring(f).description == ""
 
 
 @given(st.text())
@@ -89,4 +89,4 @@ def test_any_text_is_taken(text: str) -> None:
     def f() -> None: ...
 
     f.__doc__ = text
-    described(f)
+    parse_docstring(f)

@@ -12,7 +12,7 @@ import requests
 
 from holdfast.core.errors import ErrorCategory as Category
 from holdfast.core.errors import Landed, ToolFailedError
-from holdfast.tools.failures import ToolError, failure_info, text_of
+from holdfast.tools.tool_failures import ToolError, error_text, failure_info
 
 
 class WithStatus(Exception):
@@ -56,7 +56,7 @@ def http(status: int, **headers: str) -> httpx.HTTPStatusError:
 def test_programming_errors_are_not_retried(error: Exception) -> None:
     info = failure_info(error, "pay")
     assert info.category is Category.PROGRAMMING
-    assert not info.category.retryable
+    assert not info.category.is_retryable
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_group_is_retried_when_every_member_is() -> None:
     def category(*members: Exception) -> Category:
         return failure_info(ExceptionGroup("x", members), "pay").category
 
-    assert category(ConnectionResetError(), TimeoutError()).retryable
+    assert category(ConnectionResetError(), TimeoutError()).is_retryable
     assert category(ConnectionResetError(), KeyError()) is Category.PROGRAMMING
     assert category(ConnectionResetError(), ExceptionGroup("y", [http(401)])) is Category.AUTH_ERROR
 
@@ -172,5 +172,5 @@ def test_the_text_is_in_the_private_half_only_and_redacted() -> None:
 
 def test_an_exception_that_cannot_speak() -> None:
     assert failure_info(Mute(), "pay").private == "Mute: (its text cannot be read)"
-    assert text_of(ValueError("a\ud800")) == "a\ufffd"
-    assert text_of(Mute()) == "(its text cannot be read)"
+    assert error_text(ValueError("a\ud800")) == "a\ufffd"
+    assert error_text(Mute()) == "(its text cannot be read)"

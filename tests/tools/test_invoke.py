@@ -22,7 +22,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages import Media, Text, ToolCall
 from holdfast.tools import Registry, ToolContext, ToolError, tool
-from holdfast.tools.invoke import Invocation, Options, invoke
+from holdfast.tools.invoke import Invocation, InvocationOptions, invoke
 from holdfast.tools.threads import ToolThreads
 
 CONTEXT: ToolContext[Any] = ToolContext(run_id="r1", key="t1.i0.tool.0", deps={"db": "x"})
@@ -221,7 +221,7 @@ async def test_a_generator_without_end_is_cut_and_closed(name: str) -> None:
 
 async def test_results_are_cut_at_the_tools_limit_or_the_agents() -> None:
     assert told(await call("long")).startswith("xxxxx\n[cut: 45 of 50")
-    done = await call("echo", {"text": "x" * 50}, options=Options(result_limit=7))
+    done = await call("echo", {"text": "x" * 50}, options=InvocationOptions(result_limit=7))
     assert told(done).startswith("xxxxxxx\n[cut: 43 of 50")
 
 
@@ -272,7 +272,7 @@ async def test_a_call_with_bad_arguments_is_not_run(arguments: str, code: str) -
         Landed.NO,
         code,
     )
-    assert not done.info.category.retryable
+    assert not done.info.category.is_retryable
 
 
 @pytest.mark.parametrize("arguments", ['{"text": "hi"}', '{"text": "h', "", "{}"])
@@ -320,7 +320,7 @@ async def test_a_tool_error_is_shown_as_it_is_and_not_retried() -> None:
     assert done.result.is_error
     assert isinstance(done.error, ToolError)
     assert done.info is not None
-    assert not done.info.category.retryable
+    assert not done.info.category.is_retryable
 
 
 @pytest.mark.parametrize("name", ["fail", "fail_in_thread"])
@@ -393,7 +393,7 @@ class Stuck:
             ToolCall("c1", name),
             CONTEXT,
             timeout=timeout,
-            options=Options(threads=self.pool),
+            options=InvocationOptions(threads=self.pool),
         )
 
 
@@ -450,7 +450,7 @@ async def test_cancellation_passes_and_releases_the_caller(
             ToolCall("c1", name),
             CONTEXT,
             timeout=timeout,
-            options=Options(threads=stuck.pool),
+            options=InvocationOptions(threads=stuck.pool),
         )
     )
     while not stuck.began.is_set():
@@ -460,10 +460,10 @@ async def test_cancellation_passes_and_releases_the_caller(
         await task
     assert not stuck.returned
     if name == "in_thread":
-        assert stuck.pool.abandoned == ("in_thread",)
+        assert stuck.pool.abandoned_tools == ("in_thread",)
         with caplog.at_level(logging.WARNING, "holdfast.tools"):
             stuck.opened.set()
-            while stuck.pool.abandoned or not caplog.messages:
+            while stuck.pool.abandoned_tools or not caplog.messages:
                 await asyncio.sleep(0.001)
     else:
         assert stuck.cancelled

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, field_serializer
 
 from holdfast.core.messages import Media, Text
-from holdfast.tools.results import ResultTypeError, clean, content_of, cut
+from holdfast.tools.results import ResultTypeError, content_of, cut_text, replace_surrogates
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 IMAGES = {
@@ -183,7 +183,7 @@ def test_lone_surrogates_are_replaced() -> None:
         text = text_of(value)
         text.encode()
         assert "\ufffd" in text or "?" in text
-    assert clean("é\ud83d\ude00") == "é😀"
+    assert replace_surrogates("é\ud83d\ude00") == "é😀"
 
 
 @given(
@@ -199,7 +199,7 @@ def test_any_plain_value_has_a_form_that_can_be_sent(value: object) -> None:
 
 @given(st.text(st.characters()), st.integers(1, 20))
 def test_what_is_cut_is_the_beginning(text: str, limit: int) -> None:
-    shown = cut(text, limit)
+    shown = cut_text(text, limit)
     assert shown.startswith(text[:limit])
     assert (shown == text) == (len(text) <= limit)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory, Landed, ToolFailedError
-from holdfast.tools.threads import ToolThreads, Work
+from holdfast.tools.threads import ThreadCall, ToolThreads
 
 SOON = 10.0
 
@@ -35,7 +35,7 @@ class Gate:
 
 def run(pool: ToolThreads, call: Callable[[], object], name: str = "t") -> asyncio.Task[Any]:
     async def act() -> object:
-        return await pool.run(Work(name, call))
+        return await pool.run(ThreadCall(name, call))
 
     return asyncio.ensure_future(act())
 
@@ -52,7 +52,7 @@ async def test_values_and_exceptions_come_back() -> None:
     with pytest.raises(KeyError):
         await run(pool, lambda: {}["a"])
     with pytest.raises(KeyboardInterrupt):
-        await pool.run(Work("t", interrupt))
+        await pool.run(ThreadCall("t", interrupt))
 
 
 def interrupt() -> None:
@@ -96,12 +96,12 @@ async def test_a_cancelled_caller_is_released_and_its_thread_observed(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert pool.abandoned == ("stuck",)
+    assert pool.abandoned_tools == ("stuck",)
     # Its place is free, although it still runs.
     assert await run(pool, lambda: 1) == 1
     with caplog.at_level(logging.WARNING, "holdfast.tools"):
         stuck.opened.set()
-        await until(lambda: not pool.abandoned and caplog.messages)
+        await until(lambda: not pool.abandoned_tools and caplog.messages)
     assert "function 'stuck' ended" in caplog.messages[0]
 
 
@@ -122,7 +122,7 @@ async def test_what_was_given_up_before_it_began_is_never_run() -> None:
 
 
 async def test_stuck_tools_without_a_timeout_do_not_block_others() -> None:
-    pool = ToolThreads(1, patience=0.01)
+    pool = ToolThreads(1, queue_timeout=0.01)
     stuck = Gate()
     blocked = run(pool, stuck)
     await until(stuck.began.is_set)
@@ -132,7 +132,7 @@ async def test_stuck_tools_without_a_timeout_do_not_block_others() -> None:
 
 
 async def test_when_every_thread_is_stuck_a_call_is_refused_and_not_run() -> None:
-    pool = ToolThreads(1, most=2, patience=0.01)
+    pool = ToolThreads(1, max_threads=2, queue_timeout=0.01)
     gates = [Gate(), Gate()]
     blocked = [run(pool, gate) for gate in gates]
     await until(lambda: all(gate.began.is_set() for gate in gates))
@@ -149,7 +149,7 @@ async def test_when_every_thread_is_stuck_a_call_is_refused_and_not_run() -> Non
 
 
 async def test_abandoned_threads_count_towards_the_most() -> None:
-    pool = ToolThreads(1, most=1, patience=0.01)
+    pool = ToolThreads(1, max_threads=1, queue_timeout=0.01)
     stuck = Gate()
     task = run(pool, stuck)
     await until(stuck.began.is_set)
@@ -157,7 +157,7 @@ async def test_abandoned_threads_count_towards_the_most() -> None:
     with pytest.raises(ToolFailedError):
         await run(pool, lambda: 1)
     stuck.opened.set()
-    await until(lambda: not pool.abandoned)
+    await until(lambda: not pool.abandoned_tools)
     assert await run(pool, lambda: 1) == 1
 
 
@@ -198,11 +198,11 @@ async def pool_value(pool: ToolThreads) -> object:
 def test_a_stuck_tool_does_not_hold_up_the_end_of_the_process() -> None:
     code = (
         "import asyncio, threading\n"
-        "from holdfast.tools.threads import ToolThreads, Work\n"
+        "from holdfast.tools.threads import ToolThreads, ThreadCall\n"
         "async def main():\n"
         "    try:\n"
         "        async with asyncio.timeout(0.05):\n"
-        "            await ToolThreads().run(Work('stuck', threading.Event().wait))\n"
+        "            await ToolThreads().run(ThreadCall('stuck', threading.Event().wait))\n"
         "    except TimeoutError:\n"
         "        print('released')\n"
         "asyncio.run(main())\n"
@@ -218,10 +218,10 @@ def test_a_child_process_starts_its_own_threads() -> None:
     code = (
         "import asyncio, os, sys, warnings\n"
         "warnings.simplefilter('ignore')\n"
-        "from holdfast.tools.threads import ToolThreads, Work\n"
+        "from holdfast.tools.threads import ToolThreads, ThreadCall\n"
         "pool = ToolThreads()\n"
         "async def main():\n"
-        "    return await pool.run(Work('t', lambda: 7))\n"
+        "    return await pool.run(ThreadCall('t', lambda: 7))\n"
         "assert asyncio.run(main()) == 7\n"
         "child = os.fork()\n"
         "if child == 0:\n"
@@ -232,7 +232,9 @@ def test_a_child_process_starts_its_own_threads() -> None:
     assert done.returncode == 7
 
 
-@pytest.mark.parametrize("wrong", [{"limit": 0}, {"limit": 4, "most": 3}, {"patience": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"limit": 0}, {"limit": 4, "max_threads": 3}, {"queue_timeout": 0}]
+)
 def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="threads"):
         ToolThreads(**wrong)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.tools.wording import known_names, wanted
+from holdfast.tools.argument_wording import describe_wanted, known_names
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_words(node: dict[str, Any], words: str) -> None:
         "A": {"type": "object", "properties": {"x": {"type": "integer"}}},
         "Round": {"$ref": "#/$defs/Round"},
     }
-    assert wanted({"properties": {"it": node}, "$defs": definitions}, ["it"]) == words
+    assert describe_wanted({"properties": {"it": node}, "$defs": definitions}, ["it"]) == words
 
 
 def test_places_inside() -> None:
@@ -44,7 +44,7 @@ def test_places_inside() -> None:
             "pet": {"anyOf": [{"properties": {"a": {}, "b": {}}}, {"properties": {"c": {}}}]},
         }
     }
-    assert wanted(schema, ["pair", 1]) == "string"
-    assert wanted(schema, ["pair", 5]) == ""
-    assert wanted(schema, ["table", "any"]) == "boolean"
+    assert describe_wanted(schema, ["pair", 1]) == "string"
+    assert describe_wanted(schema, ["pair", 5]) == ""
+    assert describe_wanted(schema, ["table", "any"]) == "boolean"
     assert known_names(schema, ["pet"]) == ["a", "b", "c"]

@@ -65,7 +65,7 @@ async def test_over_tls_a_request_that_is_given_up_closes_the_connection(
     if how == "timeout":
         assert isinstance(error := task.exception(), TransportError)
         assert error.info.code == "stalled"
-    await asyncio.wait_for(emulator.settled(), 60)
+    await asyncio.wait_for(emulator.wait_idle(), 60)
     assert emulator.requests[0].client_gone
     await trusting.aclose()
     await emulator.stop()
@@ -182,5 +182,5 @@ async def test_a_thousand_requests_that_are_cancelled_leave_nothing_behind(
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(result, asyncio.CancelledError) for result in results)
-        await asyncio.wait_for(emulator.settled(), 60)
+        await asyncio.wait_for(emulator.wait_idle(), 60)
         assert all(entry.client_gone for entry in emulator.requests)

@@ -13,7 +13,7 @@ from tests.transport.raw import fails, fetch
 from holdfast.core.errors import ConfigurationError, Landed
 from holdfast.testing.emulator import Emulator, Listen
 from holdfast.transport.http import HttpTransport
-from holdfast.transport.proxies import proxy_for
+from holdfast.transport.proxies import find_proxy
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}'
 
@@ -146,17 +146,17 @@ def test_who_is_reached_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://proxy:1")
     monkeypatch.setenv("http_proxy", "http://proxy:1")
     monkeypatch.setenv("NO_PROXY", "inside.test,.local")
-    assert str(proxy_for("http", "provider.test")) == "http://proxy:1"
-    assert proxy_for("https", "provider.test") is None
+    assert str(find_proxy("http", "provider.test")) == "http://proxy:1"
+    assert find_proxy("https", "provider.test") is None
     for host in ("inside.test", "a.inside.test", "x.local", "localhost", "127.0.0.1", "::1"):
-        assert proxy_for("http", host) is None, host
+        assert find_proxy("http", host) is None, host
     monkeypatch.setenv("NO_PROXY", "*")
-    assert proxy_for("http", "provider.test") is None
+    assert find_proxy("http", "provider.test") is None
 
 
 def test_a_proxy_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "proxy:3128")
-    assert str(proxy_for("https", "provider.test")) == "http://proxy:3128"
+    assert str(find_proxy("https", "provider.test")) == "http://proxy:3128"
 
 
 @pytest.mark.parametrize("address", ["socks5://bob:hunter2@proxy:1", "http://", "http://[::1"])
@@ -165,5 +165,5 @@ def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", address)
     with pytest.raises(ConfigurationError, match="ALL_PROXY") as caught:
-        proxy_for("https", "provider.test")
+        find_proxy("https", "provider.test")
     assert "hunter2" not in str(caught.value)

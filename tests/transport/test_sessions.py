@@ -52,7 +52,7 @@ def test_the_session_of_a_loop_that_ended_is_forgotten() -> None:
         for _ in range(3):
             asyncio.run(fetch(transport, emulator.base_url + "/chat/completions", body=BODY))
     assert transport._client is not None
-    assert not transport._client.sessions._open
+    assert not transport._client.pool._by_loop
 
 
 def test_closing_reaches_the_loop_of_another_thread() -> None:
@@ -65,7 +65,7 @@ def test_closing_reaches_the_loop_of_another_thread() -> None:
             await fetch(transport, url, body=BODY)
             used.set()
             assert transport._client is not None
-            while transport._client.sessions._open:
+            while transport._client.pool._by_loop:
                 await asyncio.sleep(0.01)
             over.set()
 
@@ -88,7 +88,7 @@ def test_a_loop_that_was_closed_carelessly_does_not_disturb_the_next_one() -> No
         loop.close()  # Without shutdown_asyncgens.
         asyncio.run(fetch(transport, url, method="GET", body=b""))
         assert transport._client is not None
-        assert loop not in transport._client.sessions._open
+        assert loop not in transport._client.pool._by_loop
         del loop
         gc.collect()
 

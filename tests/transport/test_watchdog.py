@@ -13,7 +13,7 @@ from holdfast.core.errors import ErrorCategory, Landed, TransportError
 from holdfast.testing.emulator import Emulator, Pace
 from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import HttpRequest, Timeouts
-from holdfast.transport.watchdog import Patrol, Watchdog
+from holdfast.transport.timers import TimerWheel, Watchdog
 
 Start = Callable[[Serve], Awaitable[RawServer]]
 SHORT = Timeouts(connect=20, first_byte=0.3, between_chunks=0.3, total=60)
@@ -88,7 +88,7 @@ async def test_a_slow_drip_of_content_is_fine(transport: HttpTransport, raw: Sta
     pieces = []
     async with transport.send(HttpRequest("POST", server.url), PATIENT) as response:
         while piece := await response.read():
-            response.content_seen()
+            response.note_content()
             pieces.append(piece)
     assert b"".join(pieces) == b"data: 1\n\n" * 20
 
@@ -124,7 +124,7 @@ async def test_a_slow_reader_is_not_a_slow_server(transport: HttpTransport, raw:
     server = await raw(serve)
     async with transport.send(HttpRequest("POST", server.url), PATIENT) as response:
         assert await response.read() == b"data: 1\n\n"
-        response.content_seen()
+        response.note_content()
         await asyncio.sleep(1)
         asyncio.get_running_loop().call_later(0.1, go_on.set)
         assert await response.read() == b"data: 2\n\n"
@@ -140,7 +140,7 @@ async def test_a_loop_that_was_blocked_is_not_a_slow_server(transport: HttpTrans
             asyncio.get_running_loop().call_later(0.2, time.sleep, 1.5)
             pieces = []
             while piece := await response.read():
-                response.content_seen()
+                response.note_content()
                 pieces.append(piece)
     assert pieces[-1].endswith(b"[DONE]\n\n")
 
@@ -244,46 +244,46 @@ class CountingLoop:
 
 async def test_a_thousand_pieces_need_one_timer() -> None:
     loop = CountingLoop()
-    watch = Watchdog(Patrol(loop), Timeouts())  # type: ignore[arg-type]
+    watch = Watchdog(TimerWheel(loop), Timeouts())  # type: ignore[arg-type]
     watch.start(lambda: True)
-    watch.body_began()
+    watch.note_body_start()
     for _ in range(1000):
-        watch.enter()
+        watch.begin_wait()
         loop.now += 0.01
-        watch.leave()
-        watch.content_seen()
+        watch.end_wait()
+        watch.note_content()
     assert len(loop.timers) == 1
     loop.pass_time(59)
     assert len(loop.timers) == 1
-    assert not watch.expired
+    assert not watch.expired_limit
 
 
 async def test_a_response_that_is_whole_cannot_expire() -> None:
     loop = CountingLoop()
-    watch = Watchdog(Patrol(loop), Timeouts())  # type: ignore[arg-type]
+    watch = Watchdog(TimerWheel(loop), Timeouts())  # type: ignore[arg-type]
     watch.start(lambda: False)  # The connection went back to the pool.
     loop.pass_time(1000)
-    assert not watch.expired
+    assert not watch.expired_limit
 
 
 async def test_after_a_blocked_loop_real_silence_still_expires() -> None:
     loop = CountingLoop()
-    watch = Watchdog(Patrol(loop), Timeouts())  # type: ignore[arg-type]
+    watch = Watchdog(TimerWheel(loop), Timeouts())  # type: ignore[arg-type]
     watch.start(lambda: True)
     loop.pass_time(200)
-    assert not watch.expired
+    assert not watch.expired_limit
     loop.pass_time(0.2)
-    assert watch.expired == "first_byte_timeout"
+    assert watch.expired_limit == "first_byte_timeout"
 
 
 async def test_requests_one_after_another_need_one_timer() -> None:
     loop = CountingLoop()
-    patrol = Patrol(loop)  # type: ignore[arg-type]
+    patrol = TimerWheel(loop)  # type: ignore[arg-type]
     for _ in range(100):
         watch = Watchdog(patrol, Timeouts())
         watch.start(lambda: True)
         loop.now += 0.1
-        watch.body_began()
+        watch.note_body_start()
         watch.stop()
     assert loop.made == 1
     loop.pass_time(1000)  # Nobody is watched, so it rests until somebody is.
@@ -293,7 +293,7 @@ async def test_requests_one_after_another_need_one_timer() -> None:
 
 async def test_each_of_many_requests_has_its_own_limit() -> None:
     loop = CountingLoop()
-    patrol = Patrol(loop)  # type: ignore[arg-type]
+    patrol = TimerWheel(loop)  # type: ignore[arg-type]
     limits = (50.0, 5.0, 500.0)
     watches = [Watchdog(patrol, Timeouts(first_byte=limit, total=None)) for limit in limits]
     for watch in watches:
@@ -301,7 +301,7 @@ async def test_each_of_many_requests_has_its_own_limit() -> None:
     expired = []
     for seconds in (4.99, 0.02, 44.98, 0.02, 449.98, 0.02):
         loop.pass_time(seconds)
-        expired.append([bool(watch.expired) for watch in watches])
+        expired.append([bool(watch.expired_limit) for watch in watches])
     assert expired == [
         [False, False, False],
         [False, True, False],
@@ -317,11 +317,11 @@ async def test_a_connection_that_cannot_be_cut_leaves_the_others_watched() -> No
         raise OSError("made up")
 
     loop = CountingLoop()
-    patrol = Patrol(loop)  # type: ignore[arg-type]
+    patrol = TimerWheel(loop)  # type: ignore[arg-type]
     bad, good = Watchdog(patrol, Timeouts()), Watchdog(patrol, Timeouts())
     bad.start(broken)
     good.start(lambda: True)
     with pytest.raises(OSError, match="made up"):
         loop.pass_time(60.01)
     loop.pass_time(0.01)
-    assert good.expired == "first_byte_timeout"
+    assert good.expired_limit == "first_byte_timeout"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from holdfast import ErrorHandling, ToolContext, current_tool_call, resilient, retry_on
+from holdfast import RetryOptions, ToolContext, current_tool_call, resilient, retry_on
 from holdfast.resilience.retry import Retry
 
 
@@ -20,7 +20,7 @@ def blocks(number: int) -> str:
     return str(number)
 
 
-@resilient(Retry(ErrorHandling(max_retries=1)), classify=retry_on(KeyError))
+@resilient(Retry(RetryOptions(max_retries=1)), classify=retry_on(KeyError))
 def configured(number: int) -> str:
     """With strategies."""
     return str(number)

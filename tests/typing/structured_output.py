@@ -19,7 +19,7 @@ class Question:
 
 
 def short(trip: Trip, context: OutputContext) -> None:
-    if len(trip.city) > context.failed:
+    if len(trip.city) > context.failures:
         raise OutputRejected("Shorter, please.")
 
 
@@ -28,7 +28,7 @@ async def use() -> None:
     assert_type(plain.output, str)
     trip = await Agent("ollama:qwen3", output=Trip).run("Hi")
     assert_type(trip.output, Trip)
-    assert_type(trip.rung, Literal["strict", "embedded", "repaired", "raw", ""])
+    assert_type(trip.parsed_by, Literal["strict", "embedded", "repaired", "raw", ""])
     listed = await Agent("ollama:qwen3", output=list[Trip]).run("Hi")
     assert_type(listed.output, list[Trip])
     tuned = await Agent("ollama:qwen3", output=StructuredOutput(Trip, validators=[short])).run("Hi")

@@ -10,11 +10,11 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import ToolResult
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
-from holdfast.resilience.retry import ErrorHandling
+from holdfast.resilience.retry import RetryOptions
 from holdfast.runtime.result import Result
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import EmulatedRequest, Emulator, call, thinking
-from holdfast.testing.emulator.brain import Brain, ReplyLike
+from holdfast.testing.emulator.script import Replies, ReplyLike
 from holdfast.transport.port import Timeouts
 
 MODELS = {
@@ -106,7 +106,7 @@ async def outcome(
     *,
     timeouts: Timeouts = PATIENT,
     retries: int = 3,
-    brain: Brain = forecaster,
+    brain: Replies = forecaster,
 ) -> str:
     """What a turn came to, in a word; whatever is not as it must be, in more.
 
@@ -114,7 +114,7 @@ async def outcome(
     was told what was wrong with its calls. "raises <category>": the turn failed.
     """
     seen = Seen()
-    handling = ErrorHandling(max_retries=retries)
+    handling = RetryOptions(max_retries=retries)
     async with Emulator(brain, faults=faults) as emulator:
         agent = agent_for(wire, emulator, seen, timeouts=timeouts, error_handling=handling)
         try:

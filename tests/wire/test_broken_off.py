@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Agent, ErrorHandling, Resilience
-from holdfast.codecs.presets import PRESETS
+from holdfast import Agent, Resilience, RetryOptions
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import ModelReplied
 from holdfast.core.messages import Message
+from holdfast.core.model_request import ModelSettings
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, RetryScheduled
-from holdfast.core.request import ModelSettings
+from holdfast.models.presets import PRESETS
+from holdfast.models.resolve import ModelAt
 from holdfast.resilience.hedge import HedgeOptions
-from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.resolve import ModelAt
+from holdfast.resilience.system_clock import SystemClock
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import (
     DropAfter,
@@ -26,20 +26,20 @@ from holdfast.testing.emulator import (
     EmulatedRequest,
     Emulator,
     ErrorEvent,
+    ErrorResponse,
     Fault,
     Html200,
+    HttpStatus,
     NoTerminator,
-    Refused,
     ResetAfterHeaders,
     SplitEveryByte,
     Stall,
-    Status,
     TruncatedJson,
     call,
     chaos,
     thinking,
 )
-from holdfast.testing.emulator.brain import ReplyLike
+from holdfast.testing.emulator.script import ReplyLike
 from holdfast.transport.port import Timeouts
 
 STORY = "Once upon a time there was a stream,\n\nwhich  broke, and went on."
@@ -57,8 +57,8 @@ PASSING: tuple[Fault, ...] = (
     ErrorEvent(5),
     ErrorEvent(7, "overloaded"),
     NoTerminator(),
-    Refused("rate_limit", {"retry-after": "0"}),
-    Refused("server_error"),
+    ErrorResponse("rate_limit", {"retry-after": "0"}),
+    ErrorResponse("server_error"),
     ResetAfterHeaders(),
     TruncatedJson(),
     Html200(),
@@ -87,7 +87,7 @@ def agent_for(emulator: Emulator, provider: str = "anthropic", **more: Any) -> A
     given: dict[str, Any] = {
         "resilience": ON,
         "clock": FakeClock(),
-        "error_handling": ErrorHandling(max_retries=3),
+        "error_handling": RetryOptions(max_retries=3),
         **more,
     }
     model = given.pop("model", MODELS.get(provider, provider))
@@ -202,7 +202,7 @@ async def test_a_text_to_which_nothing_is_added_is_asked_for_again() -> None:
 
 
 async def test_a_refusal_between_the_halves_loses_nothing() -> None:
-    faults: list[Fault] = [DropAfter(6), Refused("overloaded"), Refused("rate_limit")]
+    faults: list[Fault] = [DropAfter(6), ErrorResponse("overloaded"), ErrorResponse("rate_limit")]
     async with Emulator(storyteller, faults=faults) as emulator:
         result, screen = await watched(agent_for(emulator))
     assert (result.output, screen.text, screen.abandoned) == (STORY, STORY, 0)
@@ -217,9 +217,9 @@ async def test_a_model_that_refuses_to_continue_is_asked_again_and_costs_no_retr
             "message": "This model does not support assistant message prefill.",
         },
     }
-    faults: list[Fault] = [DropAfter(6), Status(400, {}, refusal), DropAfter(6)]
+    faults: list[Fault] = [DropAfter(6), HttpStatus(400, {}, refusal), DropAfter(6)]
     async with Emulator(storyteller, faults=faults) as emulator:
-        made = agent_for(emulator, error_handling=ErrorHandling(max_retries=2))
+        made = agent_for(emulator, error_handling=RetryOptions(max_retries=2))
         result, screen = await watched(made)
     assert (result.output, screen.text) == (STORY, STORY)
     assert screen.abandoned == 2
@@ -273,7 +273,7 @@ async def test_when_the_retries_are_over_the_text_is_abandoned_and_kept_on_the_e
     faults = [DropAfter(6), DropAfter(6)]
     screen = Screen()
     async with Emulator(storyteller, faults=faults) as emulator:
-        made = agent_for(emulator, error_handling=ErrorHandling(max_retries=1))
+        made = agent_for(emulator, error_handling=RetryOptions(max_retries=1))
         with pytest.raises(HoldfastError) as caught:
             await watched(made, screen)
     assert (screen.text, screen.abandoned) == ("", 1)
@@ -285,7 +285,7 @@ async def test_when_the_retries_are_over_the_text_is_abandoned_and_kept_on_the_e
 
 
 async def test_a_refusal_in_the_end_keeps_what_was_there() -> None:
-    faults: list[Fault] = [DropAfter(6), Refused("bad_key")]
+    faults: list[Fault] = [DropAfter(6), ErrorResponse("bad_key")]
     async with Emulator(storyteller, faults=faults) as emulator:
         with pytest.raises(HoldfastError) as caught:
             await watched(agent_for(emulator))
@@ -296,7 +296,7 @@ async def test_a_refusal_in_the_end_keeps_what_was_there() -> None:
 async def test_a_fallback_begins_anew() -> None:
     async with Emulator([STORY], faults=[DropAfter(6)]) as emulator:
         other = ModelAt(MODELS["deepseek-beta"], base_url=emulator.base_url, api_key="k")
-        none = ErrorHandling(max_retries=0)
+        none = RetryOptions(max_retries=0)
         result, screen = await watched(agent_for(emulator, error_handling=none, fallback=[other]))
         assert asked_to_continue(emulator) == [False, False]
     assert (result.output, screen.text, screen.abandoned) == (STORY, STORY, 1)
@@ -305,7 +305,7 @@ async def test_a_fallback_begins_anew() -> None:
 async def test_a_run_that_is_cancelled_while_it_waits_keeps_the_partial_text() -> None:
     shown = ""
     async with Emulator(storyteller, faults=[DropAfter(6)]) as emulator:
-        slow = ErrorHandling(retry_delay=600.0, max_retry_delay=600.0)
+        slow = RetryOptions(retry_delay=600.0, max_retry_delay=600.0)
         made = agent_for(emulator, error_handling=slow, clock=SystemClock())
         async with made.stream("Tell me.", session="s") as run:
             async for item in run:
@@ -381,7 +381,7 @@ async def test_whatever_goes_wrong_a_reader_has_the_story_once(provider: str, se
     patient = msgspec.structs.replace(ON, budget=None, breaker=None)
     spoiled = chaos(seed=seed, share=0.7, faults=PASSING)
     async with Emulator(storyteller, faults=spoiled) as emulator:
-        handling = ErrorHandling(max_retries=60)
+        handling = RetryOptions(max_retries=60)
         made = agent_for(emulator, provider, resilience=patient, error_handling=handling)
         result, screen = await watched(made)
     assert (result.output, screen.text) == (STORY, STORY)
@@ -393,7 +393,7 @@ async def test_many_at_once_are_not_mixed_up() -> None:
         return DropAfter(request.number % 9 + 2) if request.number % 2 else None
 
     async with Emulator(storyteller, faults=odd) as emulator:
-        made = agent_for(emulator, error_handling=ErrorHandling(max_retries=20))
+        made = agent_for(emulator, error_handling=RetryOptions(max_retries=20))
         done = await asyncio.gather(*(watched(made) for _ in range(20)))
     assert {screen.text for _, screen in done} == {STORY}
 

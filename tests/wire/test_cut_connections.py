@@ -19,7 +19,7 @@ from tests.codecs.openai_responses import bodies as responses
 from tests.transport.raw import Client, RawServer
 from tests.wire.rig import MODELS, PATIENT
 
-from holdfast import Agent, ErrorHandling, Resilience, tool
+from holdfast import Agent, Resilience, RetryOptions, tool
 from holdfast.core.deltas import Delta, ToolCallDelta
 from holdfast.testing import FakeClock
 
@@ -199,7 +199,7 @@ async def run_cuts(cuts: list[Cut]) -> list[Counter[str]]:
             timeouts=PATIENT,
             clock=clock,
             resilience=Resilience(budget=None, breaker=None, limiter=None),
-            error_handling=ErrorHandling(max_retries=1),
+            error_handling=RetryOptions(max_retries=1),
         )
         for wire, model in MODELS.items()
     }

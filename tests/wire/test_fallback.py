@@ -20,18 +20,18 @@ from tests.wire.rig import (
 
 from holdfast import ErrorCategory
 from holdfast.core.errors import HoldfastError
-from holdfast.runtime.models import Model
-from holdfast.runtime.resolve import ModelAt, resolve
+from holdfast.models.http_model import Model
+from holdfast.models.resolve import ModelAt, resolve_model
 from holdfast.testing.emulator import (
     EmulatedRequest,
     Emulator,
+    ErrorResponse,
     Fault,
-    Refused,
     ResetBeforeHeaders,
     ReusedToolIds,
 )
 from holdfast.testing.emulator.faults import FaultEntry
-from holdfast.testing.emulator.wires.registry import WIRES
+from holdfast.testing.emulator.wires.wire_registry import WIRES
 from holdfast.transport.http import HttpTransport
 
 PAIRS = tuple(permutations(WIRES, 2))
@@ -41,7 +41,7 @@ every_pair = pytest.mark.parametrize(("first", "second"), PAIRS)
 
 def other(wire: str, emulator: Emulator) -> Model:
     at = ModelAt(MODELS[wire], base_url=emulator.base_url_for(wire), api_key="k", timeouts=PATIENT)
-    return resolve(at, HttpTransport)
+    return resolve_model(at, HttpTransport)
 
 
 def fails_to_answer(fault: Fault) -> object:
@@ -55,7 +55,7 @@ def fails_to_answer(fault: Fault) -> object:
 
 @both_modes
 @every_pair
-@pytest.mark.parametrize("fault", [Refused("bad_key"), ResetBeforeHeaders()])
+@pytest.mark.parametrize("fault", [ErrorResponse("bad_key"), ResetBeforeHeaders()])
 async def test_the_other_wire_answers_what_the_first_one_began(
     first: str, second: str, mode: str, fault: Fault
 ) -> None:
@@ -87,7 +87,7 @@ async def test_the_first_wire_takes_back_what_the_other_one_said(
     down = {"now": True}
 
     def script(request: EmulatedRequest) -> FaultEntry:
-        return Refused("overloaded") if down["now"] else None
+        return ErrorResponse("overloaded") if down["now"] else None
 
     async with Emulator(forecaster, faults=script) as shaky, Emulator(forecaster) as sound:
         agent = agent_for(first, shaky, fallback=[other(second, sound)])
@@ -103,7 +103,7 @@ async def test_the_first_wire_takes_back_what_the_other_one_said(
 @pytest.mark.parametrize("wire", WIRES)
 async def test_what_is_wrong_with_the_request_is_not_asked_elsewhere(wire: str, mode: str) -> None:
     second = WIRES[WIRES.index(wire) - 1]
-    faults = [Refused("content_filtered")]
+    faults = [ErrorResponse("content_filtered")]
     async with Emulator(forecaster, faults=faults) as strict, Emulator(forecaster) as sound:
         agent = agent_for(wire, strict, fallback=[other(second, sound)])
         with pytest.raises(HoldfastError) as caught:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Agent, ModelAt, ModelSettings, Timeouts
 from holdfast.testing import Emulator, FakeClock
-from holdfast.testing.emulator import Refused
+from holdfast.testing.emulator import ErrorResponse
 from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import HttpRequest, Response
 
@@ -35,7 +35,7 @@ class Seen(HttpTransport):
 
 async def test_each_place_has_its_own_key_and_its_own_breaker() -> None:
     seen = Seen()
-    down, up = [Refused("overloaded")] * 9, ["Hello."]
+    down, up = [ErrorResponse("overloaded")] * 9, ["Hello."]
     async with Emulator(faults=down) as eu, Emulator(up) as us:
         agent = Agent(
             ModelAt("openai:a", base_url=eu.base_url, api_key="of the eu", name="eu"),

@@ -22,25 +22,25 @@ from holdfast.testing.emulator import (
     EmptyChoices,
     EmulatedRequest,
     ErrorEvent,
+    ErrorResponse,
     Fault,
     GarbageLine,
     Html200,
+    HttpStatus,
     NoTerminator,
     OddJson,
     Pace,
-    Refused,
     ResetAfterHeaders,
     ResetBeforeHeaders,
     ReusedToolIds,
     SplitEveryByte,
     Stall,
-    Status,
     TruncatedJson,
     WrongContentType,
     chaos,
 )
-from holdfast.testing.emulator.brain import ReplyLike, as_reply
-from holdfast.testing.emulator.wires.registry import WIRES
+from holdfast.testing.emulator.script import ReplyLike, as_reply
+from holdfast.testing.emulator.wires.wire_registry import WIRES
 
 INTACT, RETRIED, TOLD = "intact", "retried", "told"
 CELLS = tuple(product(WIRES, MODES))
@@ -66,24 +66,24 @@ def refused(category: str) -> str:
 
 TABLE: dict[str, Row] = {
     # Refusals, as each provider words them: waiting helps, or it does not.
-    "rate limit": both(Refused("rate_limit"), RETRIED, "rate_limit_retryable"),
-    "server error": both(Refused("server_error"), RETRIED, "server_error"),
-    "overload": both(Refused("overloaded"), RETRIED, "transient"),
-    "no money": both(Refused("insufficient_quota"), refused("rate_limit_terminal")),
-    "bad key": both(Refused("bad_key"), refused("auth_error")),
-    "too long": both(Refused("context_length"), refused("context_window")),
-    "no such model": both(Refused("model_not_found"), refused("model_not_found")),
-    "prompt refused": both(Refused("content_filtered"), refused("content_filtered")),
-    "bad request": both(Refused("invalid_request"), refused("client_error")),
+    "rate limit": both(ErrorResponse("rate_limit"), RETRIED, "rate_limit_retryable"),
+    "server error": both(ErrorResponse("server_error"), RETRIED, "server_error"),
+    "overload": both(ErrorResponse("overloaded"), RETRIED, "transient"),
+    "no money": both(ErrorResponse("insufficient_quota"), refused("rate_limit_terminal")),
+    "bad key": both(ErrorResponse("bad_key"), refused("auth_error")),
+    "too long": both(ErrorResponse("context_length"), refused("context_window")),
+    "no such model": both(ErrorResponse("model_not_found"), refused("model_not_found")),
+    "prompt refused": both(ErrorResponse("content_filtered"), refused("content_filtered")),
+    "bad request": both(ErrorResponse("invalid_request"), refused("client_error")),
     # Refusals by bare status, and by somebody between us and the provider.
-    "408": both(Status(408), RETRIED, "timeout"),
-    "409": both(Status(409), RETRIED, "transient"),
-    "413": both(Status(413), refused("client_error")),
-    "422": both(Status(422), refused("client_error")),
-    "502": both(Status(502), RETRIED, "server_error"),
-    "504": both(Status(504), RETRIED, "timeout"),
-    "529": both(Status(529), RETRIED, "transient"),
-    "503 from a proxy": both(Status(503, body="<html>Down</html>"), RETRIED, "transient"),
+    "408": both(HttpStatus(408), RETRIED, "timeout"),
+    "409": both(HttpStatus(409), RETRIED, "transient"),
+    "413": both(HttpStatus(413), refused("client_error")),
+    "422": both(HttpStatus(422), refused("client_error")),
+    "502": both(HttpStatus(502), RETRIED, "server_error"),
+    "504": both(HttpStatus(504), RETRIED, "timeout"),
+    "529": both(HttpStatus(529), RETRIED, "transient"),
+    "503 from a proxy": both(HttpStatus(503, body="<html>Down</html>"), RETRIED, "transient"),
     "portal": both(Html200(), RETRIED, "invalid_response"),
     # Connections.
     "reset before headers": both(ResetBeforeHeaders(), RETRIED, "transient"),

@@ -21,11 +21,18 @@ from holdfast import (
     tool,
 )
 from holdfast.core.messages import FinishReason, Reply, Text
-from holdfast.runtime.resolve import ModelAt
+from holdfast.models.resolve import ModelAt
 from holdfast.testing import FakeClock
-from holdfast.testing.emulator import DropAfter, EmulatedRequest, Emulator, Refused, Status, call
-from holdfast.testing.emulator.brain import Brain, ReplyLike
-from holdfast.testing.emulator.wires.registry import WIRES
+from holdfast.testing.emulator import (
+    DropAfter,
+    EmulatedRequest,
+    Emulator,
+    ErrorResponse,
+    HttpStatus,
+    call,
+)
+from holdfast.testing.emulator.script import Replies, ReplyLike
+from holdfast.testing.emulator.wires.wire_registry import WIRES
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 every_way = pytest.mark.parametrize("way", ["native", "tool", "prompt"])
@@ -107,7 +114,7 @@ async def test_an_answer_is_asked_for_mended_and_read(wire: str, way: Any, mode:
         assert [entry.problem for entry in emulator.requests] == [""] * 4
     assert result.output == Trip("Porto", 2)
     assert again.output == Trip("Porto", 2)
-    assert result.rung == "strict"
+    assert result.parsed_by == "strict"
     # Whatever the way, the history holds the same.
     assert json.loads(result.messages[1].text) == {"city": "Porto", "days": "many"}
     if mode == "streamed":
@@ -215,7 +222,7 @@ REFUSALS: dict[str, Any] = {
 
 @every_wire
 async def test_a_refusal_of_the_schema_names_another_way(wire: str) -> None:
-    async with Emulator(["never"], faults=[Status(400, body=REFUSALS[wire])]) as emulator:
+    async with Emulator(["never"], faults=[HttpStatus(400, body=REFUSALS[wire])]) as emulator:
         agent = agent_for(wire, emulator, StructuredOutput(Trip, mode="native"))
         with pytest.raises(
             ProviderError, match=r'may not take this schema: .*mode="tool"'
@@ -228,7 +235,7 @@ async def test_a_refusal_of_the_schema_names_another_way(wire: str) -> None:
 
 async def test_a_refusal_of_a_forced_tool_names_words() -> None:
     message = "Unsupported tool_choice: expected 'auto' or 'none'."
-    refusal = Status(400, body={"error": {**OPENAI, "message": message}})
+    refusal = HttpStatus(400, body={"error": {**OPENAI, "message": message}})
     async with Emulator(["never"], faults=[refusal]) as emulator:
         agent = agent_for("openai_chat", emulator, StructuredOutput(Trip, mode="tool"))
         with pytest.raises(ProviderError, match='mode="prompt"'):
@@ -237,7 +244,7 @@ async def test_a_refusal_of_a_forced_tool_names_words() -> None:
 
 @every_way
 async def test_another_refusal_names_none(way: Any) -> None:
-    async with Emulator(["never"], faults=[Refused("context_length")]) as emulator:
+    async with Emulator(["never"], faults=[ErrorResponse("context_length")]) as emulator:
         agent = agent_for("openai_chat", emulator, StructuredOutput(Trip, mode=way))
         with pytest.raises(ProviderError) as caught:
             await agent.run("go")
@@ -251,7 +258,10 @@ async def test_two_models_of_one_turn_are_asked_in_two_ways() -> None:
         seen.append(way_of(request))
         return said(request, {"city": "Porto", "days": 2})
 
-    async with Emulator(brain, faults=[Refused("overloaded")] * 9) as down, Emulator(brain) as up:
+    async with (
+        Emulator(brain, faults=[ErrorResponse("overloaded")] * 9) as down,
+        Emulator(brain) as up,
+    ):
         second = ModelAt(
             "anthropic:claude-3-5-haiku-latest",
             base_url=up.base_url_for("anthropic"),
@@ -276,7 +286,7 @@ async def test_thinking_is_not_forced_to_a_tool() -> None:
         assert "tool_choice" not in emulator.requests[0].body
 
 
-def brain_of(text: str) -> Brain:
+def brain_of(text: str) -> Replies:
     return [text] * 9
 
 

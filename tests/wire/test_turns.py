@@ -13,9 +13,9 @@ from tests.wire.rig import ANSWER, MODES, Seen, agent_for, forecaster, turn
 from holdfast import tool
 from holdfast.core.messages import Message, Opaque, Reasoning, ToolResult
 from holdfast.testing.emulator import EmulatedRequest, Emulator, ReusedToolIds, call, thinking
-from holdfast.testing.emulator.brain import ReplyLike
-from holdfast.testing.emulator.wires.registry import WIRES
-from holdfast.testing.emulator.wires.signatures import sign
+from holdfast.testing.emulator.script import ReplyLike
+from holdfast.testing.emulator.wires.signatures import sign_text
+from holdfast.testing.emulator.wires.wire_registry import WIRES
 
 pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("mode", MODES)]
 
@@ -86,9 +86,9 @@ async def test_thoughts_go_back_as_they_came(wire: str, mode: str, signature: st
     assert problems == ["", ""]
     made = {
         "openai_chat": ["I must look."],
-        "openai_responses": [signature or sign("rs_emulated_1_0:I must look.")],
-        "anthropic": [signature or sign("I must look.")],
-        "gemini": [signature or sign('weather({"city":"Faro"})')],
+        "openai_responses": [signature or sign_text("rs_emulated_1_0:I must look.")],
+        "anthropic": [signature or sign_text("I must look.")],
+        "gemini": [signature or sign_text('weather({"city":"Faro"})')],
     }
     assert got == made[wire]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.tools.failures import ToolError
 from holdfast.tools.tool import tool
+from holdfast.tools.tool_failures import ToolError
 
 MOST_FILES = 1_000
 MOST_LOOKED_AT = 5_000
@@ -22,7 +22,7 @@ SECRET = "hunter2"  # noqa: S105  # REASON: made up, to show that it goes nowher
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
-class Counted(Struct, frozen=True):
+class FolderCounts(Struct, frozen=True):
     """What is true about a folder: files, lines, the longest file, and lines with the word."""
 
     files: int
@@ -32,14 +32,14 @@ class Counted(Struct, frozen=True):
     mentions: int
 
 
-class Found(Struct, frozen=True):
+class FolderFiles(Struct, frozen=True):
     """The text files of a folder in order, and whether these are all."""
 
     files: tuple[Path, ...]
     complete: bool = True
 
 
-def text_files(folder: Path) -> Found:
+def text_files(folder: Path) -> FolderFiles:
     """The text files below `folder`, without hidden ones and tool folders.
 
     At most 1,000 of at most 5,000 files, and fewer when a list of them would be very long, so that
@@ -49,11 +49,11 @@ def text_files(folder: Path) -> Found:
     length = 0
     for seen, path in enumerate(_all_files(folder)):
         if seen == MOST_LOOKED_AT or len(files) == MOST_FILES or length > _LONGEST_LIST:
-            return Found(tuple(files), complete=False)
+            return FolderFiles(tuple(files), complete=False)
         if read_text(path) is not None:
             files.append(path)
             length += len(str(path.relative_to(folder)))
-    return Found(tuple(files))
+    return FolderFiles(tuple(files))
 
 
 def _all_files(folder: Path) -> Iterator[Path]:
@@ -79,7 +79,7 @@ def read_text(path: Path) -> str | None:
     return None if "\0" in text else text
 
 
-def count(folder: Path, word: str) -> Counted:
+def count_folder(folder: Path, word: str) -> FolderCounts:
     """The plain count, without any agent."""
     sizes: dict[str, int] = {}
     mentions = 0
@@ -88,7 +88,7 @@ def count(folder: Path, word: str) -> Counted:
         sizes[str(path.relative_to(folder))] = len(lines)
         mentions += sum(word in line for line in lines)
     longest = max(sizes, key=lambda name: (sizes[name], name), default="")
-    return Counted(len(sizes), sum(sizes.values()), longest, sizes.get(longest, 0), mentions)
+    return FolderCounts(len(sizes), sum(sizes.values()), longest, sizes.get(longest, 0), mentions)
 
 
 class SearchServerDown(Exception):
@@ -111,7 +111,9 @@ def folder_tools(folder: Path) -> list[Callable[..., object]]:
         Args:
             paths: paths as list_files gives them.
         """
-        return {path: len((read_text(_inside(root, path)) or "").splitlines()) for path in paths}
+        return {
+            path: len((read_text(_resolve_inside(root, path)) or "").splitlines()) for path in paths
+        }
 
     @tool(effect="read")
     def search_text(word: str, index: str = "local") -> int:
@@ -123,12 +125,12 @@ def folder_tools(folder: Path) -> list[Callable[..., object]]:
         """
         if index == "server":
             raise SearchServerDown(f"no route to postgres://search:{SECRET}@search.internal/files")
-        return count(root, word).mentions
+        return count_folder(root, word).mentions
 
     return [list_files, count_lines, search_text]
 
 
-def _inside(root: Path, path: str) -> Path:
+def _resolve_inside(root: Path, path: str) -> Path:
     wanted = (root / path).resolve()
     if not wanted.is_relative_to(root):
         raise ToolError(f"{path!r} lies outside the folder")

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from holdfast.cli.demo_brain import TROUBLES, plural, trouble_for
 from holdfast.cli.demo_folder import SECRET
-from holdfast.cli.show import LINE_WIDTH, describe, printable, shorten
+from holdfast.cli.demo_script import TROUBLES, plural, trouble_for
+from holdfast.cli.run_printer import LINE_WIDTH, describe_item, make_printable, shorten
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ModelReplied, ToolFinished
 from holdfast.core.notices import AttemptAbandoned, RetryScheduled
-from holdfast.runtime.notices import Item
+from holdfast.runtime.channel import Item
 from holdfast.testing.emulator import EmulatedRequest
 from holdfast.testing.emulator.faults import FaultEntry
 
@@ -26,7 +26,7 @@ _MARGIN = " " * 9
 _COLUMNS = (26, 34)
 
 
-class Seen(Struct, frozen=True):
+class TimedItem(Struct, frozen=True):
     """One item of the run, and when it came."""
 
     at: float
@@ -46,46 +46,46 @@ class Timeline:
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._seen: list[Seen] = []
+        self._items: list[TimedItem] = []
         self._requests: dict[int, float] = {}
-        self._met: set[int] = set()
+        self._faults_met: set[int] = set()
         self._open = False
-        self._unwritten: OSError | None = None
+        self._write_error: OSError | None = None
         self.leaked = False
 
-    def seconds(self) -> float:
+    def elapsed_seconds(self) -> float:
         """Since the beginning."""
         return time.monotonic() - self._begin
 
-    def line(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print one line with its time."""
         self._end_text()
-        self._print(f"{self.seconds():6.2f}s  {text}\n")
+        self._print(f"{self.elapsed_seconds():6.2f}s  {text}\n")
 
-    def faults(self, request: EmulatedRequest) -> FaultEntry:
+    def choose_fault(self, request: EmulatedRequest) -> FaultEntry:
         """The fault script: looks at what was sent, and says aloud what goes wrong with it."""
-        self._requests[request.number] = self.seconds()
+        self._requests[request.number] = self.elapsed_seconds()
         self._look_for_secret(msgspec.json.encode(request.body).decode())
         trouble = trouble_for(request)
         if trouble is None:
             return None
-        self._met.add(request.number)
-        self.line(f"⚡ the provider misbehaves: {trouble.name}")
+        self._faults_met.add(request.number)
+        self.print_line(f"⚡ the provider misbehaves: {trouble.name}")
         return trouble.fault
 
-    def item(self, item: Item) -> None:
+    def print_item(self, item: Item) -> None:
         """Print one item of the run. Raises OSError when nobody reads what is printed."""
-        if self._unwritten is not None:
-            raise self._unwritten
-        self._seen.append(Seen(self.seconds(), item))
+        if self._write_error is not None:
+            raise self._write_error
+        self._items.append(TimedItem(self.elapsed_seconds(), item))
         if type(item) is TextDelta:
-            self._text(printable(item.text))
+            self._print_text(make_printable(item.text))
         elif isinstance(item, ModelReplied):
             self._end_text()
-        elif (line := describe(item, LINE_WIDTH - len(_MARGIN))) is not None:
-            self.line(line)
+        elif (line := describe_item(item, LINE_WIDTH - len(_MARGIN))) is not None:
+            self.print_line(line)
 
-    def rows(self) -> list[Row]:
+    def build_rows(self) -> list[Row]:
         """What each fault cost."""
         rows = [self._row_of(number) for number in TROUBLES]
         rows[2:2] = self._tool_rows()
@@ -103,24 +103,24 @@ class Timeline:
 
     def _row_of(self, number: int) -> Row:
         name = TROUBLES[number].name
-        if number not in self._met:
+        if number not in self._faults_met:
             return Row(name, "did not happen in this run", "")
         began = self._requests[number]
         ended = self._requests.get(number + 1)
         if ended is None:
             return Row(name, "was the end of this run", "")
-        between = [seen.item for seen in self._seen if began <= seen.at < ended]
-        return Row(name, _answered(between), f"{ended - began:.2f} s, 1 request")
+        between = [seen.item for seen in self._items if began <= seen.at < ended]
+        return Row(name, _describe_response(between), f"{ended - began:.2f} s, 1 request")
 
     def _tool_rows(self) -> Iterator[Row]:
         """One row for each call that was tried more than once."""
         retried = {
             seen.item.key
-            for seen in self._seen
+            for seen in self._items
             if isinstance(seen.item, RetryScheduled) and ".tool." in seen.item.key
         }
         for key in sorted(retried):
-            of_key = [seen for seen in self._seen if getattr(seen.item, "key", "") == key]
+            of_key = [seen for seen in self._items if getattr(seen.item, "key", "") == key]
             attempts = 1 + sum(isinstance(seen.item, RetryScheduled) for seen in of_key)
             told = any(isinstance(s.item, ToolFinished) and s.item.result.is_error for s in of_key)
             done = (
@@ -129,7 +129,7 @@ class Timeline:
             took = of_key[-1].at - of_key[0].at
             yield Row("a tool raises a password", done, f"{took:.2f} s")
 
-    def _text(self, text: str) -> None:
+    def _print_text(self, text: str) -> None:
         if text:
             indented = text.replace("\n", f"\n{_MARGIN}")
             self._print(indented if self._open else _MARGIN + indented)
@@ -146,16 +146,16 @@ class Timeline:
             print(text, end="", flush=True)
         except OSError as error:
             # Raised by `item`: the provider, which prints too, is no place to fail in.
-            self._unwritten = error
+            self._write_error = error
 
     def _look_for_secret(self, text: str) -> None:
         self.leaked = self.leaked or SECRET in text
 
 
-def table(rows: list[Row]) -> str:
+def format_table(rows: list[Row]) -> str:
     """The rows in columns.
 
-    >>> print(table([Row("429", "asked again", "1.00 s")]))
+    >>> print(format_table([Row("429", "asked again", "1.00 s")]))
     what went wrong            what was done                      what it cost
     429                        asked again                        1.00 s
     """
@@ -168,7 +168,7 @@ def table(rows: list[Row]) -> str:
     )
 
 
-def _answered(items: list[Item]) -> str:
+def _describe_response(items: list[Item]) -> str:
     """What was done about a fault, as the notices tell it."""
     abandoned = any(isinstance(item, AttemptAbandoned) for item in items)
     shown = sum(type(item) is TextDelta for item in items)

@@ -38,7 +38,7 @@ STATUSES = """exit status:
 """
 
 
-def parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+def build_parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """The arguments of all subcommands.
 
     Args:
@@ -47,8 +47,7 @@ def parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """
     import argparse
     from importlib import import_module
-
-    from holdfast import __version__
+    from importlib.metadata import version
 
     top = argparse.ArgumentParser(
         prog="holdfast",
@@ -56,12 +55,12 @@ def parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
         epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"holdfast {__version__}")
+    top.add_argument("--version", action="version", version=f"holdfast {version('holdfast')}")
     subcommands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, about in COMMANDS.items():
         sub = subcommands.add_parser(name, help=about, description=about)
         if name in wanted:
-            import_module(f"holdfast.cli.{name}").add_arguments(sub)
+            import_module(f"holdfast.cli.{name}_command").add_arguments(sub)
     return top
 
 
@@ -72,14 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command; without them this is the whole program, which takes its own.
     """
     if arguments is None:
-        return _program()
+        return _run_program()
     try:
-        return _run(_given(arguments))
+        return _run_command(_parse_arguments(arguments))
     except KeyboardInterrupt:
         return _INTERRUPTED
 
 
-def _program() -> int:
+def _run_program() -> int:
     """All that this process does. Whenever Ctrl-C comes, it ends with one status and no word.
 
     A command that was under way lets go of its journal. While modules are loaded, and at the end,
@@ -96,74 +95,74 @@ def _program() -> int:
             if wanted:
                 signal.signal(signal.SIGINT, handler)
 
-        on_interrupt(_leave)
-        given = _given(sys.argv[1:])
+        on_interrupt(_exit_interrupted)
+        given = _parse_arguments(sys.argv[1:])
         on_interrupt(signal.default_int_handler)
         try:
-            return _run(given)
+            return _run_command(given)
         except KeyboardInterrupt:
-            on_interrupt(_leave)  # before what the command had open is closed
-            _write_no_more()  # or the end would wait for whoever reads what is in a buffer
+            on_interrupt(_exit_interrupted)  # before what the command had open is closed
+            _discard_output()  # or the end would wait for whoever reads what is in a buffer
             return _INTERRUPTED
         finally:
-            on_interrupt(_leave)
+            on_interrupt(_exit_interrupted)
     except KeyboardInterrupt:
-        _leave()
+        _exit_interrupted()
 
 
-def _leave(*_: object) -> NoReturn:
+def _exit_interrupted(*_: object) -> NoReturn:
     # Not by an exception, and without waiting for threads or for whoever reads.
     os._exit(_INTERRUPTED)
 
 
-def _given(words: Sequence[str]) -> argparse.Namespace:
+def _parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     """The arguments; the modules of their subcommand are loaded with them."""
-    _print_anything()
-    return parser([word for word in words if word in COMMANDS]).parse_args(words)
+    _allow_any_text()
+    return build_parser([word for word in words if word in COMMANDS]).parse_args(words)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run_command(given: argparse.Namespace) -> int:
     from importlib import import_module
 
     from holdfast.core.errors import ConfigurationError, HoldfastError
 
     try:
-        status: int = import_module(f"holdfast.cli.{given.command}").main(given)
+        status: int = import_module(f"holdfast.cli.{given.command}_command").main(given)
         sys.stdout.flush()
     except ConfigurationError as error:
-        return _fail(error, 2)
+        return _print_error(error, 2)
     except HoldfastError as error:
-        return _fail(error, 1)
+        return _print_error(error, 1)
     except BrokenPipeError:
-        _write_no_more()
+        _discard_output()
         return 141
     except OSError as error:
-        _fail_of_system(error)
-        _write_no_more()
+        _print_system_error(error)
+        _discard_output()
         return 1
     return status
 
 
-def _fail(error: HoldfastError, status: int) -> int:
-    from holdfast.cli.show import said_of
+def _print_error(error: HoldfastError, status: int) -> int:
+    from holdfast.cli.run_printer import format_error
 
-    print(f"holdfast: {said_of(error)}", file=sys.stderr)
+    print(f"holdfast: {format_error(error)}", file=sys.stderr)
     return status
 
 
-def _fail_of_system(error: OSError) -> None:
-    from holdfast.cli.show import shorten
+def _print_system_error(error: OSError) -> None:
+    from holdfast.cli.run_printer import shorten
 
     place = f": {shorten(str(error.filename), 500)}" if error.filename else ""
     print(f"holdfast: {error.strerror or error}{place}", file=sys.stderr)
 
 
-def _write_no_more() -> None:
+def _discard_output() -> None:
     """Python flushes at its end, and would complain about the same pipe or disk again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _print_anything() -> None:
+def _allow_any_text() -> None:
     """What a terminal or a file cannot show becomes a question mark and not a traceback."""
     import io
     from pathlib import Path

@@ -10,11 +10,11 @@ import os
 from functools import partial
 
 from holdfast.agent import Agent
-from holdfast.agent_file import load
+from holdfast.agent_file import load_agent
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
 from holdfast.journal.url import open_journal
-from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.handling import RetryOptions
 
 MODEL_VARIABLE = "HOLDFAST_MODEL"
 
@@ -63,20 +63,20 @@ def add_conversation_arguments(sub: argparse.ArgumentParser) -> None:
     )
 
 
-def kept_agent_from(given: argparse.Namespace) -> Agent[str]:
+def build_chat_agent(given: argparse.Namespace) -> Agent[str]:
     """The agent of these arguments, which keeps what is said and waits for people if need be."""
     if not given.journal:
-        return load(given.agent, Agent) if given.agent else agent_from(given)
+        return load_agent(given.agent, Agent) if given.agent else build_agent(given)
     try:
         journal = open_journal(given.journal)
     except ConfigurationError as error:
-        raise _for_a_terminal(error) from error
+        raise _translate_error(error) from error
     if given.agent:
-        return load(given.agent, partial(Agent, journal=journal, on_wait="suspend"))
-    return agent_from(given, journal)
+        return load_agent(given.agent, partial(Agent, journal=journal, on_wait="suspend"))
+    return build_agent(given, journal)
 
 
-def agent_from(given: argparse.Namespace, journal: Journal | None = None) -> Agent[str]:
+def build_agent(given: argparse.Namespace, journal: Journal | None = None) -> Agent[str]:
     """The agent of these arguments. Raises ConfigurationError that names the option or variable.
 
     Args:
@@ -94,15 +94,15 @@ def agent_from(given: argparse.Namespace, journal: Journal | None = None) -> Age
             given.model,
             instructions=given.instructions,
             base_url=given.base_url,
-            error_handling=ErrorHandling(max_retries=given.max_retries),
+            error_handling=RetryOptions(max_retries=given.max_retries),
             journal=journal,
             on_wait="hold" if journal is None else "suspend",
         )
     except ConfigurationError as error:
-        raise _for_a_terminal(error) from error
+        raise _translate_error(error) from error
 
 
-def _for_a_terminal(error: ConfigurationError) -> ConfigurationError:
+def _translate_error(error: ConfigurationError) -> ConfigurationError:
     """The same error in the words of somebody who types options."""
     if (option := _OPTIONS.get(error.argument)) is not None:
         return ConfigurationError(option, error.problem, fix=error.fix)

@@ -14,10 +14,10 @@ from holdfast.core import events as ev
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.messages import Usage
 from holdfast.core.question_log import ASKED
-from holdfast.core.run_state import RunState
+from holdfast.core.session_state import SessionState
 from holdfast.journal.port import Record
-from holdfast.sessions.history import Kind, Replay, turns_that_count
-from holdfast.testing.told import told
+from holdfast.sessions.session_history import Kind, Replay, list_surviving_turns
+from holdfast.testing.event_text import describe_event
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
@@ -28,14 +28,14 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     error: ErrorInfo
 
 
-class Entry(Struct, frozen=True, omit_defaults=True):
+class TimelineEntry(Struct, frozen=True, omit_defaults=True):
     """One effect or one question.
 
     Args:
         key: its key.
         after: seconds from the beginning of the turn to its end.
         took: seconds from when it could begin to its end; None for what takes no time.
-        said: in a few words.
+        summary: in a few words.
         attempts: how often it was tried.
         error: how it failed.
         usage: tokens of a model call with all its attempts, or of agents that were a tool.
@@ -46,7 +46,7 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     key: str
     after: float
     took: float | None
-    said: str
+    summary: str
     attempts: int = 1
     error: ErrorInfo | None = None
     usage: Usage | None = None
@@ -60,7 +60,7 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
     Args:
         number: of the turn, or of the change.
         at: when it began, in seconds since the epoch.
-        said: what the user said, or how the history was changed.
+        text: what the user said, or how the history was changed.
         status: how it ended; "running" for one that has no end.
         seconds: how long it took, with its waits.
         waited: seconds in which somebody was being asked.
@@ -75,7 +75,7 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
 
     number: int
     at: float
-    said: str
+    text: str
     status: str
     seconds: float = 0.0
     waited: float = 0.0
@@ -83,7 +83,7 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
     error: ErrorInfo | None = None
     usage: Usage = Usage()
     cost: float | None = None
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[TimelineEntry, ...] = ()
     kind: Kind = "turn"
     counts: bool = True
 
@@ -95,10 +95,10 @@ class Prices(Struct, frozen=True):
     output: float
     cached: float
 
-    def of(self, usage: Usage) -> float:
+    def cost_of(self, usage: Usage) -> float:
         """What these tokens cost.
 
-        >>> Prices(3.0, 15.0, 0.3).of(Usage(1_000_000, 100_000, cached_input=500_000))
+        >>> Prices(3.0, 15.0, 0.3).cost_of(Usage(1_000_000, 100_000, cached_input=500_000))
         3.15
         """
         fresh = usage.input - usage.cached_input
@@ -106,7 +106,7 @@ class Prices(Struct, frozen=True):
         return round(paid / 1_000_000, 8)
 
 
-def timeline(records: Sequence[Record], prices: Prices | None = None) -> list[TurnLine]:
+def build_timeline(records: Sequence[Record], prices: Prices | None = None) -> list[TurnLine]:
     """The turns of a run and the changes of its history, in order.
 
     Args:
@@ -116,30 +116,30 @@ def timeline(records: Sequence[Record], prices: Prices | None = None) -> list[Tu
     Raises:
         IllegalEventError: the records are no run.
     """
-    clock, turns, rewinds = _Clock(records), [], {}
+    clock, turns, rewinds = _TimedReplay(records), [], {}
     for _ in records:
-        event, took = clock.take()
+        event, took = clock.apply_next()
         if isinstance(event, ev.TurnOpened | ev.SessionRewound | ev.HistoryCompacted):
-            turns.append(_opened(clock.machine.turn, event))
+            turns.append(_begin_turn(clock.machine.turn, event))
         elif turns:
-            turns[-1] = _with(turns[-1], event, took, clock, prices)
+            turns[-1] = _add_event(turns[-1], event, took, clock, prices)
         if isinstance(event, ev.SessionRewound):
             rewinds[turns[-1].number] = event.to
-    alive = set(turns_that_count(len(turns), rewinds))
+    alive = set(list_surviving_turns(len(turns), rewinds))
     return [replace(turn, counts=turn.number in alive) for turn in turns]
 
 
-def state_at(records: Sequence[Record], key: str) -> tuple[RunState, tuple[str, ...]] | None:
+def state_at(records: Sequence[Record], key: str) -> tuple[SessionState, tuple[str, ...]] | None:
     """What the run knew when it had the outcome of this key, and what was pending; None without one."""
     replay = Replay(records)
     for _ in records:
-        if replay.take().key == key:
+        if replay.apply_next().key == key:
             machine = replay.machine
-            return machine.state(), tuple(effect.key for effect in machine.pending())
+            return machine.copy_state(), tuple(effect.key for effect in machine.pending_effects())
     return None
 
 
-class _Clock:
+class _TimedReplay:
     """The fold, with the moments at which things could begin."""
 
     def __init__(self, records: Sequence[Record]) -> None:
@@ -147,11 +147,11 @@ class _Clock:
         self._begins: dict[str, float] = {}
         self.machine = self._replay.machine
 
-    def take(self) -> tuple[ev.Event, float | None]:
+    def apply_next(self) -> tuple[ev.Event, float | None]:
         """The next event, and how long it took what it ends."""
-        event = self._replay.take()
+        event = self._replay.apply_next()
         begun = self._begins.pop(event.key, None)
-        for effect in self.machine.pending():
+        for effect in self.machine.pending_effects():
             if isinstance(event, ev.ToolsBegun):
                 self._begins[effect.key] = event.at
             self._begins.setdefault(effect.key, event.at)
@@ -160,34 +160,34 @@ class _Clock:
         return event, None if begun is None else max(0.0, event.at - begun)
 
 
-def _opened(
+def _begin_turn(
     number: int, event: ev.TurnOpened | ev.SessionRewound | ev.HistoryCompacted
 ) -> TurnLine:
     if isinstance(event, ev.TurnOpened):
         return TurnLine(number, event.at, event.message.text, ev.Status.RUNNING.value)
     kind: Kind = "rewind" if isinstance(event, ev.SessionRewound) else "compaction"
-    return TurnLine(number, event.at, told(event), "history changed", kind=kind)
+    return TurnLine(number, event.at, describe_event(event), "history changed", kind=kind)
 
 
-def _with(
-    turn: TurnLine, event: ev.Event, took: float | None, clock: _Clock, prices: Prices | None
+def _add_event(
+    turn: TurnLine, event: ev.Event, took: float | None, replay: _TimedReplay, prices: Prices | None
 ) -> TurnLine:
     """The turn with one event more."""
     turn = replace(turn, seconds=max(turn.seconds, event.at - turn.at))
     if isinstance(event, ev.TurnClosed):
-        reply = clock.machine.reply
+        reply = replay.machine.reply
         completed = event.status is ev.Status.COMPLETED
         answer = reply.text if completed and reply is not None else turn.answer
         return replace(turn, status=event.status.value, error=event.error, answer=answer)
     if isinstance(event, ev.ToolsBegun):
         return turn
-    usage = _usage(event)
-    cost = prices.of(usage) if prices is not None and usage is not None else None
-    entry = Entry(
+    usage = _get_usage(event)
+    cost = prices.cost_of(usage) if prices is not None and usage is not None else None
+    entry = TimelineEntry(
         key=event.key,
         after=event.at - turn.at,
         took=took,
-        said=told(event),
+        summary=describe_event(event),
         attempts=getattr(event, "attempts", 1),
         error=getattr(event, "error", None),
         usage=usage,
@@ -207,7 +207,7 @@ def _with(
     )
 
 
-def _usage(event: ev.Event) -> Usage | None:
+def _get_usage(event: ev.Event) -> Usage | None:
     """What the machine counts for this event, with the attempts that were paid in vain."""
     if isinstance(event, ev.ModelReplied | ev.ModelFailed):
         reply = event.reply if isinstance(event, ev.ModelReplied) else event.partial

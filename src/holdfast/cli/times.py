@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 
-def moment(at: float) -> str:
+def format_time(at: float) -> str:
     """Seconds since the epoch as a date and a time; as the number itself when it is none.
 
-    >>> moment(1_700_000_000.0)
+    >>> format_time(1_700_000_000.0)
     '2023-11-14 22:13:20Z'
     """
     try:

@@ -11,18 +11,18 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.codecs.verdict import Evidence, error_for, judge
+from holdfast.codecs.reply_checks import Evidence, classify_reply, error_for_reply
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
     Delta,
-    Finished,
-    PartSeen,
+    PartReceived,
     ReasoningDelta,
     RefusalDelta,
+    ReplyFinished,
     ReplyStarted,
     TextDelta,
     ToolCallDelta,
-    UsageSeen,
+    UsageReceived,
 )
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import (
@@ -40,32 +40,32 @@ from holdfast.core.messages import (
 )
 
 
-class Assembled(Struct, frozen=True):
+class AssembledReply(Struct, frozen=True):
     """A reply and, when it must not be accepted, why."""
 
     reply: Reply
     error: HoldfastError | None = None
 
 
-class _Text(Struct):
+class _TextParts(Struct):
     pieces: list[str]
     extra: Extra | None = None
 
 
-class _Thought(Struct):
+class _ReasoningParts(Struct):
     pieces: list[str]
     signature: str | None = None
     extra: Extra | None = None
 
 
-class _Call(Struct):
+class _CallParts(Struct):
     pieces: list[str]
     id: str = ""
     name: str = ""
     extra: Extra | None = None
 
 
-class _Declined(Struct):
+class _RefusalParts(Struct):
     pieces: list[str]
 
 
@@ -82,7 +82,7 @@ class Assembler:
     Args:
         quirks: which proof of completeness this provider gives.
         wire: the codec's name, put on parts that hold state of that wire.
-        kept: what earlier attempts brought of the same reply; this one goes on from there.
+        partial: what earlier attempts brought of the same reply; this one goes on from there.
 
     >>> from holdfast.core.deltas import Ended, Finished
     >>> assembler = Assembler(Quirks())
@@ -93,30 +93,43 @@ class Assembler:
     """
 
     __slots__ = (
-        "_calls", "_content_since_finish", "_evidence", "_kept", "_open", "_open_kind", "_parts",
-        "_quirks", "_start", "_text", "_text_at", "_texts", "_thoughts", "_usage", "_wire",
+        "_calls",
+        "_content_since_finish",
+        "_evidence",
+        "_open",
+        "_open_kind",
+        "_partial",
+        "_parts",
+        "_quirks",
+        "_start",
+        "_text",
+        "_text_at",
+        "_texts",
+        "_thoughts",
+        "_usage",
+        "_wire",
     )  # fmt: skip
 
-    def __init__(self, quirks: Quirks, wire: str = "", kept: Reply | None = None) -> None:
+    def __init__(self, quirks: Quirks, wire: str = "", partial: Reply | None = None) -> None:
         self._quirks = quirks
         self._wire = wire or None
-        self._parts: list[_Text | _Thought | _Call | _Declined | Part] = []
+        self._parts: list[_TextParts | _ReasoningParts | _CallParts | _RefusalParts | Part] = []
         # The parts of the newest kind, by index; emptied when a part of another kind begins.
-        self._open: dict[int, _Text | _Thought] = {}
+        self._open: dict[int, _TextParts | _ReasoningParts] = {}
         self._open_kind: type[object] | None = None
-        self._texts: dict[int, _Text] = {}
-        self._thoughts: dict[int, _Thought] = {}
+        self._texts: dict[int, _TextParts] = {}
+        self._thoughts: dict[int, _ReasoningParts] = {}
         self._text: list[str] = []
         # The index of the text that goes on; None when the next text must be looked at.
         self._text_at: int | None = None
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _CallParts] = {}
         self._start = _NO_START
         self._usage = _NO_USAGE
         self._evidence = Evidence()
         self._content_since_finish = False
-        self._kept = kept
-        if kept is not None:
-            self._take_text(TextDelta(kept.text))
+        self._partial = partial
+        if partial is not None:
+            self._take_text(TextDelta(partial.text))
 
     def feed(self, delta: Delta) -> None:
         """Take the next delta."""
@@ -127,20 +140,20 @@ class Assembler:
         else:
             # Text that follows a finish reason is not merely appended.
             self._text_at = None
-            if isinstance(delta, Finished):
+            if isinstance(delta, ReplyFinished):
                 self._content_since_finish = False
-            self._evidence.take(delta)
+            self._evidence.note_delta(delta)
 
     @property
-    def visible(self) -> bool:
+    def has_visible_parts(self) -> bool:
         """Whether anything has come that a user may have been shown, beside what was kept."""
         first = 0
-        if self._kept is not None:
+        if self._partial is not None:
             first = 1
-            if len(self._text_of_kept()) > 1:
+            if len(self._continued_text()) > 1:
                 return True
         return any(
-            bool(part.pieces) if isinstance(part, _Thought) else not isinstance(part, Opaque)
+            bool(part.pieces) if isinstance(part, _ReasoningParts) else not isinstance(part, Opaque)
             for part in self._parts[first:]
         )
 
@@ -150,17 +163,17 @@ class Assembler:
         return self._evidence.ended
 
     @property
-    def proven(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the reply is whole even if its body breaks off here: only counts may be missing."""
         evidence = self._evidence_so_far()
-        return evidence.ended or (evidence.last and evidence.finish_is_valid(self._quirks))
+        return evidence.ended or (evidence.is_last and evidence.finish_is_valid(self._quirks))
 
-    def finish(self) -> Assembled:
+    def finish(self) -> AssembledReply:
         """The reply as far as it came, judged. May be called at any time, and again."""
-        parts = self._built()
-        kind = judge(self._brought(parts), self._evidence_so_far(), self._quirks)
+        parts = self._build_parts()
+        kind = classify_reply(self._own_parts(parts), self._evidence_so_far(), self._quirks)
         if kind in _WHOLE:
-            parts = tuple(map(_with_arguments, parts))
+            parts = tuple(map(_fill_empty_arguments, parts))
         reply = Reply(
             parts=parts,
             kind=kind,
@@ -170,49 +183,51 @@ class Assembler:
             id=self._start.id,
             raw_finish=self._evidence.raw_finish,
         )
-        if (kept := self._kept) is not None:
-            went_on = self.visible or self.ended
+        if (kept := self._partial) is not None:
+            went_on = self.has_visible_parts or self.ended
             usage, continued = kept.usage + reply.usage, kept.continued + went_on
             reply = replace(reply, usage=usage, continued=continued)
-        return Assembled(reply, error_for(reply, self._evidence))
+        return AssembledReply(reply, error_for_reply(reply, self._evidence))
 
     def _evidence_so_far(self) -> Evidence:
         # Each delta sets a flag of this object, which costs less than one of the evidence.
         self._evidence.content_since_finish = self._content_since_finish
         return self._evidence
 
-    def _brought(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    def _own_parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """What this attempt itself brought: what was kept is no proof that the rest is whole."""
-        if self._kept is None:
+        if self._partial is None:
             return parts
-        own = "".join(self._text_of_kept()[1:])
+        own = "".join(self._continued_text()[1:])
         return (Text(own), *parts[1:]) if own else parts[1:]
 
-    def _text_of_kept(self) -> list[str]:
+    def _continued_text(self) -> list[str]:
         """The pieces of the text that goes on, the kept one first."""
         first = self._parts[0]
-        return first.pieces if isinstance(first, _Text) else []
+        return first.pieces if isinstance(first, _TextParts) else []
 
-    def _built(self) -> tuple[Part, ...]:
+    def _build_parts(self) -> tuple[Part, ...]:
         built: list[Part] = []
         for part in self._parts:
             # A pattern of classes would be several times slower.
-            if isinstance(part, _Text):
+            if isinstance(part, _TextParts):
                 built.append(Text("".join(part.pieces), part.extra))
-            elif isinstance(part, _Call):
+            elif isinstance(part, _CallParts):
                 wire = self._wire if part.extra else None
                 text = "".join(part.pieces)
                 built.append(ToolCall(part.id, part.name, text, wire, part.extra))
-            elif isinstance(part, _Thought):
+            elif isinstance(part, _ReasoningParts):
                 wire = self._wire if part.signature or part.extra else None
                 built.append(Reasoning("".join(part.pieces), part.signature, wire, part.extra))
-            elif isinstance(part, _Declined):
+            elif isinstance(part, _RefusalParts):
                 built.append(Refusal("".join(part.pieces)))
             else:
                 built.append(part)
         return tuple(built)
 
-    def _begin(self, part: _Text | _Thought | _Call | _Declined | Part) -> None:
+    def _begin_part(
+        self, part: _TextParts | _ReasoningParts | _CallParts | _RefusalParts | Part
+    ) -> None:
         """Another part begins; what is open of another kind is closed."""
         kind = type(part)
         if kind is not self._open_kind:
@@ -226,16 +241,16 @@ class Assembler:
         start = self._start
         self._start = ReplyStarted(start.id or delta.id, delta.model or start.model)
 
-    def _take_usage(self, delta: UsageSeen) -> None:
+    def _take_usage(self, delta: UsageReceived) -> None:
         self._usage = delta.usage
 
-    def _take_part(self, delta: PartSeen) -> None:
+    def _take_part(self, delta: PartReceived) -> None:
         part, known = delta.part, self._texts.get(delta.index)
         if isinstance(part, Text) and not part.text and known is not None:
             # What belongs to a text that was shown as it came, whatever came since.
             known.extra = part.extra
             return
-        self._begin(part)
+        self._begin_part(part)
         if not delta.note:
             self._content_since_finish = True
 
@@ -244,9 +259,9 @@ class Assembler:
             return
         index = delta.index
         known = self._open.get(index)
-        if not isinstance(known, _Text):
-            known = _Text([])
-            self._begin(known)
+        if not isinstance(known, _TextParts):
+            known = _TextParts([])
+            self._begin_part(known)
             self._open[index] = self._texts[index] = known
         known.pieces.append(delta.text)
         self._text, self._text_at = known.pieces, index
@@ -257,12 +272,12 @@ class Assembler:
             return
         index = delta.index
         known = self._open.get(index)
-        if not isinstance(known, _Thought):
+        if not isinstance(known, _ReasoningParts):
             # What belongs to a thought may come late; more text is another thought.
             late = None if delta.text else self._thoughts.get(index)
-            known = late or _Thought([])
+            known = late or _ReasoningParts([])
             if late is None:
-                self._begin(known)
+                self._begin_part(known)
                 self._open[index] = self._thoughts[index] = known
         if delta.text:
             known.pieces.append(delta.text)
@@ -275,8 +290,8 @@ class Assembler:
     def _take_call(self, delta: ToolCallDelta) -> None:
         call = self._calls.get(delta.index)
         if call is None:
-            call = self._calls[delta.index] = _Call([])
-            self._begin(call)
+            call = self._calls[delta.index] = _CallParts([])
+            self._begin_part(call)
             self._content_since_finish = True
         call.id = call.id or delta.id
         call.name = call.name or delta.name
@@ -294,16 +309,16 @@ class Assembler:
             return
         self._content_since_finish = True
         last = self._parts[-1] if self._parts else None
-        if isinstance(last, _Declined):
+        if isinstance(last, _RefusalParts):
             last.pieces.append(text)
         else:
-            self._begin(_Declined([text]))
+            self._begin_part(_RefusalParts([text]))
 
 
 _WHOLE = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
 
 
-def _with_arguments(part: Part) -> Part:
+def _fill_empty_arguments(part: Part) -> Part:
     """A call whose argument text the wire left empty has the arguments `{}`."""
     if isinstance(part, ToolCall) and not part.arguments.strip():
         return replace(part, arguments="{}")
@@ -315,7 +330,7 @@ _TAKES: dict[type[Delta], Callable[..., None]] = {
     ToolCallDelta: Assembler._take_call,
     ReasoningDelta: Assembler._take_reasoning,
     RefusalDelta: Assembler._take_refusal,
-    PartSeen: Assembler._take_part,
+    PartReceived: Assembler._take_part,
     ReplyStarted: Assembler._take_start,
-    UsageSeen: Assembler._take_usage,
+    UsageReceived: Assembler._take_usage,
 }

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.codecs.json_text import json_text
+from holdfast.codecs.json_text import dump_json
 from holdfast.core.deltas import Delta, ToolCallDelta
 from holdfast.core.json_strict import SUBSTITUTE, is_finite
 
@@ -27,7 +27,7 @@ def arguments_text(value: object) -> str:
     >>> arguments_text({"limit": float("inf")})
     '{"limit": Infinity}'
     """
-    text = json_text(value)
+    text = dump_json(value)
     # The encoder writes null for such a number.
     if "null" in text and not is_finite(value):
         return json.dumps(value, ensure_ascii=False)

@@ -14,8 +14,8 @@ from functools import cache
 
 from msgspec import Struct
 
-from holdfast.codecs.hints import bucket_wait, should_retry, told_wait
-from holdfast.codecs.refusal import Refusal, one_line, read_refusal
+from holdfast.codecs.error_body import ErrorBody, read_error_body, to_single_line
+from holdfast.codecs.retry_after import parse_bucket_wait, parse_requested_wait, should_retry
 from holdfast.codecs.wire import Failure
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
 from holdfast.core.redaction import redact
@@ -26,7 +26,7 @@ _SOON = 3_600.0
 """Seconds: a promised wait up to this long means that the limit clears by itself."""
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class ErrorRule(Struct, frozen=True, kw_only=True):
     """One row: all the conditions that are given must hold.
 
     Args:
@@ -36,7 +36,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         text: a regex found in the provider's words, which are in lower case; compiled when
             it is first needed, because most processes never see an error.
         providers: only for these presets.
-        promised: whether the provider named a wait of at most an hour.
+        short_wait: whether the provider named a wait of at most an hour.
     """
 
     category: ErrorCategory
@@ -44,68 +44,70 @@ class Rule(Struct, frozen=True, kw_only=True):
     codes: frozenset[str] = frozenset()
     text: str = ""
     providers: frozenset[str] = frozenset()
-    promised: bool | None = None
+    short_wait: bool | None = None
 
-    def holds(self, provider: str, refusal: Refusal, promised: bool) -> bool:
+    def matches(self, provider: str, error_body: ErrorBody, short_wait: bool) -> bool:
         """Whether this row decides."""
-        status = refusal.status if (refusal.status or 0) >= 300 else 0
+        status = error_body.status if (error_body.status or 0) >= 300 else 0
         return (
             (not self.statuses or status in self.statuses)
-            and (not self.codes or not self.codes.isdisjoint(refusal.codes))
+            and (not self.codes or not self.codes.isdisjoint(error_body.codes))
             and (not self.providers or provider in self.providers)
-            and (self.promised is None or self.promised is promised)
-            and (not self.text or _compiled(self.text).search(refusal.text) is not None)
+            and (self.short_wait is None or self.short_wait is short_wait)
+            and (not self.text or _compile_pattern(self.text).search(error_body.text) is not None)
         )
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def rule(
+def error_rule(
     category: ErrorCategory,
     *,
     statuses: Sequence[int] = (),
     codes: str = "",
     text: str = "",
     providers: str = "",
-    promised: bool | None = None,
-) -> Rule:
+    short_wait: bool | None = None,
+) -> ErrorRule:
     """A row as tables write it: codes and providers are words with blanks between, text a regex.
 
-    >>> rule(ErrorCategory.TIMEOUT, codes="DEADLINE_EXCEEDED timeout").codes == {
+    >>> error_rule(ErrorCategory.TIMEOUT, codes="DEADLINE_EXCEEDED timeout").codes == {
     ...     "deadline_exceeded", "timeout"}
     True
     """
-    return Rule(
+    return ErrorRule(
         category=category,
         statuses=frozenset(statuses),
         codes=frozenset(codes.lower().split()),
         text=text,
         providers=frozenset(providers.split()),
-        promised=promised,
+        short_wait=short_wait,
     )
 
 
-def classify_by(rules: Sequence[Rule], failure: Failure) -> ErrorInfo:
+def classify_by_rules(rules: Sequence[ErrorRule], failure: Failure) -> ErrorInfo:
     """What a refusal means by these rows; the last row should hold for everything.
 
     Args:
         rules: in the order of belief.
         failure: as it came.
     """
-    refusal = read_refusal(failure)
-    wait = told_wait(refusal.headers, delays=refusal.delays, text=refusal.text, now=failure.now)
-    category = _category(rules, failure.provider, refusal, wait)
+    refusal = read_error_body(failure)
+    wait = parse_requested_wait(
+        refusal.headers, delays=refusal.delays, text=refusal.text, now=failure.now
+    )
+    category = _find_category(rules, failure.provider, refusal, wait)
     if wait is None and category is ErrorCategory.RATE_LIMIT_RETRYABLE:
-        wait = bucket_wait(refusal.headers, now=failure.now)
+        wait = parse_bucket_wait(refusal.headers, now=failure.now)
     return ErrorInfo(
         category=category,
-        landed=_landed(failure.status, category),
+        landed=_infer_landed(failure.status, category),
         retry_after=wait,
-        safe=safe_text(failure.provider, category, refusal.status, refusal.message),
-        private=_private(failure),
+        safe=describe_error(failure.provider, category, refusal.status, refusal.message),
+        private=_private_text(failure),
         status=refusal.status,
         code=refusal.code,
         request_id=refusal.request_id,
@@ -113,16 +115,16 @@ def classify_by(rules: Sequence[Rule], failure: Failure) -> ErrorInfo:
     )
 
 
-def _category(
-    rules: Sequence[Rule], provider: str, refusal: Refusal, wait: float | None
+def _find_category(
+    rules: Sequence[ErrorRule], provider: str, error_body: ErrorBody, wait: float | None
 ) -> ErrorCategory:
     promised = wait is not None and wait <= _SOON
     category = next(
-        (rule.category for rule in rules if rule.holds(provider, refusal, promised)),
+        (rule.category for rule in rules if rule.matches(provider, error_body, promised)),
         ErrorCategory.SERVER_ERROR,
     )
-    said = should_retry(refusal.headers)
-    if said is None or said is category.retryable:
+    said = should_retry(error_body.headers)
+    if said is None or said is category.is_retryable:
         return category
     return _OVERRULED.get((category, said), category)
 
@@ -142,7 +144,7 @@ _BEGUN = frozenset({408, 424, 499})
 _NEVER_BEGUN = frozenset({501, 503, 505, 521, 522, 523, 525, 526, 529})
 
 
-def _landed(status: int | None, category: ErrorCategory) -> Landed:
+def _infer_landed(status: int | None, category: ErrorCategory) -> Landed:
     """NO only when the refusal itself proves it: by HTTP status, before anything was streamed."""
     if status is None or category is ErrorCategory.INVALID_RESPONSE:
         return Landed.UNKNOWN
@@ -166,29 +168,29 @@ _WHAT: dict[ErrorCategory, str] = {
 }
 
 
-def safe_text(provider: str, category: ErrorCategory, status: int | None, message: str) -> str:
+def describe_error(provider: str, category: ErrorCategory, status: int | None, message: str) -> str:
     """What happened, at whom, and their words, without secrets.
 
-    >>> safe_text("groq", ErrorCategory.AUTH_ERROR, 401, "Invalid API Key")
+    >>> describe_error("groq", ErrorCategory.AUTH_ERROR, 401, "Invalid API Key")
     'groq denied access (HTTP 401): Invalid API Key'
     """
     what = _WHAT.get(category, "refused the request")
     shown = f" (HTTP {status})" if (status or 0) >= 300 else ""
-    said = shortened(message, LONGEST_SAFE)
+    said = redact_and_shorten(message, LONGEST_SAFE)
     return f"{provider or 'The provider'} {what}{shown}{': ' if said else ''}{said}"
 
 
-def _private(failure: Failure) -> str:
+def _private_text(failure: Failure) -> str:
     body = failure.body[: 4 * LONGEST_PRIVATE].decode("utf-8", "replace")
-    return shortened(body, LONGEST_PRIVATE)
+    return redact_and_shorten(body, LONGEST_PRIVATE)
 
 
-def shortened(text: str, longest: int) -> str:
+def redact_and_shorten(text: str, longest: int) -> str:
     """`text` without secrets and control characters, and not longer than this.
 
     Redaction sees a little more than is shown and no half word: half a key is not recognised.
     """
-    text = one_line(text)
+    text = to_single_line(text)
     if len(text) > 2 * longest:
         text = text[: 2 * longest].rpartition(" ")[0] or "[cut]"
     said = redact(text)

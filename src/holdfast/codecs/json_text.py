@@ -62,7 +62,7 @@ class JsonReader:
             text = data.decode()
         except UnicodeDecodeError:
             text, self.has_mended = data.decode("utf-8", "replace"), True
-        mended = _ESCAPE.sub(_mend, text)
+        mended = _ESCAPE.sub(_replace_half_pair, text)
         self.has_mended |= mended != text
         try:
             return json.loads(mended, strict=False)
@@ -83,7 +83,7 @@ def read_json(data: bytes) -> object:
     return JsonReader().read(data)
 
 
-def read_unmended(text: str) -> object:
+def read_strict_json(text: str) -> object:
     """The value of a JSON text that must be right as it stands, or UNREADABLE; never raises."""
     try:
         return _decode(text)
@@ -91,14 +91,14 @@ def read_unmended(text: str) -> object:
         return UNREADABLE
 
 
-def _mend(match: re.Match[str]) -> str:
+def _replace_half_pair(match: re.Match[str]) -> str:
     return "\\ufffd" if match["half"] else match[0]
 
 
-def json_text(value: object) -> str:
+def dump_json(value: object) -> str:
     """A JSON value as text; what JSON has no form for, or nests too deep, becomes null.
 
-    >>> json_text({"city": "Porto"})
+    >>> dump_json({"city": "Porto"})
     '{"city":"Porto"}'
     """
     try:
@@ -107,10 +107,10 @@ def json_text(value: object) -> str:
         return "null"
 
 
-def kind_of(value: object) -> str:
+def json_kind(value: object) -> str:
     """The JSON word for a value's kind, for an error that must not show the value.
 
-    >>> kind_of([1]), kind_of(None), kind_of("secret")
+    >>> json_kind([1]), json_kind(None), json_kind("secret")
     ('array', 'null', 'string')
     """
     if value is None:

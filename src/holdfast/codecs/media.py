@@ -63,25 +63,25 @@ def inline_bytes(media: Media) -> bytes | None:
                 "media", "the data: address is not base64", fix="give the bytes as data="
             ) from None
     if data is not None:
-        _check(media_type_of(media), data)
+        _check_signature(media_type_of(media), data)
     return data
 
 
-def made_earlier(media: Media) -> str:
+def media_placeholder(media: Media) -> str:
     """What stands for media of the assistant on a wire that does not take them back from it.
 
-    >>> made_earlier(Media("image/png", data=b"..."))
+    >>> media_placeholder(Media("image/png", data=b"..."))
     '[Here the assistant made a file of type image/png.]'
     """
     return f"[Here the assistant made a file of type {media_type_of(media)[:80]}.]"
 
 
-def base64_text(data: bytes) -> str:
+def encode_base64(data: bytes) -> str:
     """Standard base64, on one line."""
     return base64.b64encode(data).decode("ascii")
 
 
-def _check(kind: str, data: bytes) -> None:
+def _check_signature(kind: str, data: bytes) -> None:
     if not data:
         raise ConfigurationError("media", "is empty")
     if kind == "application/pdf":

@@ -31,13 +31,13 @@ def has_plain_id(call: ToolCall) -> bool:
 
 
 def check_pairs(
-    messages: Sequence[Message], takes: Callable[[ToolCall], bool] = has_plain_id
+    messages: Sequence[Message], accepts_id: Callable[[ToolCall], bool] = has_plain_id
 ) -> bool:
     """Refuse a history whose calls and results do not match; say whether its ids need no change.
 
     Args:
         messages: the history.
-        takes: whether the wire takes the id of a call as it is.
+        accepts_id: whether the wire takes the id of a call as it is.
 
     Raises:
         ConfigurationError: a result without a call, a call without a result, or either of them in
@@ -54,27 +54,29 @@ def check_pairs(
             if isinstance(part, ToolCall):
                 if message.role != "assistant":
                     _refuse_role(at, message, "assistant", "a tool call")
-                plain = plain and part.id not in seen and takes(part)
+                plain = plain and part.id not in seen and accepts_id(part)
                 seen.add(part.id)
                 open_calls[part.id] = open_calls.get(part.id, 0) + 1
                 asked_at = at
             elif isinstance(part, ToolResult):
                 if message.role != "tool":
                     _refuse_role(at, message, "tool", "a tool result")
-                _close(at, part, open_calls)
+                _close_call(at, part, open_calls)
     if open_calls:
         _refuse_open(messages[asked_at], asked_at, next(iter(open_calls)))
     return plain
 
 
-def check_new(
-    messages: Sequence[Message], known: int, takes: Callable[[ToolCall], bool] = has_plain_id
+def check_new_pairs(
+    messages: Sequence[Message],
+    known_count: int,
+    accepts_id: Callable[[ToolCall], bool] = has_plain_id,
 ) -> bool:
-    """The same as `check_pairs` for a history whose first `known` messages passed it before.
+    """The same as `check_pairs` for a history whose first `known_count` messages passed it before.
 
     Only what came since is looked at closely, so that an iteration of a long run stays cheap.
     """
-    start, plain = check_tail(messages, known, takes)
+    start, plain = check_tail_pairs(messages, known_count, accepts_id)
     if not (start and plain):
         return plain
     fresh = frozenset(call.id for message in messages[start:] for call in message.calls)
@@ -90,36 +92,38 @@ def check_new(
     )
 
 
-def check_tail(
-    messages: Sequence[Message], known: int, takes: Callable[[ToolCall], bool] = has_plain_id
+def check_tail_pairs(
+    messages: Sequence[Message],
+    known_count: int,
+    accepts_id: Callable[[ToolCall], bool] = has_plain_id,
 ) -> tuple[int, bool]:
-    """Refuse calls and results that do not match, among what came after `known` messages.
+    """Refuse calls and results that do not match, among what came after `known_count` messages.
 
     Returns:
         Where the messages begin that were looked at, and whether their ids need no change.
     """
-    start = _begin(messages, min(known, len(messages)))
+    start = _find_start(messages, min(known_count, len(messages)))
     try:
-        return start, check_pairs(messages[start:], takes)
+        return start, check_pairs(messages[start:], accepts_id)
     except ConfigurationError:
         # Once more from the beginning, for the right number in the message.
-        check_pairs(messages, takes)
+        check_pairs(messages, accepts_id)
         raise
 
 
-def _begin(messages: Sequence[Message], known: int) -> int:
-    """`known`, or the message before it whose calls may not all have been answered by then."""
-    at, results = known - 1, 0
+def _find_start(messages: Sequence[Message], known_count: int) -> int:
+    """`known_count`, or the message before it whose calls may not all have been answered by then."""
+    at, results = known_count - 1, 0
     while at > 0 and (message := messages[at]).role == "tool":
         results += len(message.parts)
         at -= 1
     if at < 0:
         return 0
-    return known if len(messages[at].calls) == results else at
+    return known_count if len(messages[at].calls) == results else at
 
 
-def with_safe_ids(
-    messages: Sequence[Message], takes: Callable[[ToolCall], bool] = has_plain_id
+def replace_unsafe_ids(
+    messages: Sequence[Message], accepts_id: Callable[[ToolCall], bool] = has_plain_id
 ) -> list[Message]:
     """The same history, each call with an id of its own that the wire takes.
 
@@ -131,7 +135,7 @@ def with_safe_ids(
     safe: list[Message] = []
     for message in messages:
         if message.role == "assistant":
-            waiting = [(call.id, _own_id(call, used, takes)) for call in message.calls]
+            waiting = [(call.id, _make_unique_id(call, used, accepts_id)) for call in message.calls]
             names = iter(waiting)
             parts = tuple(
                 replace(part, id=next(names)[1]) if isinstance(part, ToolCall) else part
@@ -139,13 +143,13 @@ def with_safe_ids(
             )
             safe.append(Message(message.role, parts))
         elif message.role == "tool":
-            safe.append(Message(message.role, tuple(_answering(message, waiting))))
+            safe.append(Message(message.role, tuple(_rename_results(message, waiting))))
         else:
             safe.append(message)
     return safe
 
 
-def _answering(message: Message, waiting: list[tuple[str, str]]) -> list[ToolResult]:
+def _rename_results(message: Message, waiting: list[tuple[str, str]]) -> list[ToolResult]:
     results = []
     for part in message.parts:
         if isinstance(part, ToolResult):
@@ -155,9 +159,11 @@ def _answering(message: Message, waiting: list[tuple[str, str]]) -> list[ToolRes
     return results
 
 
-def _own_id(call: ToolCall, used: dict[str, int], takes: Callable[[ToolCall], bool]) -> str:
+def _make_unique_id(
+    call: ToolCall, used: dict[str, int], accepts_id: Callable[[ToolCall], bool]
+) -> str:
     """An id that is not in `used`, which counts how often each was wanted."""
-    stem = call.id if takes(call) else _STRANGE.sub("_", call.id)[:48] or "call"
+    stem = call.id if accepts_id(call) else _STRANGE.sub("_", call.id)[:48] or "call"
     own = stem
     while own in used:
         used[stem] += 1
@@ -166,7 +172,7 @@ def _own_id(call: ToolCall, used: dict[str, int], takes: Callable[[ToolCall], bo
     return own
 
 
-def _close(at: int, result: ToolResult, open_calls: dict[str, int]) -> None:
+def _close_call(at: int, result: ToolResult, open_calls: dict[str, int]) -> None:
     left = open_calls.get(result.call_id)
     if left is None:
         raise ConfigurationError(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message
-from holdfast.core.request import ModelRequest, ToolSpec
+from holdfast.core.model_request import ModelRequest, ToolSpec
 from holdfast.core.transcript import Form, Transcript
 
 _ENCODER = msgspec.json.Encoder()
@@ -22,14 +22,14 @@ _HEADS_KEPT = 8
 _WORDS = frozenset({"auto", "none", "required"})
 
 
-class Head(Struct, frozen=True):
+class EncodedHead(Struct, frozen=True):
     """The bytes of everything but the history, and what they were made from."""
 
     request: ModelRequest
     system: tuple[str, ...]
     encoded: bytes
 
-    def fits(self, request: ModelRequest, system: tuple[str, ...]) -> bool:
+    def fits_request(self, request: ModelRequest, system: tuple[str, ...]) -> bool:
         """Whether these bytes are right for that request too."""
         ours = self.request
         return (
@@ -43,24 +43,24 @@ class Head(Struct, frozen=True):
         )
 
 
-class Heads:
+class HeadCache:
     """The heads of the last few requests. Replaced as a whole, so that threads may share it."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_recent",)
 
     def __init__(self) -> None:
-        self._kept: tuple[Head, ...] = ()
+        self._recent: tuple[EncodedHead, ...] = ()
 
     def get(
         self, request: ModelRequest, system: tuple[str, ...], encode: Callable[[], bytes]
     ) -> bytes:
         """The bytes of this request's head, made by `encode` when they are not at hand."""
-        for head in self._kept:
-            if head.fits(request, system):
+        for head in self._recent:
+            if head.fits_request(request, system):
                 return head.encoded
         # Without its messages: a kept head must not keep a conversation alive.
-        made = Head(replace(request, messages=(), prefill=""), system, encode())
-        self._kept = (made, *self._kept[: _HEADS_KEPT - 1])
+        made = EncodedHead(replace(request, messages=(), prefill=""), system, encode())
+        self._recent = (made, *self._recent[: _HEADS_KEPT - 1])
         return made.encoded
 
 
@@ -77,12 +77,12 @@ def to_json(argument: str, value: object) -> bytes:
         try:
             return _ENCODER.encode(value)
         except UnicodeEncodeError:
-            return _ENCODER.encode(_without_halves(value))
+            return _ENCODER.encode(_replace_surrogates(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(argument, f"cannot be written as JSON: {error}") from None
 
 
-def leading_system(messages: Sequence[Message]) -> tuple[str, ...]:
+def leading_system_texts(messages: Sequence[Message]) -> tuple[str, ...]:
     """The texts of the system messages before anything else: these are instructions."""
     texts: list[str] = []
     for message in messages:
@@ -92,9 +92,9 @@ def leading_system(messages: Sequence[Message]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def already_encoded(messages: Sequence[Message], key: str) -> int:
+def count_encoded(messages: Sequence[Message], key: str) -> int:
     """How many messages, from the first, a transcript keeps encoded under `key`."""
-    return messages.known(key) if isinstance(messages, Transcript) else 0
+    return messages.encoded_count(key) if isinstance(messages, Transcript) else 0
 
 
 def encode_history(
@@ -110,7 +110,7 @@ def encode_history(
     """
     try:
         history = messages if isinstance(messages, Transcript) else Transcript(messages)
-        body = history.encoded(form, head, tail)
+        body = history.encode_messages(form, head, tail)
     except ConfigurationError:
         for at, message in enumerate(messages[form.skip :], form.skip):
             try:
@@ -170,7 +170,11 @@ def check_tools(
             raise ConfigurationError(
                 f"tools.{tool.name}.schema", "must describe an object", fix='use "type": "object"'
             )
-    if choice is not None and choice not in _WORDS and choice not in names | _named(extra):
+    if (
+        choice is not None
+        and choice not in _WORDS
+        and choice not in names | _extra_tool_names(extra)
+    ):
         raise ConfigurationError(
             "settings.tool_choice",
             f"no tool is named {choice[:80]!r}",
@@ -178,7 +182,7 @@ def check_tools(
         )
 
 
-def _named(extra: Mapping[str, object] | None) -> set[object]:
+def _extra_tool_names(extra: Mapping[str, object] | None) -> set[object]:
     more = (extra or {}).get("tools")
     return {
         tool["name"]
@@ -187,11 +191,13 @@ def _named(extra: Mapping[str, object] | None) -> set[object]:
     }
 
 
-def _without_halves(value: object) -> object:
+def _replace_surrogates(value: object) -> object:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
-        return {_without_halves(key): _without_halves(inner) for key, inner in value.items()}
+        return {
+            _replace_surrogates(key): _replace_surrogates(inner) for key, inner in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_without_halves(inner) for inner in value]
+        return [_replace_surrogates(inner) for inner in value]
     return value

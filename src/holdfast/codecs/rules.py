@@ -7,21 +7,21 @@ a documented message, and stays within one sentence. This module must hold data 
 
 from __future__ import annotations
 
-from holdfast.codecs.classify import Rule, rule
+from holdfast.codecs.classify import ErrorRule, error_rule
 from holdfast.core.errors import ErrorCategory as Category
 
 # Words about the request prove nothing when the server itself has failed.
 _REFUSED = (0, *range(400, 500))
 _SIZE = (0, 400, 413, 414, 422, 500)
 
-CONTENT: tuple[Rule, ...] = (
-    rule(
+CONTENT: tuple[ErrorRule, ...] = (
+    error_rule(
         Category.CONTENT_FILTERED,
         codes="content_filter content_filtered content_policy_violation responsibleaipolicyviolation "
         "content_policy moderation moderation_blocked safety prohibited_content blocklist "
         "sensitive_words_detected data_inspection_failed datainspectionfailed",
     ),
-    rule(
+    error_rule(
         Category.CONTENT_FILTERED,
         statuses=(*_REFUSED, 500),
         text=r"content filter|content[ _]management policy|content[ _]policy|usage polic|safety system|"
@@ -30,32 +30,34 @@ CONTENT: tuple[Rule, ...] = (
         r"content exists risk",
     ),
     # The provider's check of the model's own output failed: another sample may pass.
-    rule(
+    error_rule(
         Category.INVALID_RESPONSE,
         codes="tool_use_failed json_validate_failed output_parse_failed tool_call_generation_failed",
     ),
-    rule(Category.INVALID_RESPONSE, text=r"model (?:produced|generated) (?:invalid|malformed)"),
+    error_rule(
+        Category.INVALID_RESPONSE, text=r"model (?:produced|generated) (?:invalid|malformed)"
+    ),
 )
 
-MONEY: tuple[Rule, ...] = (
+MONEY: tuple[ErrorRule, ...] = (
     # google.rpc says RESOURCE_EXHAUSTED for every limit: the window is in the quota's name.
-    rule(Category.RATE_LIMIT_TERMINAL, codes="resource_exhausted", text=r"per[ _]?day"),
-    rule(
+    error_rule(Category.RATE_LIMIT_TERMINAL, codes="resource_exhausted", text=r"per[ _]?day"),
+    error_rule(
         Category.RATE_LIMIT_TERMINAL,
         codes="resource_exhausted",
         text=r"prepayment|spending|upgrade your quota tier",
-        promised=False,
+        short_wait=False,
     ),
-    rule(Category.RATE_LIMIT_RETRYABLE, codes="resource_exhausted"),
-    rule(
+    error_rule(Category.RATE_LIMIT_RETRYABLE, codes="resource_exhausted"),
+    error_rule(
         Category.RATE_LIMIT_TERMINAL,
         codes="insufficient_quota insufficient_credit insufficient_credits no_credit "
         "insufficient_balance billing_error billing_hard_limit_reached billing_not_active "
         "exceeded_current_quota_error quota_exceeded usage_limit_reached payment_required "
         "servicequotaexceededexception arrearage",
     ),
-    rule(Category.RATE_LIMIT_TERMINAL, statuses=(402,)),
-    rule(
+    error_rule(Category.RATE_LIMIT_TERMINAL, statuses=(402,)),
+    error_rule(
         Category.RATE_LIMIT_TERMINAL,
         statuses=_REFUSED,
         text=r"(?:exceeded|reached) your (?:current |monthly )?quota|quota has been exceeded|"
@@ -66,41 +68,41 @@ MONEY: tuple[Rule, ...] = (
         r"(?:hard|usage|billing) limits?\b|extra usage is required",
     ),
     # A single request over the whole allowance: no wait mends it.
-    rule(
+    error_rule(
         Category.RATE_LIMIT_TERMINAL,
         statuses=(0, 413, 429),
         text=r"request too large .{0,200}\bper (?:min|hour|day)|tokens must be reduced in order to run",
     ),
-    rule(
+    error_rule(
         Category.RATE_LIMIT_TERMINAL,
         statuses=(0, 429),
         text=r"\b(?:per|a)[ _-]?day\b|byday|\bdaily\b|\b24 hours|(?:per[ _-]?|/ ?)month|monthly",
-        promised=False,
+        short_wait=False,
     ),
 )
 
 # Codes of their own, whatever the status.
-NAMED: tuple[Rule, ...] = (
-    rule(
+NAMED: tuple[ErrorRule, ...] = (
+    error_rule(
         Category.RATE_LIMIT_RETRYABLE,
         codes="rate_limit_exceeded rate_limit_error rate_limit rate_limited ratelimitreached "
         "too_many_requests toomanyrequestsexception throttlingexception throttling "
         "throttlingerror throttled requestlimitexceeded request_limit_exceeded token_quota_reached "
         "request_quota_exceeded",
     ),
-    rule(
+    error_rule(
         Category.MODEL_NOT_FOUND,
         codes="model_not_found modelnotfound model_not_available model_not_supported invalid_model "
         "model_decommissioned model_deprecated deploymentnotfound unknown_model "
         "unavailable_model modelerror_notfound",
     ),
-    rule(
+    error_rule(
         Category.CONTEXT_WINDOW,
         codes="context_length_exceeded exceed_context_size_error context_window_exceeded "
         "model_context_window_exceeded input_too_long prompt_too_long tokens_limit_reached",
     ),
-    rule(Category.RATE_LIMIT_RETRYABLE, statuses=(429,)),
-    rule(
+    error_rule(Category.RATE_LIMIT_RETRYABLE, statuses=(429,)),
+    error_rule(
         Category.AUTH_ERROR,
         codes="invalid_api_key api_key_invalid incorrect_api_key authentication_error "
         "invalid_authentication_error invalid_authentication unauthenticated unauthorized "
@@ -113,8 +115,8 @@ NAMED: tuple[Rule, ...] = (
     ),
 )
 
-SIZE: tuple[Rule, ...] = (
-    rule(
+SIZE: tuple[ErrorRule, ...] = (
+    error_rule(
         Category.CONTEXT_WINDOW,
         statuses=_SIZE,
         text=r"context[ _](?:length|window|size|limit)|(?:prompt|input) (?:is )?too long|"
@@ -128,8 +130,8 @@ SIZE: tuple[Rule, ...] = (
     ),
 )
 
-ACCESS: tuple[Rule, ...] = (
-    rule(
+ACCESS: tuple[ErrorRule, ...] = (
+    error_rule(
         Category.AUTH_ERROR,
         statuses=_REFUSED,
         text=r"api[ _-]?key (?:not (?:valid|found)|is (?:invalid|missing|not valid)|(?:has )?expired)|"
@@ -151,74 +153,80 @@ _ABSENT = (
     r"deployed|a valid)|cannot be found|no longer (?:available|supported|exists)|unavailable\b|removed|deprecated|decommissioned|"
     r"retired|discontinued|shut down|sunset|reached (?:the|its) end)"
 )
-MODEL: tuple[Rule, ...] = (
-    rule(
+MODEL: tuple[ErrorRule, ...] = (
+    error_rule(
         Category.MODEL_NOT_FOUND,
         statuses=(0, 400, 403, 404, 410, 422),
         text=r"(?:invalid|unknown|no such|unsupported|unrecognized) model\b|not a valid model|model not found|"
         r"models? identifier .{0,20}invalid|try pulling it first|is not found for api version|"
         r"supported (?:api )?model(?: name)?s are|end of its life",
     ),
-    rule(
+    error_rule(
         Category.MODEL_NOT_FOUND,
         statuses=(0, 400, 403, 404, 410, 422),
         text=rf"\b(?:model|deployment)s?[ :/]{{1,2}}{_NAME}\s{{0,2}}{_ABSENT}",
     ),
-    rule(
+    error_rule(
         Category.MODEL_NOT_FOUND,
         statuses=(0, 400, 403, 404),
         text=r"not have access to (?:the )?(?:requested )?model|access to the model",
     ),
-    rule(Category.MODEL_NOT_FOUND, statuses=(404, 410), text=r"\bmodels?\b"),
+    error_rule(Category.MODEL_NOT_FOUND, statuses=(404, 410), text=r"\bmodels?\b"),
 )
 
-STATUS: tuple[Rule, ...] = (
+STATUS: tuple[ErrorRule, ...] = (
     # A request that was whole when it left and is cut JSON there was cut on the way.
-    rule(Category.SERVER_ERROR, statuses=(400,), text=r"not valid json: (?:unexpected end|eof)"),
-    rule(Category.TIMEOUT, statuses=(400,), text=r"timed out generating"),
-    rule(Category.AUTH_ERROR, statuses=(401, 403, 407)),
-    rule(Category.TIMEOUT, statuses=(408, 504, 522, 524, 598, 599)),
+    error_rule(
+        Category.SERVER_ERROR, statuses=(400,), text=r"not valid json: (?:unexpected end|eof)"
+    ),
+    error_rule(Category.TIMEOUT, statuses=(400,), text=r"timed out generating"),
+    error_rule(Category.AUTH_ERROR, statuses=(401, 403, 407)),
+    error_rule(Category.TIMEOUT, statuses=(408, 504, 522, 524, 598, 599)),
     # The vendors' own clients repeat 409 (a lock) and 425; 499 is a call that the server saw cancelled.
-    rule(Category.TRANSIENT, statuses=(409, 425, 499, 503, 529)),
-    rule(Category.SERVER_ERROR, statuses=(424,)),
-    rule(Category.CLIENT_ERROR, statuses=(501, 505, *range(300, 500))),
-    rule(
+    error_rule(Category.TRANSIENT, statuses=(409, 425, 499, 503, 529)),
+    error_rule(Category.SERVER_ERROR, statuses=(424,)),
+    error_rule(Category.CLIENT_ERROR, statuses=(501, 505, *range(300, 500))),
+    error_rule(
         Category.TRANSIENT,
         statuses=tuple(range(500, 600)),
         codes="overloaded_error unavailable service_unavailable",
     ),
-    rule(Category.SERVER_ERROR, statuses=tuple(range(500, 600))),
+    error_rule(Category.SERVER_ERROR, statuses=tuple(range(500, 600))),
 )
 
 # Errors inside a stream: no status, so the type decides, and then the words.
-IN_STREAM: tuple[Rule, ...] = (
-    rule(
+IN_STREAM: tuple[ErrorRule, ...] = (
+    error_rule(
         Category.TRANSIENT,
         codes="overloaded_error overloaded engine_overloaded unavailable service_unavailable "
         "service_unavailable_error serviceunavailableexception modelnotreadyexception",
     ),
-    rule(
+    error_rule(
         Category.TIMEOUT,
         codes="timeout timeout_error request_timeout deadline_exceeded modeltimeoutexception",
     ),
-    rule(
+    error_rule(
         Category.SERVER_ERROR,
         codes="api_error server_error internal internal_error internal_server_error "
         "internalserverexception modelstreamerrorexception modelerrorexception unknown-error",
     ),
-    rule(
+    error_rule(
         Category.CLIENT_ERROR,
         codes="invalid_request_error invalid_argument invalid_request failed_precondition "
         "validationexception validation_error not_found_error not_found request_too_large "
         "bad_request out_of_range unimplemented not_supported_error resourcenotfoundexception",
     ),
-    rule(Category.RATE_LIMIT_RETRYABLE, text=r"rate[ -]?limit|too many requests|throttl|quota"),
-    rule(Category.TIMEOUT, text=r"timeout|timed out|deadline"),
-    rule(Category.TRANSIENT, text=r"overload|unavailable|capacity|try again|connection|network"),
-    rule(Category.SERVER_ERROR),
+    error_rule(
+        Category.RATE_LIMIT_RETRYABLE, text=r"rate[ -]?limit|too many requests|throttl|quota"
+    ),
+    error_rule(Category.TIMEOUT, text=r"timeout|timed out|deadline"),
+    error_rule(
+        Category.TRANSIENT, text=r"overload|unavailable|capacity|try again|connection|network"
+    ),
+    error_rule(Category.SERVER_ERROR),
 )
 
-SHARED: tuple[Rule, ...] = (
+SHARED: tuple[ErrorRule, ...] = (
     *CONTENT,
     *MONEY,
     *NAMED,

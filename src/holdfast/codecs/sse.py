@@ -39,7 +39,7 @@ class SseDecoder:
 
     Attributes:
         comments: lines that began with a colon; servers send them to keep a connection alive.
-        unknown: lines that are no field of an event stream, a sign that the body is none.
+        unknown_lines: lines that are no field of an event stream, a sign that the body is none.
         last_id: the last `id` field.
         retry: the last `retry` field, in milliseconds.
 
@@ -54,22 +54,22 @@ class SseDecoder:
 
     __slots__ = (
         "_after_cr",
-        "_held",
+        "_buffer",
         "_limit",
-        "_opened",
+        "_past_bom",
         "comments",
         "last_id",
         "retry",
-        "unknown",
+        "unknown_lines",
     )
 
     def __init__(self, limit: int = LARGEST_EVENT) -> None:
         self._limit = limit
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._after_cr = False
-        self._opened = False
+        self._past_bom = False
         self.comments = 0
-        self.unknown = 0
+        self.unknown_lines = 0
         self.last_id = b""
         self.retry: int | None = None
 
@@ -80,7 +80,7 @@ class SseDecoder:
             EventTooLargeError: an event passed the limit; the decoder is then of no more use.
         """
         # Nearly every read is whole events of one `data:` line each, ended by two LF.
-        if self._held or not self._opened or self._after_cr or len(data) > self._limit:
+        if self._buffer or not self._past_bom or self._after_cr or len(data) > self._limit:
             return self._feed_any(data)
         if data[-2:] == b"\n\n" and _CR not in data:
             line, end = data.find(_LF), len(data) - 2
@@ -93,7 +93,7 @@ class SseDecoder:
                 and data.find(_LF, line + 1) == end
             ):
                 return [(data[7:line], data[line + 7 : -2])]
-            return _of_data_alone(data) or self._events(data[:-2].split(b"\n\n"))
+            return _split_data_events(data) or self._parse_blocks(data[:-2].split(b"\n\n"))
         if data[-4:] == b"\r\n\r\n":
             end = len(data) - 4
             if data.find(_CR) == end and data.find(_LF) == end + 1 and data[:6] == b"data: ":
@@ -101,48 +101,48 @@ class SseDecoder:
             # A search for one byte is many times faster than one for two.
             pieces = data.split(b"\r")
             if {piece[:1] for piece in pieces[1:]} == {b"\n"}:
-                return self._events(b"".join(pieces)[:-2].split(b"\n\n"))
+                return self._parse_blocks(b"".join(pieces)[:-2].split(b"\n\n"))
         return self._feed_any(data)
 
     def close(self) -> list[SseEvent]:
         """The event that lacks its blank line, if one was under way."""
-        block = bytes(self._held)
-        self._held.clear()
-        if block.startswith(_BOM) and not self._opened:
+        block = bytes(self._buffer)
+        self._buffer.clear()
+        if block.startswith(_BOM) and not self._past_bom:
             block = block[3:]
-        return self._events([block])
+        return self._parse_blocks([block])
 
     def _feed_any(self, data: bytes) -> list[SseEvent]:
-        data = self._with_lf_only(data)
-        held = self._held
+        data = self._normalise_newlines(data)
+        held = self._buffer
         # The two LF may lie across the cut; what was searched before is not searched again.
         start = max(len(held) - 1, 0)
         held += data
-        if not self._opened and not self._skip_bom():
+        if not self._past_bom and not self._skip_bom():
             return []
         if held.find(b"\n\n", start if len(held) > start else 0) < 0:
             if len(held) > self._limit:
                 raise EventTooLargeError(self._limit, [])
             return []
         text, end = bytes(held), held.rfind(b"\n\n") + 2
-        if end <= self._limit and (events := _of_data_alone(text[:end])) is not None:
+        if end <= self._limit and (events := _split_data_events(text[:end])) is not None:
             held[:] = text[end:]
             return events
         *whole, rest = text.split(b"\n\n")
         held[:] = rest
-        return self._events(whole)
+        return self._parse_blocks(whole)
 
     def _skip_bom(self) -> bool:
         """Drop a byte order mark at the very start; False while it cannot be told."""
-        held = self._held
+        held = self._buffer
         if len(held) < 3 and _BOM.startswith(bytes(held)):
             return False
         if held.startswith(_BOM):
             del held[:3]
-        self._opened = True
+        self._past_bom = True
         return True
 
-    def _with_lf_only(self, data: bytes) -> bytes:
+    def _normalise_newlines(self, data: bytes) -> bytes:
         if self._after_cr and data:
             self._after_cr = False
             if data[:1] == b"\n":
@@ -152,7 +152,7 @@ class SseDecoder:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
 
-    def _events(self, blocks: list[bytes]) -> list[SseEvent]:
+    def _parse_blocks(self, blocks: list[bytes]) -> list[SseEvent]:
         events: list[SseEvent] = []
         for block in blocks:
             if len(block) > self._limit:
@@ -163,13 +163,13 @@ class SseDecoder:
                 name, _, data = block.partition(b"\n")
                 if data[:6] == b"data: ":
                     events.append((name[7:], data[6:]))
-                elif (event := self._event(block)) is not None:
+                elif (event := self._parse_block(block)) is not None:
                     events.append(event)
-            elif block and (event := self._event(block)) is not None:
+            elif block and (event := self._parse_block(block)) is not None:
                 events.append(event)
         return events
 
-    def _event(self, block: bytes) -> SseEvent | None:
+    def _parse_block(self, block: bytes) -> SseEvent | None:
         name = b""
         data: list[bytes] = []
         for line in block.split(b"\n"):
@@ -187,10 +187,10 @@ class SseDecoder:
             elif not field:
                 self.comments += bool(colon)
             else:
-                self._note(field, value)
+                self._note_field(field, value)
         return (name, b"\n".join(data)) if data else None
 
-    def _note(self, field: bytes, value: bytes) -> None:
+    def _note_field(self, field: bytes, value: bytes) -> None:
         if field == b"id":
             if b"\0" not in value:
                 self.last_id = value
@@ -199,10 +199,10 @@ class SseDecoder:
             if value.isdigit() and len(value) < 16:
                 self.retry = int(value)
         else:
-            self.unknown += 1
+            self.unknown_lines += 1
 
 
-def _of_data_alone(text: bytes) -> list[SseEvent] | None:
+def _split_data_events(text: bytes) -> list[SseEvent] | None:
     """The events of a text in which each is one `data:` line and a blank one; None for any other."""
     if text[:6] != b"data: " or text[-2:] != b"\n\n":
         return None

@@ -12,10 +12,10 @@ from typing import ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
-from holdfast.codecs.hints import LIMITS, LimitHeaders
+from holdfast.codecs.retry_after import LIMITS, LimitHeaders
 from holdfast.core.deltas import Delta
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 
 RESPONSE_OBJECT = "response object"
 """`NotAReply.expected` of a body that is of another kind altogether: HTML, text, a list."""
@@ -24,7 +24,7 @@ CHOICES = "choices attribute"
 """`NotAReply.expected` of an object that is no reply of Chat Completions."""
 
 
-class Encoded(Struct, frozen=True):
+class EncodedRequest(Struct, frozen=True):
     """A question as it goes to the server: the path below the base URL, headers, the body."""
 
     path: str
@@ -118,19 +118,19 @@ class Codec(Protocol):
         ...
 
     @property
-    def limits(self) -> LimitHeaders:
+    def limit_headers(self) -> LimitHeaders:
         """The headers in which a reply on this wire tells about rate limits."""
         ...
 
-    def encode(self, request: ModelRequest) -> Encoded:
+    def encode(self, request: ModelRequest) -> EncodedRequest:
         """The request body; raises ConfigurationError for what this wire cannot express."""
         ...
 
-    def continues(self, request: ModelRequest, /) -> bool:
+    def can_continue(self, request: ModelRequest, /) -> bool:
         """Whether a reply to this question that broke off can go on, by `request.prefill`."""
         ...
 
-    def decoder(self, content_type: str, provider: str = "") -> Decoder:
+    def make_decoder(self, content_type: str, provider: str = "") -> Decoder:
         """A decoder for a body of this content type: an event stream, or a whole reply."""
         ...
 
@@ -147,7 +147,7 @@ class QuirkyCodec:
     """
 
     wire: ClassVar[str]
-    limits: LimitHeaders = LIMITS
+    limit_headers: LimitHeaders = LIMITS
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         self.quirks = quirks or Quirks()
@@ -157,6 +157,6 @@ class QuirkyCodec:
         """The name of the wire."""
         return self.wire
 
-    def continues(self, request: ModelRequest, /) -> bool:  # noqa: ARG002 - a wire that can looks at it
+    def can_continue(self, request: ModelRequest, /) -> bool:  # noqa: ARG002 - a wire that can looks at it
         """Never, where a wire writes each reply from its beginning."""
         return False

@@ -28,14 +28,14 @@ class Batch:
         calls: what the model asked for.
     """
 
-    __slots__ = ("_iteration", "_turn", "begun", "calls", "results")
+    __slots__ = ("_iteration", "_turn", "calls", "has_begun", "results")
 
     def __init__(self, turn: int, iteration: int, calls: tuple[ToolCall, ...]) -> None:
         self._turn = turn
         self._iteration = iteration
         self.calls = calls
         self.results: dict[int, ToolResult] = {}
-        self.begun = False
+        self.has_begun = False
         """Whether the tools may have started, in this process or an earlier one."""
 
     @property
@@ -43,7 +43,7 @@ class Batch:
         """Whether every call has its result."""
         return len(self.results) == len(self.calls)
 
-    def effects(self, *, unfinished: bool) -> dict[str, Effect]:
+    def plan_effects(self, *, unfinished: bool) -> dict[str, Effect]:
         """One for each call, by key. `unfinished` says that the reply was cut, so none may be run."""
         planned: dict[str, Effect] = {}
         for index, call in enumerate(self.calls):
@@ -51,21 +51,21 @@ class Batch:
             planned[key] = RunTool(key, call, index, unfinished)
         return planned
 
-    def fill(self, text: str, started: tuple[str, ...]) -> None:
+    def fill_missing(self, text: str, started_keys: tuple[str, ...]) -> None:
         """Give every call without a result one that tells the truth, so that none is an orphan.
 
         Args:
             text: for a call that was not run, with `{name}`.
-            started: the keys of those that had begun, so that their outcome is unknown.
+            started_keys: the keys of those that had begun, so that their outcome is unknown.
         """
         for index, call in enumerate(self.calls):
             if index in self.results:
                 continue
-            in_doubt = tool_key(self._turn, self._iteration, index) in started
+            in_doubt = tool_key(self._turn, self._iteration, index) in started_keys
             said = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)
             self.results[index] = ToolResult(call.id, call.name, (Text(said),), is_error=True)
 
-    def message(self) -> Message:
+    def build_message(self) -> Message:
         """All results, in the order of the calls."""
         return tool_results([self.results[index] for index in range(len(self.calls))])
 

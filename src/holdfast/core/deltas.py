@@ -2,7 +2,7 @@
 
 A whole reply is the same pieces, all at once; that is why streaming and not streaming are one
 path. `codecs.assemble` folds them into one reply. The first three are also shown live to whoever
-reads a stream. This module must never grow a piece that only one wire can make, except `PartSeen`.
+reads a stream. This module must never grow a piece that only one wire can make, except `PartReceived`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RefusalDelta(Struct, frozen=True, gc=False):
     text: str
 
 
-class PartSeen(Struct, frozen=True):
+class PartReceived(Struct, frozen=True):
     """A part that came whole: media, or a block that is kept verbatim.
 
     `note` marks a part that describes the reply and is not content of it, such as its citations.
@@ -65,10 +65,10 @@ class ReplyStarted(Struct, frozen=True, gc=False):
     model: str = ""
 
 
-class Finished(Struct, frozen=True, gc=False):
+class ReplyFinished(Struct, frozen=True, gc=False):
     """The wire's word for why the reply ended, in our vocabulary and in its own.
 
-    Content that follows makes it void: then only another `Finished` says that the reply is whole.
+    Content that follows makes it void: then only another `ReplyFinished` says that the reply is whole.
     `last` is false where content may follow all the same, as some servers do it.
     """
 
@@ -77,13 +77,13 @@ class Finished(Struct, frozen=True, gc=False):
     last: bool = True
 
 
-class UsageSeen(Struct, frozen=True):
+class UsageReceived(Struct, frozen=True):
     """Tokens so far; a later one replaces an earlier one."""
 
     usage: Usage
 
 
-class ErrorSeen(Struct, frozen=True):
+class ErrorReceived(Struct, frozen=True):
     """An error inside a reply that began as a success."""
 
     error: ErrorInfo
@@ -102,7 +102,7 @@ class NotAReply(Struct, frozen=True, gc=False):
     got: str
 
 
-class Ended(Struct, frozen=True, gc=False):
+class StreamEnded(Struct, frozen=True, gc=False):
     """The wire's own end marker (`[DONE]`, `message_stop`, the end of a whole body).
 
     `whole` means that the body was one JSON text, which could not be read if it were cut.
@@ -125,13 +125,13 @@ Delta: TypeAlias = (
     | ReasoningDelta
     | ToolCallDelta
     | RefusalDelta
-    | PartSeen
+    | PartReceived
     | ReplyStarted
-    | Finished
-    | UsageSeen
-    | ErrorSeen
+    | ReplyFinished
+    | UsageReceived
+    | ErrorReceived
     | NoChoices
     | NotAReply
-    | Ended
+    | StreamEnded
     | EndMissing
 )

@@ -59,10 +59,10 @@ Effect: TypeAlias = CallModel | RunTool | CheckOutput | CloseTurn
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def digest(effect: Effect) -> str:
+def effect_digest(effect: Effect) -> str:
     """A short fingerprint of a planned effect; the same key with another digest is a mismatch.
 
-    >>> digest(CallModel("t1.i0.model", 0, 1)) == digest(CallModel("t1.i0.model", 0, 1))
+    >>> effect_digest(CallModel("t1.i0.model", 0, 1)) == effect_digest(CallModel("t1.i0.model", 0, 1))
     True
     """
     try:
@@ -77,22 +77,22 @@ def turn_key(turn: int) -> str:
     return f"t{turn}"
 
 
-def run_within(run_id: str, key: str) -> str:
+def nested_run_id(run_id: str, key: str) -> str:
     """The run of an agent that is the tool `key` of another run, and goes on with that one.
 
-    >>> run_within("ada", tool_key(1, 0, 2))
+    >>> nested_run_id("ada", tool_key(1, 0, 2))
     'ada/t1.i0.tool.2'
     """
     return f"{run_id}/{key}"
 
 
-def attempts_within(first: str) -> Iterator[str]:
+def nested_run_ids(first: str) -> Iterator[str]:
     """The runs of all attempts of one call, without end.
 
     Args:
-        first: the run of the first one, as `run_within` names it.
+        first: the run of the first one, as `nested_run_id` names it.
 
-    >>> next(attempts_within("ada/t1.i0.tool.2"))
+    >>> next(nested_run_ids("ada/t1.i0.tool.2"))
     'ada/t1.i0.tool.2'
     """
     yield first
@@ -100,10 +100,10 @@ def attempts_within(first: str) -> Iterator[str]:
         yield f"{first}.again.{number}"
 
 
-def is_within(run_id: str) -> bool:
+def is_nested_run(run_id: str) -> bool:
     """Whether a run is a part of another one, so that it is nobody's session.
 
-    >>> is_within("ada/t1.i0.tool.2"), is_within("ada/tea")
+    >>> is_nested_run("ada/t1.i0.tool.2"), is_nested_run("ada/tea")
     (True, False)
     """
     return _WITHIN.search(run_id) is not None
@@ -122,10 +122,10 @@ def tool_key(turn: int, iteration: int, index: int) -> str:
     return f"t{turn}.i{iteration}.tool.{index}"
 
 
-def index_of(key: str) -> int:
+def call_index(key: str) -> int:
     """The index of the call in its reply, out of the key of its effect.
 
-    >>> index_of(tool_key(1, 0, 2))
+    >>> call_index(tool_key(1, 0, 2))
     2
     """
     return int(key.rpartition(".")[2])

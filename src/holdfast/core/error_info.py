@@ -34,7 +34,7 @@ class ErrorCategory(StrEnum):
     CANCELLED = "cancelled"
 
     @property
-    def retryable(self) -> bool:
+    def is_retryable(self) -> bool:
         """Whether the same call may succeed later.
 
         UNKNOWN counts as retryable for a tool (seed 000, generic handler), and it is what an
@@ -85,7 +85,7 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if wait is not None and (not math.isfinite(wait) or wait < 0):
             raise ValueError("retry_after must be a finite number of seconds, at least 0")
 
-    def public(self) -> ErrorInfo:
+    def to_public(self) -> ErrorInfo:
         """The same without the private half: the only form that events and notices may carry."""
         return msgspec.structs.replace(self, private="") if self.private else self
 

@@ -298,10 +298,10 @@ class LimitError(HoldfastError):
         self.limit = limit
 
 
-Unanswered = Literal["timeout", "cancelled", "nobody", "failed"]
+UnansweredReason = Literal["timeout", "cancelled", "nobody", "failed"]
 """Why a question got no answer; "failed" is a handler that raised."""
 
-_UNANSWERED: dict[Unanswered, str] = {
+_UNANSWERED: dict[UnansweredReason, str] = {
     "timeout": "No answer to the {kind} came in time.",
     "cancelled": "The {kind} was cancelled.",
     "nobody": "Nobody is there to answer the {kind}. Give the agent `on_question=...`, or use "
@@ -313,14 +313,14 @@ _UNANSWERED: dict[Unanswered, str] = {
 class UnansweredError(HoldfastError):
     """A question got no answer, and its kind has no answer that means no.
 
-    >>> str(UnansweredError("ClarificationRequest", "cancelled"))
-    'The ClarificationRequest was cancelled.'
+    >>> str(UnansweredError("ClarificationQuestion", "cancelled"))
+    'The ClarificationQuestion was cancelled.'
     """
 
     # Never retried: the next attempt would ask the same people again.
     default_category = ErrorCategory.CANCELLED
 
-    def __init__(self, kind: str, why: Unanswered) -> None:
+    def __init__(self, kind: str, why: UnansweredReason) -> None:
         super().__init__(_UNANSWERED[why].format(kind=kind))
         self.kind = kind
         self.why = why

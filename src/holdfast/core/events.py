@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.errors import ErrorInfo, Unanswered
+from holdfast.core.errors import ErrorInfo, UnansweredReason
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolResult, Usage
-from holdfast.core.output import OutputRung
+from holdfast.core.output import OutputParsedBy
 from holdfast.core.problems import Problem
 
 
@@ -36,7 +36,7 @@ def _refuse_private(error: ErrorInfo | None) -> None:
         raise ValueError("an event takes error.public(): the private half stays in the log")
 
 
-class Attempted(Struct, frozen=True):
+class FailedTarget(Struct, frozen=True):
     """One target that was tried without success, and why it was left."""
 
     target: str
@@ -69,7 +69,7 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     """One accepted reply. Key: `t{turn}.i{iteration}.model`.
 
     `tried` are the models that were asked before the one that answered, and why each was left.
-    `lost` are the tokens of attempts before it, which were paid for and are in no reply. `away` is
+    `lost` are the tokens of attempts before it, which were paid for and are in no reply. `downtime` is
     for how many seconds before it no process drove the turn; of a turn that goes on, one event says it.
     """
 
@@ -77,9 +77,9 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     at: float
     reply: Reply
     attempts: int = 1
-    tried: tuple[Attempted, ...] = ()
+    tried: tuple[FailedTarget, ...] = ()
     lost: Usage | None = None
-    away: float = 0.0
+    downtime: float = 0.0
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
@@ -93,7 +93,7 @@ class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
     error: ErrorInfo
     partial: Reply | None = None
     attempts: int = 1
-    tried: tuple[Attempted, ...] = ()
+    tried: tuple[FailedTarget, ...] = ()
     lost: Usage | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
 class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
     """One call has its result, good or bad. Key: `t{turn}.i{iteration}.tool.{index}`.
 
-    `usage` is what agents and models that worked in the call have spent; `away` as in `ModelReplied`.
+    `usage` is what agents and models that worked in the call have spent; `downtime` as in `ModelReplied`.
     """
 
     key: str
@@ -122,7 +122,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
     error: ErrorInfo | None = None
     attempts: int = 1
     usage: Usage = Usage()
-    away: float = 0.0
+    downtime: float = 0.0
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -135,17 +135,17 @@ OnWait = Literal["hold", "suspend"]
 class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=True):
     """An answer was checked against the wanted type. Key: `t{turn}.i{iteration}.output`.
 
-    `rung` says how it was read; "" means that it was not, and `problems` why. With `error` a check
+    `parsed_by` says how it was read; "" means that it was not, and `problems` why. With `error` a check
     of the user's own failed, and nothing is known about the answer. The value is not kept: it is
-    read again from the reply. `away` as in `ModelReplied`.
+    read again from the reply. `downtime` as in `ModelReplied`.
     """
 
     key: str
     at: float
-    rung: OutputRung = ""
+    parsed_by: OutputParsedBy = ""
     problems: tuple[Problem, ...] = ()
     error: ErrorInfo | None = None
-    away: float = 0.0
+    downtime: float = 0.0
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -154,40 +154,40 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
 class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=True):
     """Somebody outside is asked. Key: `{effect's key}.ask.{n}.asked`.
 
-    `request` is its plain form, so that a kept answer is used for the very same question only.
+    `question` is its plain form, so that a kept answer is used for the very same question only.
     With `wait="suspend"` whoever asks does nothing before the answer and may be run again from its
-    beginning. `before` says that a hook asks, and that the effect itself has not begun. From
+    beginning. `before_effect` says that a hook asks, and that the effect itself has not begun. From
     `until` on, in seconds since the epoch, an answer is too late.
     """
 
     key: str
     at: float
     kind: str
-    request: object
+    question: object
     wait: OnWait = "hold"
-    before: bool = False
+    before_effect: bool = False
     until: float | None = None
 
 
 class QuestionAnswered(Struct, frozen=True, tag="question_answered", omit_defaults=True):
     """The answer, in its plain form. Key: `{effect's key}.ask.{n}`.
 
-    `later` says that nobody waited for it any more: whoever asked is to be run again.
+    `deferred` says that nobody waited for it any more: whoever asked is to be run again.
     """
 
     key: str
     at: float
     answer: object
-    later: bool = False
+    deferred: bool = False
 
 
 class QuestionUnanswered(Struct, frozen=True, tag="question_unanswered", omit_defaults=True):
-    """Nobody answered, and it will not be asked again. Key and `later` as for an answer."""
+    """Nobody answered, and it will not be asked again. Key and `deferred` as for an answer."""
 
     key: str
     at: float
-    why: Unanswered
-    later: bool = False
+    why: UnansweredReason
+    deferred: bool = False
 
 
 class TurnResumed(Struct, frozen=True, tag="turn_resumed"):
@@ -272,13 +272,13 @@ class SessionRewound(Struct, frozen=True, tag="session_rewound"):
 class HistoryCompacted(Struct, frozen=True, tag="history_compacted", omit_defaults=True):
     """A summary stands for a part of the history from now on. Key: `t{turn}`.
 
-    `kept` are the ranges of messages that stay, each from its first message up to the one after
+    `retained_ranges` are the ranges of messages that stay, each from its first message up to the one after
     its last. `summary` is the model's own words; without one, the rest is left out.
     """
 
     key: str
     at: float
-    kept: tuple[tuple[int, int], ...] = ()
+    retained_ranges: tuple[tuple[int, int], ...] = ()
     summary: str = ""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from holdfast.core.json_strict import NotJson, read_at
+from holdfast.core.json_strict import NotJson, read_value_at
 
 _DEEPEST: Final = 100
 _GAP = re.compile(r"(?:\s|\ufeff|//[^\n]*|/\*.*?\*/|\#[^\n]*)*", re.DOTALL)
@@ -48,121 +48,121 @@ def read_leniently(text: str) -> object:
     if begin is None:
         raise NotReadable("there is no bracket")
     reader = _Reader(text, begin.start())
-    value = reader.value(0)
-    rest = _FENCE.sub("", text[reader.at :])
+    value = reader.read_value(0)
+    rest = _FENCE.sub("", text[reader.position :])
     if re.search(r"[{\[\]}]", rest):
         raise NotReadable("there is more than one value")
     return value
 
 
 class _Reader:
-    """One pass over a text; `at` is where it stands."""
+    """One pass over a text; `position` is where it stands."""
 
-    __slots__ = ("_text", "at")
+    __slots__ = ("_text", "position")
 
-    def __init__(self, text: str, at: int) -> None:
+    def __init__(self, text: str, position: int) -> None:
         self._text = text
-        self.at = at
+        self.position = position
 
     def _peek(self) -> str:
         """The next character that means something; "" at the end or at a closing fence."""
-        gap = _GAP.match(self._text, self.at)
-        self.at = gap.end() if gap is not None else self.at
-        if self._text.startswith(("```", "~~~"), self.at):
+        gap = _GAP.match(self._text, self.position)
+        self.position = gap.end() if gap is not None else self.position
+        if self._text.startswith(("```", "~~~"), self.position):
             return _END
-        return self._text[self.at : self.at + 1]
+        return self._text[self.position : self.position + 1]
 
-    def value(self, depth: int) -> object:
+    def read_value(self, depth: int) -> object:
         if depth > _DEEPEST:
             raise NotReadable("it is nested too deeply")
         head = self._peek()
         if head == "{":
-            return self._object(depth)
+            return self._read_object(depth)
         if head == "[":
-            return self._list(depth)
+            return self._read_list(depth)
         if head in _QUOTES and head:
-            return self._string(head)
-        if number := _NUMBER.match(self._text, self.at):
-            self.at = number.end()
-            return _plain(number[0])
-        word = _WORD.match(self._text, self.at)
+            return self._read_string(head)
+        if number := _NUMBER.match(self._text, self.position):
+            self.position = number.end()
+            return _read_number(number[0])
+        word = _WORD.match(self._text, self.position)
         if word is not None and word[0] in _WORDS:
-            self.at = word.end()
+            self.position = word.end()
             return _WORDS[word[0]]
-        raise NotReadable(f"no value at {self.at}")
+        raise NotReadable(f"no value at {self.position}")
 
-    def _object(self, depth: int) -> dict[str, object]:
+    def _read_object(self, depth: int) -> dict[str, object]:
         made: dict[str, object] = {}
-        self.at += 1
+        self.position += 1
         while (head := self._peek()) not in ("}", _END):
-            key = self._key(head)
+            key = self._read_key(head)
             if self._peek() != ":" or key in made:
                 raise NotReadable(f"no one value for {key[:40]!r}")
-            self.at += 1
-            made[key] = self.value(depth + 1)
-            self._comma("}")
-        self.at += len(head)
+            self.position += 1
+            made[key] = self.read_value(depth + 1)
+            self._skip_comma("}")
+        self.position += len(head)
         return made
 
-    def _list(self, depth: int) -> list[object]:
+    def _read_list(self, depth: int) -> list[object]:
         made: list[object] = []
-        self.at += 1
+        self.position += 1
         while (head := self._peek()) not in ("]", _END):
-            made.append(self.value(depth + 1))
-            self._comma("]")
-        self.at += len(head)
+            made.append(self.read_value(depth + 1))
+            self._skip_comma("]")
+        self.position += len(head)
         return made
 
-    def _comma(self, closing: str) -> None:
+    def _skip_comma(self, closing: str) -> None:
         head = self._peek()
         if head == ",":
-            self.at += 1
+            self.position += 1
         elif head not in (closing, _END):
-            raise NotReadable(f"no comma at {self.at}")
+            raise NotReadable(f"no comma at {self.position}")
 
-    def _key(self, head: str) -> str:
+    def _read_key(self, head: str) -> str:
         if head in _QUOTES:
-            return self._string(head)
-        word = _WORD.match(self._text, self.at)
+            return self._read_string(head)
+        word = _WORD.match(self._text, self.position)
         if word is None:
-            raise NotReadable(f"no key at {self.at}")
-        self.at = word.end()
+            raise NotReadable(f"no key at {self.position}")
+        self.position = word.end()
         return word[0]
 
-    def _string(self, head: str) -> str:
+    def _read_string(self, head: str) -> str:
         closing = _QUOTES[head]
         pieces: list[str] = []
         plain = re.compile(rf"[^\\{closing}]*")
-        self.at += 1
+        self.position += 1
         while True:
-            piece = plain.match(self._text, self.at)
-            end = piece.end() if piece is not None else self.at
-            pieces.append(self._text[self.at : end])
+            piece = plain.match(self._text, self.position)
+            end = piece.end() if piece is not None else self.position
+            pieces.append(self._text[self.position : end])
             mark = self._text[end : end + 1]
-            self.at = end + 1
+            self.position = end + 1
             if mark == closing:
                 return "".join(pieces)
             if not mark:
                 raise NotReadable("a text has no end")
-            pieces.append(self._escape())
+            pieces.append(self._read_escape())
 
-    def _escape(self) -> str:
-        letter = self._text[self.at : self.at + 1]
+    def _read_escape(self) -> str:
+        letter = self._text[self.position : self.position + 1]
         if letter == "u":
             # Pairs of halves are read by the strict reader, which knows them.
-            pair = re.compile(r"(?:u[0-9a-fA-F]{4}\\?)+").match(self._text, self.at)
+            pair = re.compile(r"(?:u[0-9a-fA-F]{4}\\?)+").match(self._text, self.position)
             quoted = '"\\' + (pair[0].rstrip("\\") if pair is not None else "u") + '"'
-            self.at += len(quoted) - 3
+            self.position += len(quoted) - 3
             try:
-                return str(read_at(quoted, 0)[0])
+                return str(read_value_at(quoted, 0)[0])
             except NotJson:
                 raise NotReadable("an escape has no meaning") from None
-        self.at += 1
+        self.position += 1
         return _ESCAPES.get(letter, letter)
 
 
-def _plain(number: str) -> object:
+def _read_number(number: str) -> object:
     try:
-        return read_at(number, 0)[0]
+        return read_value_at(number, 0)[0]
     except NotJson:
         raise NotReadable("a number is too large") from None

@@ -30,7 +30,7 @@ class NotJson(ValueError):
         """Whether it is well formed, so that looking at it in another way does not help."""
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) != len(pairs):
         seen: set[str] = set()
@@ -41,18 +41,18 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return made
 
 
-def _constant(word: str) -> object:
+def _reject_constant(word: str) -> object:
     raise NotJson(f"{word} is no JSON value", forbidden=True)
 
 
-def _float(text: str) -> float:
+def _parse_float(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
         raise NotJson("a number is too large", forbidden=True)
     return number
 
 
-def _int(text: str) -> int:
+def _parse_int(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -60,11 +60,14 @@ def _int(text: str) -> int:
 
 
 _decode = JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+    object_pairs_hook=_build_object,
+    parse_constant=_reject_constant,
+    parse_float=_parse_float,
+    parse_int=_parse_int,
 ).raw_decode
 
 
-def read_at(text: str, start: int) -> tuple[object, int]:
+def read_value_at(text: str, start: int) -> tuple[object, int]:
     """The value that begins at `start`, and where it ends.
 
     Raises:
@@ -79,21 +82,21 @@ def read_at(text: str, start: int) -> tuple[object, int]:
         raise NotJson(f"is no JSON: {error.msg} {where}", error.pos) from None
 
 
-def read_strictly(text: str) -> object:
+def read_strict_json(text: str) -> object:
     """The value of a text that is one JSON value and nothing else.
 
     Raises:
         NotJson: it is not.
 
-    >>> read_strictly('{"a": 1}')
+    >>> read_strict_json('{"a": 1}')
     {'a': 1}
-    >>> read_strictly('{"a": 1, "a": 2}')
+    >>> read_strict_json('{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ...
     holdfast.core.json_strict.NotJson: the key 'a' is given twice
     """
     begin = len(text) - len(text.lstrip(" \t\r\n\ufeff"))
-    value, end = read_at(text, begin)
+    value, end = read_value_at(text, begin)
     if rest := text[end:].strip(" \t\r\n"):
         raise NotJson(f"is no JSON: it goes on with {rest[:40]!r} after the value", end)
     try:
@@ -116,6 +119,6 @@ def is_finite(value: object) -> bool:
     return not isinstance(value, float) or isfinite(value)
 
 
-def written(value: object) -> str:
+def dump_json(value: object) -> str:
     """A JSON value as text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -10,7 +10,7 @@ import math
 
 from msgspec import Struct
 
-from holdfast.core.checks import check_fields
+from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
 
 ITERATION_LIMIT_TEXT = (

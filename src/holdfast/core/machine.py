@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.answer import ANSWERS_CHECKED, Tries, check_flags, given_up, without_answer
-from holdfast.core.answer_by_type import parse_by_type
 from holdfast.core.batch import NO_BATCH, NOT_RUN_TEXT, OVER_LIMIT_TEXT, Batch
 from holdfast.core.effects import (
     CallModel,
@@ -23,9 +21,9 @@ from holdfast.core.effects import (
     CloseTurn,
     Effect,
     begun_key,
+    call_index,
     closed_key,
     extended_key,
-    index_of,
     interrupted_key,
     model_key,
     output_key,
@@ -34,51 +32,26 @@ from holdfast.core.effects import (
     turn_key,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
+from holdfast.core.history_versions import HistoryVersions, compact_history, find_split
+from holdfast.core.legacy_output import parse_legacy_output
 from holdfast.core.limits import ITERATION_LIMIT_TEXT, Limits
 from holdfast.core.messages import Message, Reply, ReplyKind, Usage, assistant, user
-from holdfast.core.output import Invalid, OutputRung, OutputType, repair_message
-from holdfast.core.points import Points, compacted, split_by
+from holdfast.core.output import Invalid, OutputParsedBy, OutputType, repair_message
+from holdfast.core.output_retries import (
+    OUTPUT_CHECKED,
+    OutputRetries,
+    check_flags,
+    closing_message,
+    output_error_info,
+)
 from holdfast.core.problems import Problem
 from holdfast.core.question_log import ASK, QuestionLog
-from holdfast.core.run_state import Phase, RunState
-from holdfast.core.snapshot import Snapshot
+from holdfast.core.session_state import Phase, SessionState
+from holdfast.core.snapshot import SessionSnapshot
 from holdfast.core.transcript import Transcript
-
-TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
-    (Phase.IDLE, ev.TurnOpened): (Phase.MODEL,),
-    (Phase.IDLE, ev.SessionRewound): (Phase.IDLE,),
-    (Phase.IDLE, ev.HistoryCompacted): (Phase.IDLE,),
-    (Phase.IDLE, ev.SessionTitled): (Phase.IDLE,),
-    (Phase.MODEL, ev.ModelReplied): (Phase.TOOLS, Phase.OUTPUT, Phase.MODEL, Phase.CLOSING),
-    (Phase.MODEL, ev.ModelFailed): (Phase.CLOSING,),
-    (Phase.MODEL, ev.QuestionAsked): (Phase.MODEL,),
-    (Phase.MODEL, ev.QuestionAnswered): (Phase.MODEL,),
-    (Phase.MODEL, ev.QuestionUnanswered): (Phase.MODEL,),
-    (Phase.MODEL, ev.TurnResumed): (Phase.MODEL,),
-    (Phase.MODEL, ev.LimitExtended): (Phase.MODEL,),
-    (Phase.MODEL, ev.TurnInterrupted): (Phase.CLOSING,),
-    (Phase.MODEL, ev.TurnStopped): (Phase.CLOSING,),
-    (Phase.TOOLS, ev.ToolsBegun): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.ToolFinished): (Phase.TOOLS, Phase.MODEL, Phase.CLOSING),
-    (Phase.TOOLS, ev.QuestionAsked): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.QuestionAnswered): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.QuestionUnanswered): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.TurnResumed): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.TurnInterrupted): (Phase.CLOSING,),
-    (Phase.TOOLS, ev.TurnStopped): (Phase.CLOSING,),
-    (Phase.OUTPUT, ev.OutputChecked): (Phase.MODEL, Phase.CLOSING),
-    (Phase.OUTPUT, ev.TurnInterrupted): (Phase.CLOSING,),
-    (Phase.OUTPUT, ev.TurnStopped): (Phase.CLOSING,),
-    (Phase.CLOSING, ev.TurnClosed): (Phase.IDLE,),
-}
-"""What may happen in which phase, and which phases can follow. All else is an IllegalEventError."""
+from holdfast.core.transitions import PHASES
 
 _QUESTIONS = (ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionUnanswered)
-
-# By event, as a look-up for each event must not hash an enum, which is slow.
-_PHASES: dict[type[ev.Event], tuple[Phase, ...]] = {
-    kind: tuple(phase for phase, other in TRANSITIONS if other is kind) for _, kind in TRANSITIONS
-}
 
 _CHANGES = (ev.SessionRewound, ev.HistoryCompacted, ev.SessionTitled)
 _NUMBERED = (ev.TurnOpened, *_CHANGES)
@@ -87,7 +60,7 @@ _DEFAULT_LIMITS = Limits()
 _NO_USAGE = Usage()
 
 
-class RunMachine:
+class SessionMachine:
     """One conversation as a fold over events; it may hold many turns, one after another.
 
     Args:
@@ -96,69 +69,79 @@ class RunMachine:
     """
 
     __slots__ = (
-        "_away", "_batch", "_extended", "_flags", "_opened_at", "_planned", "_points", "_start",
-        "_wanted", "applied", "error", "iteration", "last", "limits", "model_calls", "output", "partial",
-        "phase", "problems", "questions", "reply", "rung", "status", "stopped", "tools_run",
-        "transcript", "tried", "tries", "turn", "usage",
+        "_batch", "_downtime", "_extended_key", "_flags", "_legacy_output", "_opened_at",
+        "_planned", "_start_length", "_versions", "error", "event_count", "iteration",
+        "last_event", "limits", "model_calls", "output", "output_retries", "parsed_by",
+        "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
+        "tools_run", "transcript", "tried", "turn", "usage",
     )  # fmt: skip
 
     def __init__(self, history: Iterable[Message] = (), output: OutputType | None = None) -> None:
         self.transcript = history.fork() if isinstance(history, Transcript) else Transcript(history)
-        self._points = Points(len(self.transcript))
-        self._wanted = output
+        self._versions = HistoryVersions(len(self.transcript))
+        self._legacy_output = output
         self.phase = Phase.IDLE
         self.turn = 0
-        self.applied = 0
-        self.last: ev.Event | None = None
+        self.event_count = 0
+        self.last_event: ev.Event | None = None
         self.limits = _DEFAULT_LIMITS
         self._flags = 0
-        self._reset(0.0)
+        self._reset_turn(0.0)
 
-    def _reset(self, at: float) -> None:
+    def _reset_turn(self, at: float) -> None:
         self.iteration = 0
         self.usage = _NO_USAGE
         self.tools_run = 0
         self.model_calls = 0
-        self.tried: tuple[ev.Attempted, ...] = ()
+        self.tried: tuple[ev.FailedTarget, ...] = ()
         self.status = ev.Status.RUNNING
         self.error: ErrorInfo | None = None
         self.reply: Reply | None = None
-        self.stopped: ev.TurnStopped | None = None
+        self.stop_event: ev.TurnStopped | None = None
         self.partial: Reply | None = None
         self.problems: tuple[Problem, ...] = ()
         self.output: object = None
-        self.rung: OutputRung = ""
-        self._opened_at, self._away = at, 0.0
-        self._start = len(self.transcript)
+        self.parsed_by: OutputParsedBy = ""
+        self._opened_at, self._downtime = at, 0.0
+        self._start_length = len(self.transcript)
         self._batch = NO_BATCH
-        self.tries = Tries()
-        self._extended = ""
+        self.output_retries = OutputRetries()
+        self._extended_key = ""
         self._planned: dict[str, Effect] = {}
         self.questions = QuestionLog()
 
     @property
-    def begun(self) -> bool:
+    def has_begun_tools(self) -> bool:
         """Whether the tools of this iteration may have started in this process or an earlier one."""
-        return self._batch.begun
+        return self._batch.has_begun
 
-    def snapshot(self) -> Snapshot | None:
+    def take_snapshot(self) -> SessionSnapshot | None:
         """All that the next turn needs; None while one is open, or before the first."""
-        if self.phase is not Phase.IDLE or self.last is None:
+        if self.phase is not Phase.IDLE or self.last_event is None:
             return None
-        points = self._points
-        lengths, left = tuple(points.lengths), tuple(points.left)
+        points = self._versions
+        lengths, left = tuple(points.lengths), tuple(points.replaced_histories)
         messages = tuple(self.transcript)
-        return Snapshot(self.turn, self.applied, self.last, messages, lengths, left)
+        return SessionSnapshot(
+            self.turn, self.event_count, self.last_event, messages, lengths, left
+        )
 
-    def go_on_from(self, known: Snapshot) -> None:
+    def restore_snapshot(self, snapshot: SessionSnapshot) -> None:
         """Know what a snapshot knows, on a new machine."""
-        self.turn, self.applied, self.last = known.turn, known.applied, known.last
-        self.transcript = Transcript(known.messages)
-        self._points.lengths, self._points.left = list(known.lengths), list(known.left)
+        self.turn, self.event_count, self.last_event = (
+            snapshot.turn,
+            snapshot.event_count,
+            snapshot.last_event,
+        )
+        self.transcript = Transcript(snapshot.messages)
+        self._versions.lengths, self._versions.replaced_histories = (
+            list(snapshot.lengths),
+            list(snapshot.replaced_histories),
+        )
 
-    def state(self) -> RunState:
+    def copy_state(self) -> SessionState:
         """A copy of the state as a value."""
-        return RunState(
+        return SessionState(
             self.phase,
             self.turn,
             self.iteration,
@@ -170,24 +153,24 @@ class RunMachine:
             self.error,
             self.output,
             self.limits,
-            tuple(sorted(self.questions.ended.items())),
+            tuple(sorted(self.questions.outcomes.items())),
         )
 
-    def pending(self) -> tuple[Effect, ...]:
+    def pending_effects(self) -> tuple[Effect, ...]:
         """The effects that are asked for now and have no outcome yet, in plan order."""
         return tuple(self._planned.values())
 
-    def planned(self, key: str) -> Effect | None:
+    def find_pending(self, key: str) -> Effect | None:
         """The effect of this key, if it is pending."""
         return self._planned.get(key)
 
-    def _plan(self, effect: Effect) -> None:
+    def _plan_only(self, effect: Effect) -> None:
         self._planned = {effect.key: effect}
 
-    def check(self, event: ev.Event) -> None:
+    def check_event(self, event: ev.Event) -> None:
         """Raise IllegalEventError unless `event` may happen now; never changes anything."""
         kind = type(event)
-        if self.phase not in _PHASES.get(kind, ()):
+        if self.phase not in PHASES.get(kind, ()):
             raise IllegalEventError(
                 f"{type(event).__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
@@ -197,9 +180,9 @@ class RunMachine:
             return
         if kind in _CHANGES:
             self._check_change(event)
-        if kind is ev.ModelReplied and self.over_limit:
+        if kind is ev.ModelReplied and self.is_over_limit:
             raise IllegalEventError(f"{event.key} is over the limit, which nobody extended")
-        if event.key not in self._planned and event.key != self._unplanned(event):
+        if event.key not in self._planned and event.key != self._key_without_effect(event):
             raise IllegalEventError(
                 f"{type(event).__name__} has the key {event.key!r}, which is not outstanding"
             )
@@ -211,7 +194,7 @@ class RunMachine:
         scopes = (turn_key(self.turn), begun_key(self.turn, self.iteration))
         if scope not in self._planned and scope not in scopes:
             raise IllegalEventError(f"{event.key}: {scope!r} is not under way, so it cannot ask")
-        if not self.questions.expects(event):
+        if not self.questions.accepts_event(event):
             raise IllegalEventError(
                 f"{type(event).__name__} {event.key} is not about a question that is "
                 + ("new" if isinstance(event, ev.QuestionAsked) else "open")
@@ -220,13 +203,13 @@ class RunMachine:
     def _check_change(self, event: ev.Event) -> None:
         if isinstance(event, ev.SessionRewound) and event.to > self.turn:
             raise IllegalEventError(f"{event.key} goes back to {event.to}, which was not yet")
-        if isinstance(event, ev.HistoryCompacted) and (why := split_by(self.transcript, event)):
+        if isinstance(event, ev.HistoryCompacted) and (why := find_split(self.transcript, event)):
             raise IllegalEventError(f"{event.key} cannot compact the history: {why}")
 
-    def _unplanned(self, event: ev.Event) -> str:
+    def _key_without_effect(self, event: ev.Event) -> str:
         """The key of an event that ends no effect; "" for one that must end one."""
         if isinstance(event, ev.ToolsBegun):  # first, as it comes in every iteration
-            return "" if self._batch.begun else begun_key(self.turn, self.iteration)
+            return "" if self._batch.has_begun else begun_key(self.turn, self.iteration)
         if isinstance(event, _NUMBERED):
             check_flags(event)
             return turn_key(self.turn + 1)
@@ -234,33 +217,33 @@ class RunMachine:
             return interrupted_key(self.turn)
         if isinstance(event, ev.TurnStopped):
             return stopped_key(self.turn)
-        if isinstance(event, ev.TurnResumed) and self.questions.due:
-            return resumed_key(self.turn, self.questions.resumed)
+        if isinstance(event, ev.TurnResumed) and self.questions.due_askers:
+            return resumed_key(self.turn, self.questions.resume_count)
         if isinstance(event, ev.LimitExtended) and self.limits.iterations is not None:
             key = extended_key(self.turn, self.iteration)
-            return "" if self._extended == key else key
+            return "" if self._extended_key == key else key
         return ""
 
-    def apply(self, event: ev.Event, *, checked: bool = False) -> None:
+    def apply(self, event: ev.Event, *, is_checked: bool = False) -> None:
         """Take one fact. Raises IllegalEventError, the state unchanged, if it cannot be true.
 
         Args:
             event: what happened.
-            checked: `check` allowed it, and nothing was applied since.
+            is_checked: `check_event` allowed it, and nothing was applied since.
         """
-        if not checked:
-            self.check(event)
-        self.applied += 1
-        self.last = event
+        if not is_checked:
+            self.check_event(event)
+        self.event_count += 1
+        self.last_event = event
         if event.key in self._planned:
-            self.questions.leave(event.key, event.at)
+            self.questions.close_asker(event.key, event.at)
         _HANDLERS[type(event)](self, event)
 
-    def _opened(self, event: ev.TurnOpened) -> None:
+    def _on_turn_opened(self, event: ev.TurnOpened) -> None:
         if event.history and not self.turn and not self.transcript:
             self.transcript = Transcript(event.history)
-            self._points = Points(len(self.transcript))
-        self._reset(event.at)
+            self._versions = HistoryVersions(len(self.transcript))
+        self._reset_turn(event.at)
         self.turn += 1
         self.limits, self._flags = event.limits, event.flags
         self.transcript.append(event.message)
@@ -269,14 +252,14 @@ class RunMachine:
     def _ask_model(self) -> None:
         self.phase = Phase.MODEL
         key = model_key(self.turn, self.iteration)
-        self._plan(CallModel(key, self.iteration, len(self.transcript)))
+        self._plan_only(CallModel(key, self.iteration, len(self.transcript)))
 
-    def _replied(self, event: ev.ModelReplied) -> None:
+    def _on_model_replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
         self.reply = reply
         self.model_calls += 1
         self.tried += event.tried
-        self._away += event.away
+        self._downtime += event.downtime
         self.usage = self.usage + reply.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
@@ -288,73 +271,75 @@ class RunMachine:
         elif reply.kind is ReplyKind.PAUSED:
             self._next_iteration(event.at)
         else:
-            self._answered(reply, event.at)
+            self._take_output(reply, event.at)
 
     def _use_tools(self, *, unfinished: bool) -> None:
         most = self.limits.tool_calls
         if most is not None and self.tools_run + len(self._batch.calls) > most:
-            self._fill(OVER_LIMIT_TEXT, ())
-            self._reach("tool_calls", f"The limit of {most} tool calls is reached.")
+            self._fill_results(OVER_LIMIT_TEXT, ())
+            self._end_at_limit("tool_calls", f"The limit of {most} tool calls is reached.")
             return
         self.phase = Phase.TOOLS
-        self._planned = self._batch.effects(unfinished=unfinished)
+        self._planned = self._batch.plan_effects(unfinished=unfinished)
 
-    def _answered(self, reply: Reply, at: float) -> None:
-        self.tries.answered(at, self.usage)
-        if self._flags & ANSWERS_CHECKED:
+    def _take_output(self, reply: Reply, at: float) -> None:
+        self.output_retries.record_output(at, self.usage)
+        if self._flags & OUTPUT_CHECKED:
             self.phase = Phase.OUTPUT
             key = output_key(self.turn, self.iteration)
-            self._plan(CheckOutput(key, len(self.transcript)))
+            self._plan_only(CheckOutput(key, len(self.transcript)))
             return
-        if self._flags or self._wanted is None:
+        if self._flags or self._legacy_output is None:
             self.output = reply.text
-            self._end(ev.Status.COMPLETED)
+            self._end_turn(ev.Status.COMPLETED)
             return
-        parsed = parse_by_type(reply.text, self._wanted)
+        parsed = parse_legacy_output(reply.text, self._legacy_output)
         if isinstance(parsed, Invalid):
-            self._repair(parsed.problems, at)
+            self._retry_output(parsed.problems, at)
             return
-        self.output, self.rung = parsed.value, parsed.rung
-        self._end(ev.Status.COMPLETED)
+        self.output, self.parsed_by = parsed.value, parsed.parsed_by
+        self._end_turn(ev.Status.COMPLETED)
 
-    def _output_checked(self, event: ev.OutputChecked) -> None:
-        self.problems, self.rung = event.problems, event.rung
-        self._away += event.away
+    def _on_output_checked(self, event: ev.OutputChecked) -> None:
+        self.problems, self.parsed_by = event.problems, event.parsed_by
+        self._downtime += event.downtime
         if event.error is not None:
             self.partial = self.reply
-            self._end(ev.Status.FAILED, event.error)
-        elif event.rung:
-            self._end(ev.Status.COMPLETED)
+            self._end_turn(ev.Status.FAILED, event.error)
+        elif event.parsed_by:
+            self._end_turn(ev.Status.COMPLETED)
         else:
-            self._repair(event.problems, event.at)
+            self._retry_output(event.problems, event.at)
 
-    def _repair(self, problems: tuple[Problem, ...], at: float) -> None:
-        if self.tries.are_over(self.limits, at, self.usage):
+    def _retry_output(self, problems: tuple[Problem, ...], at: float) -> None:
+        if self.output_retries.are_exhausted(self.limits, at, self.usage):
             self.partial, self.problems = self.reply, problems
-            self._end(ev.Status.FAILED, given_up(self.tries.failed + 1, problems))
+            self._end_turn(
+                ev.Status.FAILED, output_error_info(self.output_retries.failed + 1, problems)
+            )
             return
-        self.tries.failed += 1
+        self.output_retries.failed += 1
         self.transcript.append(user(repair_message(problems)))
         self._next_iteration(at)
 
-    def _question_asked(self, event: ev.QuestionAsked) -> None:
-        self.questions.ask(event)
+    def _on_question_asked(self, event: ev.QuestionAsked) -> None:
+        self.questions.add_question(event)
 
-    def _question_ended(self, event: ev.QuestionAnswered | ev.QuestionUnanswered) -> None:
-        self.questions.end(event)
+    def _on_question_ended(self, event: ev.QuestionAnswered | ev.QuestionUnanswered) -> None:
+        self.questions.close_question(event)
 
-    def _limit_extended(self, event: ev.LimitExtended) -> None:
-        self._extended = event.key
+    def _on_limit_extended(self, event: ev.LimitExtended) -> None:
+        self._extended_key = event.key
         most = (self.limits.iterations or 0) + event.iterations
         self.limits = msgspec.structs.replace(self.limits, iterations=most)
 
     @property
-    def over_limit(self) -> bool:
+    def is_over_limit(self) -> bool:
         """Whether the limit of iterations is reached, so that the model must not be asked."""
         most = self.limits.iterations
         return most is not None and self.iteration >= most
 
-    def _failed(self, event: ev.ModelFailed) -> None:
+    def _on_model_failed(self, event: ev.ModelFailed) -> None:
         self.model_calls += 1
         self.partial = event.partial
         self.tried += event.tried
@@ -362,17 +347,17 @@ class RunMachine:
             self.usage = self.usage + event.partial.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
-        limit = event.error.category is ErrorCategory.LIMIT and self.over_limit
-        self._end(ev.Status.LIMIT if limit else ev.Status.FAILED, event.error)
+        limit = event.error.category is ErrorCategory.LIMIT and self.is_over_limit
+        self._end_turn(ev.Status.LIMIT if limit else ev.Status.FAILED, event.error)
 
-    def _tools_begun(self, _event: ev.ToolsBegun) -> None:
-        self._batch.begun = True
+    def _on_tools_begun(self, _event: ev.ToolsBegun) -> None:
+        self._batch.has_begun = True
 
-    def _tool_finished(self, event: ev.ToolFinished) -> None:
+    def _on_tool_finished(self, event: ev.ToolFinished) -> None:
         del self._planned[event.key]
-        self._batch.results[index_of(event.key)] = event.result
+        self._batch.results[call_index(event.key)] = event.result
         self.tools_run += 1
-        self._away += event.away
+        self._downtime += event.downtime
         if event.usage != _NO_USAGE:  # few tools ask models
             self.usage = self.usage + event.usage
         if self._batch.is_whole:
@@ -380,121 +365,125 @@ class RunMachine:
             self._next_iteration(event.at)
 
     def _append_results(self) -> None:
-        self.transcript.append(self._batch.message())
+        self.transcript.append(self._batch.build_message())
         self._batch = NO_BATCH
 
     def _next_iteration(self, at: float) -> None:
         self.iteration += 1
-        self.questions.leave_all(at)
+        self.questions.close_all(at)
         limits = self.limits
-        if limits.iterations is not None and self.over_limit and not limits.extendable:
-            self._reach("iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations))
-        elif limits.seconds is not None and self.worked(at) >= limits.seconds:
-            self._reach("seconds", f"The time limit of {limits.seconds:g} seconds is reached.")
+        if limits.iterations is not None and self.is_over_limit and not limits.extendable:
+            self._end_at_limit(
+                "iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations)
+            )
+        elif limits.seconds is not None and self.working_seconds(at) >= limits.seconds:
+            self._end_at_limit(
+                "seconds", f"The time limit of {limits.seconds:g} seconds is reached."
+            )
         elif limits.tokens is not None and self.usage.total >= limits.tokens:
-            self._reach("tokens", f"The limit of {limits.tokens} tokens is reached.")
+            self._end_at_limit("tokens", f"The limit of {limits.tokens} tokens is reached.")
         else:
             self._ask_model()
 
-    def worked(self, at: float) -> float:
+    def working_seconds(self, at: float) -> float:
         """Seconds of the turn, without those in which somebody was asked, or no process drove it."""
-        return at - self._opened_at - self._away - self.questions.stood_still(at)
+        return at - self._opened_at - self._downtime - self.questions.waiting_seconds(at)
 
-    def _reach(self, limit: str, safe: str) -> None:
+    def _end_at_limit(self, limit: str, safe: str) -> None:
         info = ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=limit, landed=Landed.NO)
-        self._end(ev.Status.LIMIT, info)
+        self._end_turn(ev.Status.LIMIT, info)
 
-    def _interrupted(self, event: ev.TurnInterrupted) -> None:
+    def _on_turn_interrupted(self, event: ev.TurnInterrupted) -> None:
         self.partial = self.reply if self.phase is Phase.OUTPUT else event.partial
         self.usage = self.usage + event.usage
         if self.phase is Phase.TOOLS:
-            self._fill(NOT_RUN_TEXT, event.started)
+            self._fill_results(NOT_RUN_TEXT, event.started)
         if event.reason == "cancelled":
             info = ErrorInfo(
                 category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
             )
-            self._end(ev.Status.CANCELLED, info)
+            self._end_turn(ev.Status.CANCELLED, info)
         else:
-            self._reach(
+            self._end_at_limit(
                 "seconds", f"The time limit of {self.limits.seconds or 0:g} seconds is reached."
             )
 
-    def _stopped(self, event: ev.TurnStopped) -> None:
+    def _on_turn_stopped(self, event: ev.TurnStopped) -> None:
         if self.phase is Phase.TOOLS:
-            begun = tuple(self._planned) if self._batch.begun else ()
-            self._fill(NOT_RUN_TEXT, begun)
-        self.stopped = event
+            begun = tuple(self._planned) if self._batch.has_begun else ()
+            self._fill_results(NOT_RUN_TEXT, begun)
+        self.stop_event = event
         if event.error is not None:
-            self._end(ev.Status.FAILED, event.error)
+            self._end_turn(ev.Status.FAILED, event.error)
             return
         self.transcript.append(assistant(event.text))
-        self._end(ev.Status.STOPPED)
+        self._end_turn(ev.Status.STOPPED)
 
-    def _fill(self, text: str, started: tuple[str, ...]) -> None:
-        self._batch.fill(text, started)
+    def _fill_results(self, text: str, started: tuple[str, ...]) -> None:
+        self._batch.fill_missing(text, started)
         self._append_results()
 
-    def _end(self, status: ev.Status, error: ErrorInfo | None = None) -> None:
+    def _end_turn(self, status: ev.Status, error: ErrorInfo | None = None) -> None:
         self.status = status
         self.error = error
         self.phase = Phase.CLOSING
-        self.questions.leave_all(0.0)
-        self._plan(CloseTurn(closed_key(self.turn), status, error))
+        self.questions.close_all(0.0)
+        self._plan_only(CloseTurn(closed_key(self.turn), status, error))
 
-    def _closed(self, event: ev.TurnClosed) -> None:
+    def _on_turn_closed(self, event: ev.TurnClosed) -> None:
         self.status = event.status
         self.error = event.error
         if event.status is not ev.Status.COMPLETED:
             self._leave_valid_history()
         self.phase = Phase.IDLE
-        self._points.mark(len(self.transcript))
+        self._versions.add_version(len(self.transcript))
         self._planned = {}
 
-    def _rewound(self, event: ev.SessionRewound) -> None:
-        self._change(self.history_at(event.to))
+    def _on_session_rewound(self, event: ev.SessionRewound) -> None:
+        self._change_history(self.history_at(event.to))
 
-    def _compacted(self, event: ev.HistoryCompacted) -> None:
-        self._change(compacted(self.transcript, event))
+    def _on_history_compacted(self, event: ev.HistoryCompacted) -> None:
+        self._change_history(compact_history(self.transcript, event))
 
-    def _titled(self, _event: ev.SessionTitled) -> None:
+    def _on_session_titled(self, _event: ev.SessionTitled) -> None:
         self.turn += 1
-        self._points.mark(len(self.transcript))
+        self._versions.add_version(len(self.transcript))
 
-    def _change(self, messages: list[Message]) -> None:
+    def _change_history(self, messages: list[Message]) -> None:
         self.turn += 1
-        self._points.change(self.transcript, messages)
+        self._versions.replace_history(self.transcript, messages)
 
     def history_at(self, number: int) -> list[Message]:
         """The history as it was when turn or change `number` was over; 0 is before the first."""
-        return self._points.at(number, self.transcript)
+        return self._versions.history_at(number, self.transcript)
 
     def _leave_valid_history(self) -> None:
         """A failed turn without effects never happened; any other ends with a word about its end."""
         if self.status is ev.Status.FAILED and not self.tools_run:
-            self.transcript.truncate(self._start)
+            self.transcript.truncate(self._start_length)
             return
         last = self.transcript[-1]
         if last.role == "assistant" and not last.calls:
             return
-        self.transcript.append(without_answer(self.partial, self.error))
+        self.transcript.append(closing_message(self.partial, self.error))
 
 
 _HANDLERS: dict[type[ev.Event], Callable[..., None]] = {
-    ev.TurnOpened: RunMachine._opened,
-    ev.ModelReplied: RunMachine._replied,
-    ev.ModelFailed: RunMachine._failed,
-    ev.ToolsBegun: RunMachine._tools_begun,
-    ev.ToolFinished: RunMachine._tool_finished,
-    ev.OutputChecked: RunMachine._output_checked,
-    ev.QuestionAsked: RunMachine._question_asked,
-    ev.QuestionAnswered: RunMachine._question_ended,
-    ev.QuestionUnanswered: RunMachine._question_ended,
-    ev.TurnResumed: lambda machine, event: machine.questions.resume(event.at),
-    ev.LimitExtended: RunMachine._limit_extended,
-    ev.TurnInterrupted: RunMachine._interrupted,
-    ev.TurnStopped: RunMachine._stopped,
-    ev.TurnClosed: RunMachine._closed,
-    ev.SessionRewound: RunMachine._rewound,
-    ev.HistoryCompacted: RunMachine._compacted,
-    ev.SessionTitled: RunMachine._titled,
+    ev.TurnOpened: SessionMachine._on_turn_opened,
+    ev.ModelReplied: SessionMachine._on_model_replied,
+    ev.ModelFailed: SessionMachine._on_model_failed,
+    ev.ToolsBegun: SessionMachine._on_tools_begun,
+    ev.ToolFinished: SessionMachine._on_tool_finished,
+    ev.OutputChecked: SessionMachine._on_output_checked,
+    ev.QuestionAsked: SessionMachine._on_question_asked,
+    ev.QuestionAnswered: SessionMachine._on_question_ended,
+    ev.QuestionUnanswered: SessionMachine._on_question_ended,
+    ev.TurnResumed: lambda machine, event: machine.questions.resume_due(event.at),
+    ev.LimitExtended: SessionMachine._on_limit_extended,
+    ev.TurnInterrupted: SessionMachine._on_turn_interrupted,
+    ev.TurnStopped: SessionMachine._on_turn_stopped,
+    ev.TurnClosed: SessionMachine._on_turn_closed,
+    ev.SessionRewound: SessionMachine._on_session_rewound,
+    ev.HistoryCompacted: SessionMachine._on_history_compacted,
+    ev.SessionTitled: SessionMachine._on_session_titled,
 }

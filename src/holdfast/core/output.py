@@ -12,14 +12,14 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.model_request import OutputSchema
 from holdfast.core.problems import Problem
-from holdfast.core.request import OutputSchema
 
-Rung: TypeAlias = Literal["strict", "embedded", "repaired", "raw"]
+ParsedBy: TypeAlias = Literal["strict", "embedded", "repaired", "raw"]
 """How an answer was read: as it stood, found in a fence or in prose, with small mistakes mended, or
 not at all (`raw` text, where that is allowed)."""
 
-OutputRung: TypeAlias = Rung | Literal[""]
+OutputParsedBy: TypeAlias = ParsedBy | Literal[""]
 """The rung of an answer, or "" where there is none."""
 
 _MOST_PROBLEMS = 20
@@ -31,7 +31,7 @@ class Valid(Struct, frozen=True):
     """The value, and the rung of the ladder that gave it."""
 
     value: object
-    rung: Rung = "strict"
+    parsed_by: ParsedBy = "strict"
 
 
 class Invalid(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Invalid(Struct, frozen=True):
     problems: tuple[Problem, ...]
 
 
-Parsed: TypeAlias = Valid | Invalid
+ParseResult: TypeAlias = Valid | Invalid
 
 
 class OutputType(Protocol):
@@ -51,7 +51,7 @@ class OutputType(Protocol):
         """What the provider is told."""
         ...
 
-    def check(self, json_text: str) -> Parsed:
+    def check(self, json_text: str) -> ParseResult:
         """Validate one JSON text; never raises for bad text."""
         ...
 
@@ -72,10 +72,10 @@ class OutputRejected(Exception):
         self.message = message
 
 
-def kept(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def bound_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """The problems as an event keeps them: the first few, each of a bounded length.
 
-    >>> [str(problem) for problem in kept(Problem(f"a.{n}", "no") for n in range(30))][-2:]
+    >>> [str(problem) for problem in bound_problems(Problem(f"a.{n}", "no") for n in range(30))][-2:]
     ['a.18: no', 'and 11 more']
     """
     listed = tuple(problems)

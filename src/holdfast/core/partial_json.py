@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
-from holdfast.core.json_strict import NotJson, read_at
+from holdfast.core.json_strict import NotJson, read_value_at
 
 Container: TypeAlias = dict[str, object] | list[object]
 
@@ -42,15 +42,25 @@ class PartialJson:
     """
 
     __slots__ = (
-        "_begin", "_escape", "_key", "_shown", "_stack", "_state", "_text", "_text_length", "_word",
-        "ended", "value", "work",
+        "_begin_pattern",
+        "_escape",
+        "_key",
+        "_shown_length",
+        "_stack",
+        "_state",
+        "_text_chunks",
+        "_text_length",
+        "_word_chunks",
+        "characters_read",
+        "is_complete",
+        "value",
     )  # fmt: skip
 
     def __init__(self, begins: str = "{[") -> None:
-        self._begin = re.compile("[" + re.escape(begins) + "]")
+        self._begin_pattern = re.compile("[" + re.escape(begins) + "]")
         self.value: Container | None = None
-        self.ended = False
-        self.work = 0
+        self.is_complete = False
+        self.characters_read = 0
         """Characters that were looked at, for those who want to know what it costs."""
         self._reset()
 
@@ -58,87 +68,87 @@ class PartialJson:
         self._state = "outside"
         self._stack: list[Container] = []
         self._key: str | None = None
-        self._text: list[str] = []
+        self._text_chunks: list[str] = []
         self._text_length = 0
-        self._shown = 0
+        self._shown_length = 0
         self._escape = ""
-        self._word: list[str] = []
+        self._word_chunks: list[str] = []
 
     def feed(self, text: str) -> bool:
         """Take the next piece; returns whether there is more to show than before."""
         at, changed = 0, False
-        while at < len(text) and not self.ended:
+        while at < len(text) and not self.is_complete:
             begin = at
             at, news = _STATES[self._state](self, text, at)
             changed |= news
-            self.work += at - begin
+            self.characters_read += at - begin
         return changed
 
-    def _outside(self, text: str, at: int) -> tuple[int, bool]:
-        found = self._begin.search(text, at)
+    def _seek_begin(self, text: str, at: int) -> tuple[int, bool]:
+        found = self._begin_pattern.search(text, at)
         if found is None:
             return len(text), False
         self.value = None
-        return found.end(), self._open(found[0])
+        return found.end(), self._open_container(found[0])
 
-    def _open(self, bracket: str) -> bool:
+    def _open_container(self, bracket: str) -> bool:
         made: Container = {} if bracket == "{" else []
         if len(self._stack) >= _DEEPEST:
-            self.ended = True
+            self.is_complete = True
             return False
         if self._stack:
-            self._put(made)
+            self._put_value(made)
         else:
             self.value = made
         self._stack.append(made)
         self._state = "first"
         return True
 
-    def _broken(self) -> bool:
+    def _restart(self) -> bool:
         self._reset()
         return False
 
-    def _put(self, value: object) -> None:
+    def _put_value(self, value: object) -> None:
         top = self._stack[-1]
         if isinstance(top, list):
             top.append(value)
         elif self._key is not None:
             top[self._key] = value
 
-    def _first(self, text: str, at: int) -> tuple[int, bool]:
+    def _after_open(self, text: str, at: int) -> tuple[int, bool]:
         """After an opening bracket."""
         if text[at] in _SPACE:
             return at + 1, False
         if text[at] in "}]":
-            return at + 1, self._close(text[at])
+            return at + 1, self._close_container(text[at])
         self._state = "key" if isinstance(self._stack[-1], dict) else "value"
         return at, False
 
-    def _close(self, bracket: str) -> bool:
+    def _close_container(self, bracket: str) -> bool:
         if bracket != ("}" if isinstance(self._stack[-1], dict) else "]"):
-            return self._broken()
+            return self._restart()
         self._stack.pop()
-        self._state, self.ended = "after", not self._stack
+        self._state, self.is_complete = "after", not self._stack
         return True
 
     def _before_key(self, text: str, at: int) -> tuple[int, bool]:
         if text[at] in _SPACE:
             return at + 1, False
         if text[at] != '"':
-            return at + 1, self._broken()
+            return at + 1, self._restart()
         self._begin_text(None)
         return at + 1, False
 
     def _begin_text(self, key: str | None) -> None:
         self._key = key
-        self._text, self._text_length, self._shown = [], 0, 0
+        self._text_chunks, self._text_length, self._shown_length = [], 0, 0
         self._state = "in key" if key is None and isinstance(self._stack[-1], dict) else "in text"
 
-    def _colon(self, text: str, at: int) -> tuple[int, bool]:
+    def _expect_colon(self, text: str, at: int) -> tuple[int, bool]:
         if text[at] in _SPACE:
             return at + 1, False
         if text[at] != ":":
-            return at + 1, self._broken()
+            return at + 1, self._restart()
         self._state = "value"
         return at + 1, False
 
@@ -147,41 +157,41 @@ class PartialJson:
         if head in _SPACE:
             return at + 1, False
         if head in "{[":
-            return at + 1, self._open(head)
+            return at + 1, self._open_container(head)
         if head == '"':
             self._begin_text(self._key if isinstance(self._stack[-1], dict) else "")
-            self._put("")
+            self._put_value("")
             return at + 1, True
         if _WORD.match(head):
-            self._word = []
+            self._word_chunks = []
             self._state = "word"
             return at, False
-        return at + 1, self._broken()
+        return at + 1, self._restart()
 
     def _in_word(self, text: str, at: int) -> tuple[int, bool]:
         more = _WORD.match(text, at)
         if more is not None:
-            self._word.append(more[0])
+            self._word_chunks.append(more[0])
             return more.end(), False
-        word = "".join(self._word)
+        word = "".join(self._word_chunks)
         try:
-            value, end = read_at(word, 0)
+            value, end = read_value_at(word, 0)
         except NotJson:
-            return at, self._broken()
+            return at, self._restart()
         if end != len(word):
-            return at, self._broken()
-        self._put(value)
+            return at, self._restart()
+        self._put_value(value)
         self._state = "after"
         return at, True
 
-    def _after(self, text: str, at: int) -> tuple[int, bool]:
+    def _after_value(self, text: str, at: int) -> tuple[int, bool]:
         head = text[at]
         if head in _SPACE:
             return at + 1, False
         if head in "}]":
-            return at + 1, self._close(head)
+            return at + 1, self._close_container(head)
         if head != ",":
-            return at + 1, self._broken()
+            return at + 1, self._restart()
         self._state = "key" if isinstance(self._stack[-1], dict) else "value"
         return at + 1, False
 
@@ -190,55 +200,55 @@ class PartialJson:
             return self._in_escape(text, at)
         plain = _PLAIN.match(text, at)
         if plain is not None:
-            self._text.append(plain[0])
+            self._text_chunks.append(plain[0])
             self._text_length += len(plain[0])
-            return plain.end(), self._show()
+            return plain.end(), self._show_text()
         if text[at] == "\\":
             self._escape = "\\"
             return at + 1, False
         if text[at] != '"':
-            return at + 1, self._broken()
-        whole = "".join(self._text)
+            return at + 1, self._restart()
+        whole = "".join(self._text_chunks)
         if self._state == "in key":
             self._key, self._state = whole, "colon"
             return at + 1, False
-        self._replace(whole)
+        self._replace_text(whole)
         self._state = "after"
         return at + 1, True
 
-    def _show(self) -> bool:
+    def _show_text(self) -> bool:
         """Put the growing text where it belongs, unless that would be too often."""
-        grown = self._text_length - self._shown
-        if self._state == "in key" or grown * _REFRESH < self._shown:
+        grown = self._text_length - self._shown_length
+        if self._state == "in key" or grown * _REFRESH < self._shown_length:
             return False
-        self._replace("".join(self._text))
-        self._shown = self._text_length
+        self._replace_text("".join(self._text_chunks))
+        self._shown_length = self._text_length
         return True
 
-    def _replace(self, text: str) -> None:
+    def _replace_text(self, text: str) -> None:
         top = self._stack[-1]
         if isinstance(top, list):
             top[-1] = text
         else:
-            self._put(text)
+            self._put_value(text)
 
     def _in_escape(self, text: str, at: int) -> tuple[int, bool]:
         self._escape += text[at]
-        done = _escaped(self._escape)
+        done = _decode_escape(self._escape)
         if done is None:
             return at + 1, False
         if done == "":
-            return at + 1, self._broken()
+            return at + 1, self._restart()
         self._escape = ""
-        self._text.append(done)
+        self._text_chunks.append(done)
         self._text_length += len(done)
-        return at + 1, self._show()
+        return at + 1, self._show_text()
 
 
-def _escaped(escape: str) -> str | None:
+def _decode_escape(escape: str) -> str | None:
     r"""What an escape stands for; None while it is not whole, "" when it is none.
 
-    >>> _escaped(r"\n"), _escaped(r"\u00e"), _escaped(r"\ud83d"), _escaped(r"\x")
+    >>> _decode_escape(r"\n"), _decode_escape(r"\u00e"), _decode_escape(r"\ud83d"), _decode_escape(r"\x")
     ('\n', None, None, '')
     """
     length = len(escape)
@@ -248,7 +258,7 @@ def _escaped(escape: str) -> str | None:
     if half and length < 12:  # two of them
         return None
     try:
-        value, _ = read_at(f'"{escape}"', 0)
+        value, _ = read_value_at(f'"{escape}"', 0)
     except NotJson:
         return ""
     return str(value)
@@ -257,22 +267,22 @@ def _escaped(escape: str) -> str | None:
 _HIGH_HALVES: Final = frozenset({"d8", "d9", "da", "db"})
 
 _STATES: Final = {
-    "outside": PartialJson._outside,
-    "first": PartialJson._first,
+    "outside": PartialJson._seek_begin,
+    "first": PartialJson._after_open,
     "key": PartialJson._before_key,
     "in key": PartialJson._in_text,
-    "colon": PartialJson._colon,
+    "colon": PartialJson._expect_colon,
     "value": PartialJson._before_value,
     "word": PartialJson._in_word,
     "in text": PartialJson._in_text,
-    "after": PartialJson._after,
+    "after": PartialJson._after_value,
 }
 
 
-def best_of(text: str) -> object:
+def parse_partial_json(text: str) -> object:
     """The JSON value of a text as far as it goes; None when there is none.
 
-    >>> best_of('{"city": "Porto", "days": [1, 2')
+    >>> parse_partial_json('{"city": "Porto", "days": [1, 2')
     {'city': 'Porto', 'days': [1]}
     """
     partial = PartialJson()

@@ -15,21 +15,21 @@ FORMAT = 1
 """Of the fields below, and of the fold that made them: a change of either takes the next number."""
 
 
-class Snapshot(Struct, frozen=True):
+class SessionSnapshot(Struct, frozen=True):
     """A machine that waits for its next turn.
 
     Args:
         turn: the latest number.
-        applied: how many records it has seen.
-        last: the last of them.
+        event_count: how many records it has seen.
+        last_event: the last of them.
         messages: the history.
         lengths: how long the history was after each number.
-        left: histories that a change replaced, each with the number of that change.
+        replaced_histories: histories that a change replaced, each with the number of that change.
     """
 
     turn: int
-    applied: int
-    last: Event
+    event_count: int
+    last_event: Event
     messages: tuple[Message, ...]
     lengths: tuple[int, ...]
-    left: tuple[tuple[int, tuple[Message, ...]], ...]
+    replaced_histories: tuple[tuple[int, tuple[Message, ...]], ...]

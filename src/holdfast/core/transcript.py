@@ -27,13 +27,13 @@ class Form(Struct, frozen=True):
         encode: one message to bytes; must depend on nothing but the message and the key. No bytes
             leave the message out.
         skip: so many messages at the beginning are left out; the key must tell it.
-        last: encodes the last message that is not left out, this time; that is not kept.
+        encode_last: encodes the last message that is not left out, this time; that is not kept.
     """
 
     key: str
     encode: Callable[[Message], bytes]
     skip: int = 0
-    last: Callable[[Message], bytes] | None = None
+    encode_last: Callable[[Message], bytes] | None = None
 
 
 class _Encoded:
@@ -43,32 +43,32 @@ class _Encoded:
     of a message that is left out is empty.
     """
 
-    __slots__ = ("begun", "packed", "packed_count", "pieces")
+    __slots__ = ("has_content", "packed", "packed_count", "pieces")
 
     def __init__(self, packed: bytes, packed_count: int, pieces: list[bytes]) -> None:
         self.packed = packed
         self.packed_count = packed_count
         self.pieces = pieces
-        self.begun = bool(packed) or any(pieces)
+        self.has_content = bool(packed) or any(pieces)
 
     @property
     def count(self) -> int:
         return self.packed_count + len(self.pieces)
 
-    def add(self, piece: bytes) -> None:
-        self.pieces.append(b"," + piece if piece and self.begun else piece)
-        self.begun = self.begun or bool(piece)
+    def add_piece(self, piece: bytes) -> None:
+        self.pieces.append(b"," + piece if piece and self.has_content else piece)
+        self.has_content = self.has_content or bool(piece)
 
-    def cut(self, length: int) -> None:
+    def truncate_pieces(self, length: int) -> None:
         del self.pieces[length - self.packed_count :]
-        self.begun = bool(self.packed) or any(self.pieces)
+        self.has_content = bool(self.packed) or any(self.pieces)
 
-    def pack(self) -> None:
+    def pack_pieces(self) -> None:
         self.packed, self.packed_count = b"".join((self.packed, *self.pieces)), self.count
         self.pieces.clear()
 
 
-class _Older:
+class _SharedMessages:
     """The messages that forks share; never changed. The ids of their calls are collected once."""
 
     __slots__ = ("_ids", "messages")
@@ -78,17 +78,17 @@ class _Older:
         self._ids = ids
 
     @property
-    def ids(self) -> frozenset[str]:
+    def call_ids(self) -> frozenset[str]:
         if self._ids is None:
-            self._ids = _ids_of(self.messages)
+            self._ids = _collect_call_ids(self.messages)
         return self._ids
 
-    def with_more(self, messages: list[Message]) -> _Older:
-        ids = None if self._ids is None else self._ids | _ids_of(messages)
-        return _Older([*self.messages, *messages], ids)
+    def extended_by(self, messages: list[Message]) -> _SharedMessages:
+        ids = None if self._ids is None else self._ids | _collect_call_ids(messages)
+        return _SharedMessages([*self.messages, *messages], ids)
 
 
-def _ids_of(messages: Iterable[Message]) -> frozenset[str]:
+def _collect_call_ids(messages: Iterable[Message]) -> frozenset[str]:
     return frozenset(
         part.id
         for message in messages
@@ -112,7 +112,7 @@ class Transcript(Sequence[Message]):
     __slots__ = ("_encoded", "_newest", "_older")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._older = _Older(list(messages))
+        self._older = _SharedMessages(list(messages))
         self._newest: list[Message] = []
         self._encoded: dict[str, _Encoded] = {}
 
@@ -124,27 +124,27 @@ class Transcript(Sequence[Message]):
         """Forget everything after the first `length` messages."""
         older = self._older.messages
         if length < len(older):
-            self._older = _Older(older[:length])
+            self._older = _SharedMessages(older[:length])
         del self._newest[max(length - len(older), 0) :]
         for key, kept in list(self._encoded.items()):
             if length < kept.packed_count:
                 del self._encoded[key]
             else:
-                kept.cut(length)
+                kept.truncate_pieces(length)
 
     def fork(self) -> Transcript:
         """A copy that can go another way; the encoded prefix is shared."""
         if len(self._newest) > _MOST_PIECES:
-            self._older, self._newest = self._older.with_more(self._newest), []
+            self._older, self._newest = self._older.extended_by(self._newest), []
         other = Transcript()
         other._older, other._newest = self._older, self._newest.copy()
         for key, kept in self._encoded.items():
             if len(kept.pieces) > _MOST_PIECES:
-                kept.pack()
+                kept.pack_pieces()
             other._encoded[key] = _Encoded(kept.packed, kept.packed_count, kept.pieces.copy())
         return other
 
-    def encoded(self, form: Form, head: bytes = b"", tail: bytes = b"") -> bytes:
+    def encode_messages(self, form: Form, head: bytes = b"", tail: bytes = b"") -> bytes:
         """The encoded messages with commas between them; each is encoded once per `form.key`.
 
         Args:
@@ -160,28 +160,30 @@ class Transcript(Sequence[Message]):
         new = known - len(self._older.messages)
         messages = self._newest[new:] if new >= 0 else self[known:]
         for at, message in enumerate(messages, known):
-            kept.add(b"" if at < form.skip else encode(message))
-        if form.last is None:
+            kept.add_piece(b"" if at < form.skip else encode(message))
+        if form.encode_last is None:
             return b"".join((head, kept.packed, *kept.pieces, tail))
-        return b"".join((head, *self._with_last(kept, encode, form.last), tail))
+        return b"".join((head, *self._pieces_with_last(kept, encode, form.encode_last), tail))
 
-    def _with_last(
+    def _pieces_with_last(
         self,
-        kept: _Encoded,
+        encoded: _Encoded,
         encode: Callable[[Message], bytes],
-        last: Callable[[Message], bytes],
+        encode_last: Callable[[Message], bytes],
     ) -> Iterator[bytes | memoryview]:
-        for back, piece in enumerate(reversed(kept.pieces), 1):
+        for back, piece in enumerate(reversed(encoded.pieces), 1):
             if piece:
                 comma = piece[:1] if piece[:1] == b"," else b""
-                return chain((kept.packed,), kept.pieces[:-back], (comma, last(self[-back])))
-        for message in reversed(self[: kept.packed_count]):
+                return chain(
+                    (encoded.packed,), encoded.pieces[:-back], (comma, encode_last(self[-back]))
+                )
+        for message in reversed(self[: encoded.packed_count]):
             if plain := encode(message):
                 # A view, since a copy of a long history costs more than all else here.
-                return iter((memoryview(kept.packed)[: -len(plain)], last(message)))
-        return iter((kept.packed,))
+                return iter((memoryview(encoded.packed)[: -len(plain)], encode_last(message)))
+        return iter((encoded.packed,))
 
-    def known(self, key: str) -> int:
+    def encoded_count(self, key: str) -> int:
         """How many messages, from the first, are encoded under `key` already."""
         kept = self._encoded.get(key)
         return 0 if kept is None else kept.count
@@ -193,9 +195,9 @@ class Transcript(Sequence[Message]):
         """
         older = self._older.messages
         if before < len(older):
-            return not _ids_of(older[:before]).isdisjoint(ids)
-        newest = _ids_of(self._newest[: before - len(older)])
-        return not (self._older.ids.isdisjoint(ids) and newest.isdisjoint(ids))
+            return not _collect_call_ids(older[:before]).isdisjoint(ids)
+        newest = _collect_call_ids(self._newest[: before - len(older)])
+        return not (self._older.call_ids.isdisjoint(ids) and newest.isdisjoint(ids))
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.events import Event
-from holdfast.journal.failures import JournalCorruptError, JournalError, JournalVersionError
+from holdfast.journal.journal_errors import JournalCorruptError, JournalError, JournalVersionError
 from holdfast.journal.port import Record
 
 SCHEMA = 1
@@ -47,7 +47,7 @@ class Line(Struct, frozen=True):
     event: dict[str, object]
 
 
-def line_of(run: str, seq: int, record: Record) -> Line:
+def to_line(run: str, seq: int, record: Record) -> Line:
     """The line of one record.
 
     Args:
@@ -67,69 +67,71 @@ def encode(line: Line) -> bytes:
     return to_json(line)
 
 
-def as_text(data: bytes) -> str:
+def escape_json(data: bytes) -> str:
     r"""JSON as text on one line that no terminal obeys; it says the same.
 
-    >>> as_text('"a\x9bb"'.encode())
+    >>> escape_json('"a\x9bb"'.encode())
     '"a\\u009bb"'
     """
     return data.decode().translate(_ESCAPES)
 
 
-def decode(data: bytes | str, place: str = "line") -> Line:
+def decode(data: bytes | str, location: str = "line") -> Line:
     """Read one line; the event itself is made by `record_of`.
 
     Args:
         data: the text.
-        place: names where it came from, for errors.
+        location: names where it came from, for errors.
 
     Raises:
         JournalVersionError: a newer Holdfast wrote it.
         JournalCorruptError: it is no record.
     """
-    found = from_json(data, place)
-    check_schema(found.get("schema"), place)
+    found = from_json(data, location)
+    check_schema(found.get("schema"), location)
     try:
         line = msgspec.convert(found, Line)
     except (msgspec.ValidationError, ValueError) as error:
-        raise damaged(place, str(error)) from error
+        raise corrupt_record(location, str(error)) from error
     if not isfinite(line.at):  # JSON has no such number, and no journal can keep it
-        raise damaged(place, f"its time is {line.at}")
+        raise corrupt_record(location, f"its time is {line.at}")
     return line
 
 
-def record_of(line: Line, place: str = "line") -> Record:
+def record_of(line: Line, location: str = "line") -> Record:
     """The record of a line, equal to the one that was written.
 
     Raises:
         JournalVersionError: its schema or its type of event is not known here.
         JournalCorruptError: its content does not fit its type.
     """
-    check_schema(line.schema, place)
+    check_schema(line.schema, location)
     if line.type not in TYPES:
         raise JournalVersionError(
-            place, f"{line.key} is an event of the unknown type {line.type!r}", fix=_UPGRADE
+            location, f"{line.key} is an event of the unknown type {line.type!r}", fix=_UPGRADE
         )
     whole = {**line.event, "type": line.type, "key": line.key, "at": line.at}
     try:
         return Record(msgspec.convert(whole, Event), line.digest)
     except (msgspec.ValidationError, ValueError) as error:
-        raise damaged(f"{place}, {line.key}", str(error)) from error
+        raise corrupt_record(f"{location}, {line.key}", str(error)) from error
 
 
-def check_schema(schema: object, place: str) -> None:
+def check_schema(schema: object, location: str) -> None:
     """Raise unless records of this schema can be read."""
     if not isinstance(schema, int) or schema < 1:
-        raise damaged(place, "it has no schema number")
+        raise corrupt_record(location, "it has no schema number")
     if schema > SCHEMA:
         raise JournalVersionError(
-            place, f"has schema {schema}, and this Holdfast reads up to {SCHEMA}", fix=_UPGRADE
+            location, f"has schema {schema}, and this Holdfast reads up to {SCHEMA}", fix=_UPGRADE
         )
 
 
-def damaged(place: str, why: str) -> JournalError:
+def corrupt_record(location: str, why: str) -> JournalError:
     """The error of a record that cannot be read."""
-    return JournalCorruptError(place, f"is no whole record: {why}", fix="Restore it from a backup")
+    return JournalCorruptError(
+        location, f"is no whole record: {why}", fix="Restore it from a backup"
+    )
 
 
 def to_json(value: object) -> bytes:
@@ -141,20 +143,20 @@ def to_json(value: object) -> bytes:
         return json.dumps(plain, separators=(",", ":")).encode()
 
 
-def from_json(data: bytes | str, place: str) -> dict[str, object]:
+def from_json(data: bytes | str, location: str) -> dict[str, object]:
     """The object that was written by `to_json`. Raises JournalCorruptError."""
     try:
-        found = _parsed(data)
+        found = _parse_json(data)
     except ValueError as error:
-        raise damaged(place, "not JSON") from error
+        raise corrupt_record(location, "not JSON") from error
     except RecursionError as error:
-        raise damaged(place, "nested too deeply") from error
+        raise corrupt_record(location, "nested too deeply") from error
     if not isinstance(found, dict):
-        raise damaged(place, "not an object")
+        raise corrupt_record(location, "not an object")
     return found
 
 
-def _parsed(data: bytes | str) -> object:
+def _parse_json(data: bytes | str) -> object:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError):

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast.journal.failures import JournalCorruptError, JournalVersionError
+from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
 from holdfast.journal.migrations import APPLICATION_ID, MIGRATIONS
 
 RESTORE = "Keep the file as it is for an attempt to recover it, and restore a backup elsewhere"

@@ -23,7 +23,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.journal.failures import JournalBusyError, JournalError, JournalStorageError
+from holdfast.journal.journal_errors import JournalBusyError, JournalError, JournalStorageError
 from holdfast.journal.lock_owner import (
     LockOwner,
     decode_owner,

@@ -21,8 +21,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.journal.failures import JournalError, JournalStorageError
 from holdfast.journal.file_lock import ENDING, FileLock, Identity, identity_of
+from holdfast.journal.journal_errors import JournalError, JournalStorageError
 
 LOG_ENDING = "-wal"
 

@@ -16,12 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.journal.failures import (
-    JournalBusyError,
-    JournalCorruptError,
-    JournalError,
-    JournalVersionError,
-)
 from holdfast.journal.file_check import (
     RESTORE,
     check_database,
@@ -34,6 +28,12 @@ from holdfast.journal.file_check import (
     read_identity,
     read_last_numbers,
     read_number,
+)
+from holdfast.journal.journal_errors import (
+    JournalBusyError,
+    JournalCorruptError,
+    JournalError,
+    JournalVersionError,
 )
 from holdfast.journal.log_file import (
     LOG,

@@ -12,18 +12,18 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TypeAlias, TypeVar
 
-from holdfast.journal.failures import JournalClosedError
-from holdfast.journal.hand_over import HandOver
+from holdfast.journal.handoff import Handoff
+from holdfast.journal.journal_errors import JournalClosedError
 
 T = TypeVar("T")
 
 Begin: TypeAlias = Callable[[], None]
 """An act calls it before it changes anything; it raises Withdrawn when nobody waits any more."""
 
-Act: TypeAlias = Callable[[Begin], Coroutine[object, object, T]]
+LoopJob: TypeAlias = Callable[[Begin], Coroutine[object, object, T]]
 
 
-class Withdrawn(BaseException):
+class WithdrawnError(BaseException):
     """Whoever asked for the act was cancelled before it began."""
 
 
@@ -32,12 +32,12 @@ class LoopThread:
 
     Args:
         path: names the journal, for errors.
-        last: what to do when the last act has ended.
+        on_close: what to do when the last act has ended.
     """
 
-    def __init__(self, path: str, last: Callable[[], Coroutine[object, object, None]]) -> None:
+    def __init__(self, path: str, on_close: Callable[[], Coroutine[object, object, None]]) -> None:
         self.path = path
-        self._last = last
+        self._on_close = on_close
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -45,13 +45,13 @@ class LoopThread:
         self._acts: dict[asyncio.Task[object], Begin] = {}
         self._closed = False
 
-    def submit(self, act: Act[T]) -> HandOver[T]:
+    def submit(self, act: LoopJob[T]) -> Handoff[T]:
         """Start an act. Raises JournalClosedError after `close`, and after a fork."""
-        way: HandOver[T] = HandOver()
+        way: Handoff[T] = Handoff()
         with self._lock:
             if self._closed:
                 raise JournalClosedError(self.path, "is closed", fix="Open it again")
-            self._running_loop().call_soon_threadsafe(self._start, act, way)
+            self._running_loop().call_soon_threadsafe(self._start_act, act, way)
         return way
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -60,7 +60,7 @@ class LoopThread:
             # Not the default: PostgreSQL's driver cannot use the one of Windows.
             self._loop = asyncio.SelectorEventLoop()
             self._thread = threading.Thread(
-                target=_serve, args=(self._loop,), name="holdfast-journal", daemon=True
+                target=_run_loop, args=(self._loop,), name="holdfast-journal", daemon=True
             )
             self._thread.start()
         elif os.getpid() != self._process:
@@ -71,14 +71,14 @@ class LoopThread:
             )
         return self._loop
 
-    def _start(self, act: Act[T], way: HandOver[T]) -> None:
+    def _start_act(self, act: LoopJob[T], handoff: Handoff[T]) -> None:
         begun = False
 
         def begin() -> None:
             nonlocal begun
-            begun = begun or way.claim()
+            begun = begun or handoff.claim()
             if not begun:
-                raise Withdrawn
+                raise WithdrawnError
 
         task = asyncio.get_running_loop().create_task(act(begin))
         self._acts[task] = begin
@@ -88,10 +88,10 @@ class LoopThread:
             if task.cancelled():
                 return  # it was withdrawn
             if (error := task.exception()) is None:
-                way.value = task.result()
-            way.error = error
-            if begun or way.claim():  # else nobody waits for it
-                way.end()
+                handoff.value = task.result()
+            handoff.error = error
+            if begun or handoff.claim():  # else nobody waits for it
+                handoff.finish()
 
         task.add_done_callback(ended)
 
@@ -104,26 +104,26 @@ class LoopThread:
             loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
-        asyncio.run_coroutine_threadsafe(self._finish(loop), loop)
+        asyncio.run_coroutine_threadsafe(self._drain_and_stop(loop), loop)
         # The collector may drop a journal in any thread, in its own too.
         if threading.current_thread() is not thread:
             thread.join()
 
-    async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _drain_and_stop(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             for task, begin in self._acts.items():
                 try:
                     begin()
-                except Withdrawn:
+                except WithdrawnError:
                     task.cancel()  # or a server that does not answer would be waited for
             while self._acts:
                 await asyncio.wait(self._acts)
-            await self._last()
+            await self._on_close()
         finally:
             loop.stop()
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     loop.run_forever()
     loop.run_until_complete(loop.shutdown_asyncgens())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.effects import Effect, digest
+from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.port import Record, RunEntry
@@ -39,12 +39,12 @@ class MemoryJournal:
         """The records of one run in order, without the first `after`."""
         # Listed at once, here and below: another thread may append meanwhile.
         kept = list(self._runs.get(run, {}).values())[after:]
-        return [Record(event, digest(effect) if effect else "") for event, effect in kept]
+        return [Record(event, effect_digest(effect) if effect else "") for event, effect in kept]
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""
         there = sorted((run, list(kept.values())) for run, kept in list(self._runs.items()))
-        entries = (_entry(run, kept) for run, kept in there)
+        entries = (_make_entry(run, kept) for run, kept in there)
         return [entry for entry in entries if entry.turn_open or not turn_open]
 
     async def delete(self, run: str) -> int:
@@ -52,14 +52,14 @@ class MemoryJournal:
         return len(self._runs.pop(run, {}))
 
 
-def _entry(run: str, kept: list[tuple[Event, Effect | None]]) -> RunEntry:
-    times = [event.at for event, _ in kept]
-    ends = (e for e, _ in reversed(kept) if isinstance(e, TurnOpened | TurnClosed))
+def _make_entry(run: str, saved: list[tuple[Event, Effect | None]]) -> RunEntry:
+    times = [event.at for event, _ in saved]
+    ends = (e for e, _ in reversed(saved) if isinstance(e, TurnOpened | TurnClosed))
     last = next(ends, None)
     opened = last if isinstance(last, TurnOpened) else next(ends, None)
     return RunEntry(
         run,
-        len(kept),
+        len(saved),
         min(times),
         max(times),
         turn_open=last is opened is not None,

@@ -9,13 +9,13 @@ import errno
 import sqlite3
 import sys
 
-from holdfast.journal.failures import (
+from holdfast.journal.file_check import RESTORE
+from holdfast.journal.file_lock import ENDING, FileLock, take_lock
+from holdfast.journal.journal_errors import (
     JournalCorruptError,
     JournalError,
     JournalStorageError,
 )
-from holdfast.journal.file_check import RESTORE
-from holdfast.journal.file_lock import ENDING, FileLock, take_lock
 from holdfast.journal.log_check import busy_error, check_files, check_left_alone
 from holdfast.journal.migrations import MIGRATIONS
 
@@ -46,7 +46,7 @@ _LOCK_FILE = {
 _ALLOW_LOCK = "Allow this user to write to the folder and to that file, or move that file away"
 
 
-def claim(path: str, wait: float) -> FileLock:
+def claim_file(path: str, wait: float) -> FileLock:
     """Make the file if need be, and lock it for this process.
 
     Args:
@@ -76,7 +76,7 @@ def _failure_to_open(error: OSError, path: str) -> JournalStorageError:
     return JournalStorageError(path, problem, fix=fix)
 
 
-def connect(path: str, wait: float) -> sqlite3.Connection:
+def open_connection(path: str, wait: float) -> sqlite3.Connection:
     """The one connection: exclusive, durable, checked and migrated.
 
     Args:
@@ -89,15 +89,15 @@ def connect(path: str, wait: float) -> sqlite3.Connection:
     try:
         check_files(path, wait)
     except (OSError, sqlite3.Error, TypeError, ValueError) as error:
-        raise failure_of(error, path) from error
+        raise to_journal_error(error, path) from error
     connection = sqlite3.connect(
         path, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=16
     )
     try:
-        _prepare(connection, path)
+        _prepare_connection(connection, path)
     except (sqlite3.Error, TypeError, ValueError) as error:
         connection.close()
-        raise failure_of(error, path) from error
+        raise to_journal_error(error, path) from error
     except JournalError:
         connection.close()
         raise
@@ -119,7 +119,7 @@ def close(connection: sqlite3.Connection, *, checkpoint: bool) -> None:
     connection.close()
 
 
-def _prepare(connection: sqlite3.Connection, path: str) -> None:
+def _prepare_connection(connection: sqlite3.Connection, path: str) -> None:
     run = connection.execute
     run("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: no shared memory, and one process only
     run("PRAGMA journal_mode = WAL")
@@ -130,12 +130,12 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     run("PRAGMA trusted_schema = OFF")
     run("BEGIN IMMEDIATE")  # takes the lock now, and keeps it
     run("COMMIT")
-    migrate(connection, path)
+    apply_migrations(connection, path)
     if run("PRAGMA auto_vacuum").fetchone()[0] == _FULL_VACUUM:
         run("PRAGMA auto_vacuum = INCREMENTAL")  # the file gets shorter only when it is cut off
 
 
-def migrate(
+def apply_migrations(
     connection: sqlite3.Connection, path: str, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS
 ) -> None:
     """Apply what is missing, each in one transaction."""
@@ -150,10 +150,10 @@ def migrate(
         except (sqlite3.Error, ValueError) as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            raise failure_of(error, path) from error
+            raise to_journal_error(error, path) from error
 
 
-def failure_of(error: Exception, path: str, *, is_open: bool = False) -> JournalError:
+def to_journal_error(error: Exception, path: str, *, is_open: bool = False) -> JournalError:
     """What an error of SQLite, of its adapter or of a check means for whoever has to mend it.
 
     Args:

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
-from holdfast.core.checks import check_flag, check_type
+from holdfast.core.argument_checks import check_flag, check_type
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.encoding import Line
-from holdfast.journal.failures import lease_lost
+from holdfast.journal.journal_errors import lease_lost_error
 from holdfast.journal.loop_thread import LoopThread
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import checked, line_from, records_from, written
+from holdfast.journal.rows import check_unicode, encode_record, line_from, records_from
 
 if TYPE_CHECKING:
-    from holdfast.journal.postgres_renewal import Held
+    from holdfast.journal.postgres_renewal import LeaseState
 
 Row = tuple[object, ...]
 Append: TypeAlias = Callable[[str, Event, Effect | None, int | None], Awaitable[None]]
@@ -79,18 +79,20 @@ class PostgresJournal:
         _check_number("wait", wait, 0, 86_400)
         _check_number("lease", lease, 0.1, 86_400)
         try:
-            from holdfast.journal.postgres_failures import Address
-            from holdfast.journal.postgres_pool import Manners
-            from holdfast.journal.postgres_server import Server
+            from holdfast.journal.postgres_failures import PostgresAddress
+            from holdfast.journal.postgres_pool import ConnectionPolicy
+            from holdfast.journal.postgres_server import PostgresServer
         except ImportError as error:
             raise ConfigurationError(
                 "journal",
                 "PostgreSQL needs the package psycopg, which is not installed",
                 fix="pip install 'holdfast[postgres]'",
             ) from error
-        address = Address(url)
-        self.path = address.place
-        self._server = Server(address, connections, Manners(timeout, wait, create), lease)
+        address = PostgresAddress(url)
+        self.path = address.location
+        self._server = PostgresServer(
+            address, connections, ConnectionPolicy(timeout, wait, create), lease
+        )
         self._thread = LoopThread(self.path, self._server.close)
         # Also at the end of the interpreter, so that leases are given back at once.
         self._finalizer = weakref.finalize(self, self._thread.close)
@@ -106,16 +108,16 @@ class PostgresJournal:
             JournalUnreachableError: nobody knows whether it was kept: the server is gone.
             JournalError: it could not be kept.
         """
-        await self._append(run, event, effect, None)
+        await self._append_event(run, event, effect, None)
 
-    async def _append(
+    async def _append_event(
         self, run: str, event: Event, effect: Effect | None, token: int | None
     ) -> None:
         from holdfast.journal.postgres_server import Insert
 
-        name = _name(run)
-        line, body = written(run, event, effect)
-        if len(_text(event.key, "event.key").encode()) > _LONGEST_KEY:
+        name = _digest_name(run)
+        line, body = encode_record(run, event, effect)
+        if len(_check_text(event.key, "event.key").encode()) > _LONGEST_KEY:
             raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
         opens = isinstance(event, TurnOpened)
         insert = Insert(
@@ -124,29 +126,29 @@ class PostgresJournal:
             name=name,
             ticket=os.urandom(16),
             open=True if opens else False if isinstance(event, TurnClosed) else None,
-            agent=_text(event.agent, "name") if isinstance(event, TurnOpened) else None,
+            agent=_check_text(event.agent, "name") if isinstance(event, TurnOpened) else None,
             token=token,
         )
         await self._thread.submit(lambda begin: self._server.append(insert, begin))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
-        return await records_from(await self._select(run, after), self.path)
+        return await records_from(await self._select_lines(run, after), self.path)
 
-    async def lines(self, run: str, after: int = 0) -> Sequence[Line]:
+    async def read_lines(self, run: str, after: int = 0) -> Sequence[Line]:
         """The same as lines, for export; an unknown type of event is no error here."""
-        return [line_from(row, self.path) for row in await self._select(run, after)]
+        return [line_from(row, self.path) for row in await self._select_lines(run, after)]
 
-    async def _select(self, run: str, after: int) -> list[Row]:
-        name = _name(run)
-        return await self._rows(sql.LINES, {"name": name, "run": run, "after": after})
+    async def _select_lines(self, run: str, after: int) -> list[Row]:
+        name = _digest_name(run)
+        return await self._fetch_rows(sql.LINES, {"name": name, "run": run, "after": after})
 
-    async def _rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
-        return await self._thread.submit(lambda _: self._server.rows(statement, values))
+    async def _fetch_rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
+        return await self._thread.submit(lambda _: self._server.fetch_rows(statement, values))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""
-        rows = await self._rows(sql.OPEN_RUNS if turn_open else sql.RUNS, {})
+        rows = await self._fetch_rows(sql.OPEN_RUNS if turn_open else sql.RUNS, {})
         return [
             msgspec.convert(dict(zip(RunEntry.__struct_fields__, row, strict=True)), RunEntry)
             for row in rows
@@ -158,24 +160,28 @@ class PostgresJournal:
         Whoever works on it has lost its lease. The server takes the space back when it vacuums;
         what its backups and its log keep is up to them.
         """
-        name = _name(run)
+        name = _digest_name(run)
         return await self._thread.submit(lambda begin: self._server.delete(name, begin))
 
     async def keys(self, run: str) -> Sequence[str]:
         """The keys of a run, in order of the records."""
-        return [str(key) for (key,) in await self._rows(sql.KEYS, {"name": _name(run)})]
+        return [
+            str(key) for (key,) in await self._fetch_rows(sql.KEYS, {"name": _digest_name(run)})
+        ]
 
-    async def pick(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
+    async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
         """Those records of a run that have one of these keys, in order."""
         wanted = [key for key in keys if "\x00" not in key]
-        rows = await self._rows(sql.PICK, {"name": _name(run), "run": run, "keys": wanted})
+        rows = await self._fetch_rows(
+            sql.PICK, {"name": _digest_name(run), "run": run, "keys": wanted}
+        )
         return await records_from(rows, self.path)
 
-    async def holding(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
+    async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Run and key of every record whose text may hold all of these words, the newest first."""
-        from holdfast.journal.postgres_finding import words_of
+        from holdfast.journal.postgres_queries import make_word_values
 
-        rows = await self._rows(sql.HOLDING, words_of(words))
+        rows = await self._fetch_rows(sql.HOLDING, make_word_values(words))
         return [(str(run), str(key)) for run, key in rows]
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
@@ -185,18 +191,18 @@ class PostgresJournal:
             ConflictError: one of the runs has records already.
             JournalError: they could not be kept.
         """
-        from holdfast.journal.postgres_finding import restoring
+        from holdfast.journal.postgres_queries import make_restore
 
-        wanted = {_name(run): (run, records) for run, records in runs.items() if records}
-        work = restoring(wanted, os.urandom(16))
-        await self._thread.submit(lambda begin: self._server.change(work, begin))
+        wanted = {_digest_name(run): (run, records) for run, records in runs.items() if records}
+        work = make_restore(wanted, os.urandom(16))
+        await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
-    async def snapshot(self, run: str) -> bytes | None:
-        """What `keep_snapshot` kept last."""
-        rows = await self._rows(sql.SNAPSHOT, {"name": _name(run)})
+    async def load_snapshot(self, run: str) -> bytes | None:
+        """What `save_snapshot` kept last."""
+        rows = await self._fetch_rows(sql.SNAPSHOT, {"name": _digest_name(run)})
         return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else None
 
-    async def keep_snapshot(self, run: str, records: int, state: bytes) -> None:
+    async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
         """Keep what was folded of the first records of a run, until the run is deleted.
 
         Args:
@@ -204,10 +210,10 @@ class PostgresJournal:
             records: how many.
             state: what they come to.
         """
-        from holdfast.journal.postgres_finding import keeping_snapshot
+        from holdfast.journal.postgres_queries import make_save_snapshot
 
-        work = keeping_snapshot(_name(run), records, state)
-        await self._thread.submit(lambda begin: self._server.change(work, begin))
+        work = make_save_snapshot(_digest_name(run), records, state)
+        await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def claim(self, run: str) -> PostgresLease:
         """Take the run for one driver; see `holdfast.journal.port.SharedJournal`.
@@ -216,19 +222,19 @@ class PostgresJournal:
             SessionBusyError: a living driver has it.
             JournalError: the server cannot be reached.
         """
-        from holdfast.journal.postgres_renewal import Held
+        from holdfast.journal.postgres_renewal import LeaseState
 
-        name, owner, held = _name(run), os.urandom(16), Held(run)
+        name, owner, held = _digest_name(run), os.urandom(16), LeaseState(run)
         way = self._thread.submit(lambda begin: self._server.claim(name, held, owner, begin))
         try:
             token = await way
         except BaseException:
             if way.value is not None:
-                await self._release(way.value)  # cancelled when it was claimed already
+                await self._release_token(way.value)  # cancelled when it was claimed already
             raise
-        return PostgresLease(self, held, token, self._append, self._release)
+        return PostgresLease(self, held, token, self._append_event, self._release_token)
 
-    async def _release(self, token: int) -> None:
+    async def _release_token(self, token: int) -> None:
         await self._thread.submit(lambda _: self._server.release([token]))
 
     def close(self) -> None:
@@ -261,42 +267,47 @@ class PostgresJournal:
 class PostgresLease:
     """One run for one driver; see `holdfast.journal.port.Lease`. Made by `PostgresJournal.claim`."""
 
-    __slots__ = ("_append", "_held", "_journal", "_release", "_released", "token")
+    __slots__ = ("_append", "_is_released", "_journal", "_release", "_state", "token")
 
     def __init__(
-        self, journal: PostgresJournal, held: Held, token: int, append: Append, release: Release
+        self,
+        journal: PostgresJournal,
+        state: LeaseState,
+        token: int,
+        append: Append,
+        release: Release,
     ) -> None:
         self._journal = journal
-        self._held = held
+        self._state = state
         self._append = append
         self._release = release
-        self._released = False
+        self._is_released = False
         self.token = token
 
     @property
     def run(self) -> str:
         """The run that was claimed."""
-        return self._held.run
+        return self._state.run
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
         """Keep one event, unless another driver has taken over: then LeaseLostError."""
-        self._check(run)
-        if self._held.lost or self._released:
-            raise lease_lost(self._journal.path, run)
+        self._check_run(run)
+        if self._state.is_lost or self._is_released:
+            raise lease_lost_error(self._journal.path, run)
         await self._append(run, event, effect, self.token)
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of the run in order, without the first `after`."""
-        self._check(run)
+        self._check_run(run)
         return await self._journal.read(run, after)
 
     async def release(self) -> None:
         """Let others have the run. May be repeated."""
-        if not self._released:
-            self._released = True
+        if not self._is_released:
+            self._is_released = True
             await self._release(self.token)
 
-    def _check(self, run: str) -> None:
+    def _check_run(self, run: str) -> None:
         if run != self.run:
             raise ConfigurationError("run", f"the lease is of {self.run!r}, and not of {run!r}")
 
@@ -310,12 +321,12 @@ def _check_number(name: str, value: float, least: float, most: float) -> None:
         raise ConfigurationError(name, f"must be from {least:g} to {most:g}, got {value!r}")
 
 
-def _name(run: str) -> bytes:
-    return sha256(_text(run, "session").encode()).digest()
+def _digest_name(run: str) -> bytes:
+    return sha256(_check_text(run, "session").encode()).digest()
 
 
-def _text(text: str, argument: str) -> str:
+def _check_text(text: str, argument: str) -> str:
     """A text that the server can keep as it is."""
-    if "\x00" in checked(text, argument):
+    if "\x00" in check_unicode(text, argument):
         raise ConfigurationError(argument, "contains a NUL character, which PostgreSQL cannot keep")
     return text

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.failures import (
+from holdfast.journal.journal_errors import (
     JournalCorruptError,
     JournalError,
     JournalStorageError,
@@ -42,7 +42,7 @@ _PASSING = ("08", "57P", "53300", "25006", "40001", "40P01")
 _REFUSED = ("authentication failed", "no pg_hba.conf entry", "does not exist", "not permitted")
 
 
-class Address:
+class PostgresAddress:
     """Where the server is: what the driver needs, and what people may see of it.
 
     Args:
@@ -54,47 +54,51 @@ class Address:
 
     def __init__(self, url: str) -> None:
         if not url.startswith(("postgresql://", "postgres://")):
-            raise _no_address()
+            raise _invalid_address()
         try:
             self.parts = conninfo_to_dict(url)
         except (psycopg.Error, UnicodeError, ValueError):
             # Without its cause, which may quote the password.
-            raise _no_address() from None
+            raise _invalid_address() from None
         ports = str(self.parts.get("port") or "5432").split(",")
         if not all(port.isdecimal() or not port for port in ports):
-            raise _no_address()
+            raise _invalid_address()
         secrets = {str(self.parts.get("password") or ""), os.environ.get("PGPASSWORD", "")}
         self._secrets = sorted((s for s in secrets if s), key=len, reverse=True)
-        self.place = _place({name: str(value) for name, value in self.parts.items() if value})
-
-    def __repr__(self) -> str:
-        return f"Address({self.place!r})"
-
-    def failure(self, error: Exception) -> JournalError:
-        """What an error of the driver means for whoever has to mend it."""
-        code = getattr(error, "sqlstate", None) or ""
-        said = self._said(error)
-        if code in _STORAGE:
-            problem, fix = _STORAGE[code]
-            return JournalStorageError(self.place, f"{problem} ({said})", fix=fix)
-        if code in _VERSION:
-            problem, fix = _VERSION[code]
-            return JournalVersionError(self.place, f"{problem} ({said})", fix=fix)
-        if code in _CORRUPT:
-            return JournalCorruptError(
-                self.place, f"is damaged: {said}", fix="Restore it from a backup"
-            )
-        if is_refusal(error):
-            return JournalStorageError(self.place, said, fix="Check user, password and database")
-        if is_passing(error):
-            return JournalUnreachableError(
-                self.place, f"cannot be reached: {said}", fix="Start it, or check host and port"
-            )
-        return JournalStorageError(
-            self.place, f"{said} ({code or type(error).__name__})", fix="Look into the server's log"
+        self.location = _format_location(
+            {name: str(value) for name, value in self.parts.items() if value}
         )
 
-    def _said(self, error: Exception) -> str:
+    def __repr__(self) -> str:
+        return f"Address({self.location!r})"
+
+    def to_journal_error(self, error: Exception) -> JournalError:
+        """What an error of the driver means for whoever has to mend it."""
+        code = getattr(error, "sqlstate", None) or ""
+        said = self._redact_message(error)
+        if code in _STORAGE:
+            problem, fix = _STORAGE[code]
+            return JournalStorageError(self.location, f"{problem} ({said})", fix=fix)
+        if code in _VERSION:
+            problem, fix = _VERSION[code]
+            return JournalVersionError(self.location, f"{problem} ({said})", fix=fix)
+        if code in _CORRUPT:
+            return JournalCorruptError(
+                self.location, f"is damaged: {said}", fix="Restore it from a backup"
+            )
+        if is_access_denied(error):
+            return JournalStorageError(self.location, said, fix="Check user, password and database")
+        if is_transient(error):
+            return JournalUnreachableError(
+                self.location, f"cannot be reached: {said}", fix="Start it, or check host and port"
+            )
+        return JournalStorageError(
+            self.location,
+            f"{said} ({code or type(error).__name__})",
+            fix="Look into the server's log",
+        )
+
+    def _redact_message(self, error: Exception) -> str:
         diag = getattr(error, "diag", None)
         # Without a message of its own it comes from the way there, and quotes no row.
         text = getattr(diag, "message_primary", None) or " ".join(str(error).split())[:500]
@@ -105,16 +109,16 @@ class Address:
         return text or type(error).__name__
 
 
-def is_passing(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether trying again on another connection can help."""
     code = getattr(error, "sqlstate", None) or ""
     if code:
         return code.startswith(_PASSING)
     lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError)
-    return lost and not is_refusal(error)
+    return lost and not is_access_denied(error)
 
 
-def is_refusal(error: Exception) -> bool:
+def is_access_denied(error: Exception) -> bool:
     """Whether the server refused to be talked to by this user, which no patience changes."""
     code = getattr(error, "sqlstate", None) or ""
     if code:
@@ -123,14 +127,14 @@ def is_refusal(error: Exception) -> bool:
     return "FATAL" in text and any(word in text for word in _REFUSED)
 
 
-def _place(parts: dict[str, str]) -> str:
+def _format_location(parts: dict[str, str]) -> str:
     user = parts["user"] + "@" if "user" in parts else ""
     host = parts.get("host") or parts.get("hostaddr", "")
     port = ":" + parts["port"] if "port" in parts else ""
     return f"postgresql://{user}{host}{port}/{parts.get('dbname', '')}"
 
 
-def _no_address() -> ConfigurationError:
+def _invalid_address() -> ConfigurationError:
     return ConfigurationError(
         "url",
         "is no address of a PostgreSQL database",

@@ -11,24 +11,24 @@ import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.journal.failures import JournalError
+from holdfast.journal.journal_errors import JournalError
 
 MOST_AT_ONCE = 3
 """Renewals without an answer; each has a connection of its own."""
 
 
-class Held:
+class LeaseState:
     """A lease as its holder knows it.
 
     Args:
         run: what was claimed.
     """
 
-    __slots__ = ("__weakref__", "lost", "run")
+    __slots__ = ("__weakref__", "is_lost", "run")
 
     def __init__(self, run: str) -> None:
         self.run = run
-        self.lost = False
+        self.is_lost = False
 
 
 class Renewal:
@@ -42,47 +42,47 @@ class Renewal:
     def __init__(self, renew: Callable[[Sequence[int]], Awaitable[set[int]]], lease: float) -> None:
         self._renew = renew
         self._pause = lease / 3
-        self._held: weakref.WeakValueDictionary[int, Held] = weakref.WeakValueDictionary()
+        self._leases: weakref.WeakValueDictionary[int, LeaseState] = weakref.WeakValueDictionary()
         self._task: asyncio.Task[None] | None = None
-        self._begun: set[asyncio.Task[None]] = set()
+        self._renewals: set[asyncio.Task[None]] = set()
 
-    def add(self, token: int, held: Held) -> None:
+    def add(self, token: int, state: LeaseState) -> None:
         """Renew this lease from now on, for as long as somebody has it."""
-        self._held[token] = held
+        self._leases[token] = state
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._beat())
+            self._task = asyncio.get_running_loop().create_task(self._renew_regularly())
 
     def remove(self, token: int) -> None:
         """Renew it no more."""
-        self._held.pop(token, None)
+        self._leases.pop(token, None)
 
     async def stop(self) -> Sequence[int]:
         """Renew nothing any more; returns the tokens that are still held."""
-        tasks = [*self._begun, *([self._task] if self._task is not None else ())]
+        tasks = [*self._renewals, *([self._task] if self._task is not None else ())]
         for task in tasks:
             task.cancel()
         if tasks:
             # They may be talking with the server, and must be through with their connections.
             await asyncio.wait(tasks)
-        return list(self._held)
+        return list(self._leases)
 
-    async def _beat(self) -> None:
+    async def _renew_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
-            tokens = list(self._held)
+            tokens = list(self._leases)
             if not tokens:
                 self._task = None
                 return
-            if len(self._begun) < MOST_AT_ONCE:
-                task = asyncio.get_running_loop().create_task(self._once(tokens))
-                self._begun.add(task)
-                task.add_done_callback(self._begun.discard)
+            if len(self._renewals) < MOST_AT_ONCE:
+                task = asyncio.get_running_loop().create_task(self._renew_once(tokens))
+                self._renewals.add(task)
+                task.add_done_callback(self._renewals.discard)
 
-    async def _once(self, tokens: Sequence[int]) -> None:
+    async def _renew_once(self, tokens: Sequence[int]) -> None:
         try:
             standing = await self._renew(tokens)
         except JournalError:
             return  # the next one may reach the server; an append says what is wrong
         for token in tokens:
-            if token not in standing and (held := self._held.pop(token, None)):
-                held.lost = True
+            if token not in standing and (held := self._leases.pop(token, None)):
+                held.is_lost = True

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from holdfast.journal.failures import JournalStorageError, JournalVersionError
+from holdfast.journal.journal_errors import JournalStorageError, JournalVersionError
 
 LOCK = 0x48464A31
 """`HFJ1`: the advisory lock."""
@@ -58,9 +58,9 @@ MIGRATIONS: tuple[tuple[LiteralString, ...], ...] = (
 )
 
 
-async def prepare(
+async def prepare_schema(
     connection: psycopg.AsyncConnection[Any],
-    place: str,
+    location: str,
     migrations: tuple[tuple[LiteralString, ...], ...] = MIGRATIONS,
     *,
     create: bool = True,
@@ -72,30 +72,30 @@ async def prepare(
         JournalStorageError: there are none, and they are not to be made.
         psycopg.Error: the server refused.
     """
-    version = await _version(connection, place, len(migrations))
+    version = await _read_version(connection, location, len(migrations))
     if version == len(migrations):
         return
     if not version and not create:
         raise JournalStorageError(
-            place, "holds no journal", fix="Check the database and its search path"
+            location, "holds no journal", fix="Check the database and its search path"
         )
     # Others may hold the lock for as long as their migration takes. It is the session's and not the
     # transaction's, since a transaction that waits for it might not see the tables of the other.
-    limit = await _setting(connection, "0")
+    limit = await _set_timeout(connection, "0")
     await connection.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
     try:
         async with connection.transaction():
-            version = await _version(connection, place, len(migrations))
+            version = await _read_version(connection, location, len(migrations))
             for statements in migrations[version:]:
                 for statement in statements:
                     await connection.execute(statement)
             await connection.execute("UPDATE holdfast_journal SET version = %s", (len(migrations),))
     finally:
         await connection.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
-        await _setting(connection, limit)
+        await _set_timeout(connection, limit)
 
 
-async def _setting(connection: psycopg.AsyncConnection[Any], limit: str) -> str:
+async def _set_timeout(connection: psycopg.AsyncConnection[Any], limit: str) -> str:
     """Set the time that a statement may take; returns what it was."""
     cursor = await connection.execute("SHOW statement_timeout")
     before = str((await cursor.fetchone() or ["0"])[0])
@@ -103,7 +103,7 @@ async def _setting(connection: psycopg.AsyncConnection[Any], limit: str) -> str:
     return before
 
 
-async def _version(connection: psycopg.AsyncConnection[Any], place: str, known: int) -> int:
+async def _read_version(connection: psycopg.AsyncConnection[Any], place: str, known: int) -> int:
     """The number of migrations that were applied."""
     cursor = await connection.execute("SELECT to_regclass('holdfast_journal') IS NOT NULL")
     if (await cursor.fetchone() or [False])[0] is not True:

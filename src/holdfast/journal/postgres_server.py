@@ -17,11 +17,11 @@ from psycopg import errors
 from holdfast.core.errors import ConflictError, SessionBusyError
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.encoding import Line
-from holdfast.journal.failures import JournalError, lease_lost
+from holdfast.journal.journal_errors import JournalError, lease_lost_error
 from holdfast.journal.loop_thread import Begin
-from holdfast.journal.postgres_failures import Address
-from holdfast.journal.postgres_pool import Connection, Manners, Pool, Work
-from holdfast.journal.postgres_renewal import MOST_AT_ONCE, Held, Renewal
+from holdfast.journal.postgres_failures import PostgresAddress
+from holdfast.journal.postgres_pool import Connection, ConnectionPolicy, Pool, Work
+from holdfast.journal.postgres_renewal import MOST_AT_ONCE, LeaseState, Renewal
 
 T = TypeVar("T")
 
@@ -50,38 +50,40 @@ class Insert(Struct, frozen=True):
     token: int | None
 
 
-class Server:
+class PostgresServer:
     """The acts; all run on one event loop, that of the journal.
 
     Args:
         address: where the server is.
         size: how many acts run at once.
-        manners: how long each may take.
+        policy: how long each may take.
         lease: seconds after which others may take over a run whose driver shows no life.
     """
 
-    def __init__(self, address: Address, size: int, manners: Manners, lease: float) -> None:
+    def __init__(
+        self, address: PostgresAddress, size: int, policy: ConnectionPolicy, lease: float
+    ) -> None:
         self.address = address
         self._lease = lease
-        self._pool = Pool(address, size, manners)
+        self._pool = Pool(address, size, policy)
         # Places of their own: no queue of appends may make a lease run out.
-        self._beats = Pool(address, MOST_AT_ONCE, manners)
-        self._renewal = Renewal(self._renew, lease)
+        self._renewal_pool = Pool(address, MOST_AT_ONCE, policy)
+        self._renewal = Renewal(self._renew_leases, lease)
 
     async def append(self, insert: Insert, begin: Begin) -> None:
         """Keep a record; see the port."""
 
         async def work(connection: Connection) -> bool:
             begin()
-            return await self._insert(connection, insert)
+            return await self._insert_record(connection, insert)
 
         if await self._pool.perform(work):
             return
         if insert.token is None:
             raise SessionBusyError(insert.line.run, "another process has a lease of it")
-        raise lease_lost(self.address.place, insert.line.run)
+        raise lease_lost_error(self.address.location, insert.line.run)
 
-    async def _insert(self, connection: Connection, insert: Insert) -> bool:
+    async def _insert_record(self, connection: Connection, insert: Insert) -> bool:
         line = insert.line
         values = {
             "run": line.run,
@@ -103,24 +105,24 @@ class Server:
             if await (await connection.execute(statement, values)).fetchone():
                 return True
         except errors.UniqueViolation:
-            if await self._is_kept(connection, insert):
+            if await self._is_saved(connection, insert):
                 return True
             raise ConflictError(
                 f"the run {line.run!r} has an outcome for {line.key!r} already"
             ) from None
-        return await self._is_kept(connection, insert)
+        return await self._is_saved(connection, insert)
 
-    async def _is_kept(self, connection: Connection, insert: Insert) -> bool:
+    async def _is_saved(self, connection: Connection, insert: Insert) -> bool:
         """Whether this very append was committed before its connection was lost."""
         values = {"name": insert.name, "key": insert.line.key}
         row = await (await connection.execute(sql.TICKET, values)).fetchone()
         return row is not None and row[0] == insert.ticket
 
-    async def rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
+    async def fetch_rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
         """What a statement of `postgres_statements` gives that changes nothing."""
-        return await self._pool.perform(lambda c: _rows(c, statement, values))
+        return await self._pool.perform(lambda c: _fetch_all(c, statement, values))
 
-    async def change(self, work: Work[T], begin: Begin) -> T:
+    async def apply_change(self, work: Work[T], begin: Begin) -> T:
         """A change that may be repeated with the effect of once."""
 
         async def begun(connection: Connection) -> T:
@@ -147,9 +149,9 @@ class Server:
 
         return await self._pool.perform(work)
 
-    async def claim(self, name: bytes, held: Held, owner: bytes, begin: Begin) -> int:
+    async def claim(self, name: bytes, state: LeaseState, owner: bytes, begin: Begin) -> int:
         """The token of a new lease. Raises SessionBusyError when the run is taken."""
-        values = {"name": name, "run": held.run, "owner": owner, "lease": self._lease}
+        values = {"name": name, "run": state.run, "owner": owner, "lease": self._lease}
 
         async def work(connection: Connection) -> Row | None:
             begin()
@@ -157,9 +159,9 @@ class Server:
 
         row = await self._pool.perform(work)
         if row is None:
-            raise SessionBusyError(held.run, "another process has a lease of it")
+            raise SessionBusyError(state.run, "another process has a lease of it")
         token = int(str(row[0]))
-        self._renewal.add(token, held)
+        self._renewal.add(token, state)
         return token
 
     async def release(self, tokens: Sequence[int]) -> None:
@@ -172,22 +174,26 @@ class Server:
             await connection.execute(sql.RELEASE, values)
 
         try:
-            await self._pool.perform(work, again=False)
+            await self._pool.perform(work, retry=False)
         except JournalError:
             return
 
-    async def _renew(self, tokens: Sequence[int]) -> set[int]:
+    async def _renew_leases(self, tokens: Sequence[int]) -> set[int]:
         values = {"tokens": list(tokens), "lease": self._lease}
-        rows = await self._beats.perform(lambda c: _rows(c, sql.RENEW, values), again=False)
+        rows = await self._renewal_pool.perform(
+            lambda c: _fetch_all(c, sql.RENEW, values), retry=False
+        )
         return {int(str(row[0])) for row in rows}
 
     async def close(self) -> None:
         """End all leases and close all connections."""
         if tokens := await self._renewal.stop():
             await self.release(tokens)
-        await asyncio.gather(self._pool.close(), self._beats.close())
+        await asyncio.gather(self._pool.close(), self._renewal_pool.close())
 
 
-async def _rows(connection: Connection, statement: str, values: Mapping[str, object]) -> list[Row]:
+async def _fetch_all(
+    connection: Connection, statement: str, values: Mapping[str, object]
+) -> list[Row]:
     cursor = await connection.execute(statement.encode(), values)
     return await cursor.fetchall()

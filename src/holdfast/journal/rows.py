@@ -11,19 +11,19 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import force_setattr
 
-from holdfast.core.effects import Effect, digest
+from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnOpened
 from holdfast.journal.encoding import (
     SCHEMA,
     Line,
     check_schema,
-    damaged,
+    corrupt_record,
     decoder_of,
     from_json,
-    line_of,
     record_of,
     to_json,
+    to_line,
 )
 from holdfast.journal.port import Record
 
@@ -41,7 +41,7 @@ _BLANK = '{"key":"","at":0,'
 _MANY = 500  # records that take longer to decode than an event loop should wait
 
 
-def checked(name: str, argument: str = "session") -> str:
+def check_unicode(name: str, argument: str = "session") -> str:
     """A name as it is. Raises ConfigurationError when it is no Unicode text."""
     try:
         name.encode()
@@ -62,27 +62,27 @@ def row_of(run: str, seq: int, record: Record) -> tuple[Line, str]:
         ConfigurationError: the event has no JSON form, or what a database keeps beside it is no
             Unicode text.
     """
-    checked(record.event.key, "event.key")
-    checked(record.digest, "digest")
+    check_unicode(record.event.key, "event.key")
+    check_unicode(record.digest, "digest")
     if isinstance(record.event, TurnOpened):
-        checked(record.event.agent, "name")  # a list of all runs shows it
+        check_unicode(record.event.agent, "name")  # a list of all runs shows it
     try:
-        line = line_of(run, seq, record)
+        line = to_line(run, seq, record)
         return line, to_json(line.event).decode()
     except (TypeError, ValueError) as error:
-        raise _unwritable(record.event, error) from error
+        raise _unwritable_error(record.event, error) from error
 
 
-def written(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
+def encode_record(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
     """The row of a record that is appended; its number is given at the insert."""
     try:
-        ended = digest(effect) if effect else ""
+        ended = effect_digest(effect) if effect else ""
     except (TypeError, ValueError) as error:
-        raise _unwritable(event, error) from error
+        raise _unwritable_error(event, error) from error
     return row_of(run, 0, Record(event, ended))
 
 
-def _unwritable(event: Event, error: Exception) -> ConfigurationError:
+def _unwritable_error(event: Event, error: Exception) -> ConfigurationError:
     return ConfigurationError("event", f"{event.key} cannot be written as JSON: {error}")
 
 
@@ -98,13 +98,13 @@ def line_from(row: Sequence[object], path: str) -> Line:
         JournalCorruptError: it is no record.
     """
     columns = dict(zip(Line.__struct_fields__, row, strict=True))
-    place = _place(path, columns["run"], columns["seq"])
+    place = _format_location(path, columns["run"], columns["seq"])
     check_schema(columns["schema"], place)
     columns["event"] = from_json(str(columns["event"]), place)
     try:
         return msgspec.convert(columns, Line)
     except (msgspec.ValidationError, ValueError) as error:
-        raise damaged(place, str(error)) from error
+        raise corrupt_record(place, str(error)) from error
 
 
 async def records_from(rows: Sequence[tuple[object, ...]], path: str) -> Sequence[Record]:
@@ -115,15 +115,15 @@ async def records_from(rows: Sequence[tuple[object, ...]], path: str) -> Sequenc
         path: the journal, for errors.
     """
     if len(rows) < _MANY:
-        return _decoded(rows, path)
-    return await asyncio.to_thread(_decoded, rows, path)
+        return _decode_rows(rows, path)
+    return await asyncio.to_thread(_decode_rows, rows, path)
 
 
-def _decoded(rows: Sequence[tuple[object, ...]], path: str) -> list[Record]:
-    return [_at_once(row) or _one_by_one(row, path) for row in rows]
+def _decode_rows(rows: Sequence[tuple[object, ...]], path: str) -> list[Record]:
+    return [_decode_fast(row) or _decode_checked(row, path) for row in rows]
 
 
-def _at_once(row: tuple[object, ...]) -> Record | None:
+def _decode_fast(row: tuple[object, ...]) -> Record | None:
     """The record of an ordinary row; None when something about it has to be looked at."""
     schema, _, _, key, digest, tag, at, event = row
     if not (isinstance(event, str) and isinstance(tag, str) and isinstance(digest, str)):
@@ -140,10 +140,10 @@ def _at_once(row: tuple[object, ...]) -> Record | None:
     return Record(found, digest)
 
 
-def _one_by_one(row: tuple[object, ...], path: str) -> Record:
+def _decode_checked(row: tuple[object, ...], path: str) -> Record:
     line = line_from(row, path)
-    return record_of(line, _place(path, line.run, line.seq))
+    return record_of(line, _format_location(path, line.run, line.seq))
 
 
-def _place(path: str, run: object, seq: object) -> str:
+def _format_location(path: str, run: object, seq: object) -> str:
     return f"{path}, run {run!r}, record {seq}"

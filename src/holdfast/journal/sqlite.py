@@ -17,19 +17,19 @@ from typing import Self
 
 import msgspec
 
-from holdfast.core.checks import check_instance, check_text, check_type
+from holdfast.core.argument_checks import check_instance, check_text, check_type
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import Event
-from holdfast.journal import finding
-from holdfast.journal.encoding import Line, damaged
+from holdfast.journal import sqlite_queries
+from holdfast.journal.encoding import Line, corrupt_record
 from holdfast.journal.port import HandedOver, Record, RunEntry, Then
-from holdfast.journal.rows import checked, line_from, records_from, row_of, written
-from holdfast.journal.writer import Act, Writer
+from holdfast.journal.rows import check_unicode, encode_record, line_from, records_from, row_of
+from holdfast.journal.writer import Writer, WriterJob
 
 _INSERT = (
     "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event) VALUES"  # noqa: S608  # REASON: a text of our own
-    f" (({finding.NEXT_ID}), ?, (SELECT COALESCE(MAX(seq), 0) + 1 FROM records WHERE run = ?),"
+    f" (({sqlite_queries.NEXT_ID}), ?, (SELECT COALESCE(MAX(seq), 0) + 1 FROM records WHERE run = ?),"
     " ?, ?, ?, ?, ?, ?)"
 )
 _SELECT = (
@@ -116,57 +116,59 @@ class SqliteJournal:
         then: Then | None = None,
     ) -> HandedOver:
         """Hand over one event; see `holdfast.journal.port.Enqueue`. `append` is this, awaited."""
-        if after is not None and not isinstance(after, Act):
+        if after is not None and not isinstance(after, WriterJob):
             problem = f"must be what `enqueue` gave, got {type(after).__name__}"
             raise ConfigurationError("after", problem, fix="Hand on that very object")
-        line, body = written(checked(run), event, effect)
-        insert = partial(_insert, line, body)
-        return self._writer.submit(Act(insert, writes=True, after=after, then=then))
+        line, body = encode_record(check_unicode(run), event, effect)
+        insert = partial(_insert_record, line, body)
+        return self._writer.submit(WriterJob(insert, writes=True, after=after, then=then))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """The records of one run in order, without the first `after`; empty for an unknown run."""
-        return await records_from(await self._select(run, after), self.path)
+        return await records_from(await self._select_lines(run, after), self.path)
 
-    async def lines(self, run: str, after: int = 0) -> Sequence[Line]:
+    async def read_lines(self, run: str, after: int = 0) -> Sequence[Line]:
         """The same as lines, for export; an unknown type of event is no error here."""
-        return [line_from(row, self.path) for row in await self._select(run, after)]
+        return [line_from(row, self.path) for row in await self._select_lines(run, after)]
 
-    async def _select(self, run: str, after: int) -> list[tuple[object, ...]]:
-        select = partial(_rows, _SELECT, (checked(run), after))
-        return await self._writer.submit(Act(select, writes=False))
+    async def _select_lines(self, run: str, after: int) -> list[tuple[object, ...]]:
+        select = partial(_fetch_rows, _SELECT, (check_unicode(run), after))
+        return await self._writer.submit(WriterJob(select, writes=False))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """All runs, by name; or those whose last turn has no end."""
-        select = partial(_rows, _OPEN if turn_open else _EVERY, ())
-        rows = await self._writer.submit(Act(select, writes=False))
-        return [_entry(row, self.path) for row in rows]
+        select = partial(_fetch_rows, _OPEN if turn_open else _EVERY, ())
+        rows = await self._writer.submit(WriterJob(select, writes=False))
+        return [_to_entry(row, self.path) for row in rows]
 
     async def delete(self, run: str) -> int:
         """Forget a run for good, in the file and in its log; returns how many records it had."""
-        gone = await self._writer.submit(Act(partial(_delete, checked(run)), writes=True))
-        await self._writer.submit(Act(_truncate_log, writes=False))
+        gone = await self._writer.submit(
+            WriterJob(partial(_delete_run, check_unicode(run)), writes=True)
+        )
+        await self._writer.submit(WriterJob(_truncate_log, writes=False))
         return gone
 
     async def heads(self) -> Sequence[RunEntry]:
         """All runs, as `runs` tells them, without looking at all records; in no order."""
-        rows = await self._writer.submit(Act(finding.heads, writes=False))
-        return [_entry(row, self.path) for row in rows]
+        rows = await self._writer.submit(WriterJob(sqlite_queries.select_heads, writes=False))
+        return [_to_entry(row, self.path) for row in rows]
 
     async def keys(self, run: str) -> Sequence[str]:
         """The keys of a run, in order of the records."""
-        find = partial(finding.keys, checked(run))
-        return await self._writer.submit(Act(find, writes=False))
+        find = partial(sqlite_queries.select_keys, check_unicode(run))
+        return await self._writer.submit(WriterJob(find, writes=False))
 
-    async def pick(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
+    async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
         """Those records of a run that have one of these keys, in order."""
-        find = partial(finding.pick, checked(run), keys)
-        rows = await self._writer.submit(Act(find, writes=False))
+        find = partial(sqlite_queries.select_by_keys, check_unicode(run), keys)
+        rows = await self._writer.submit(WriterJob(find, writes=False))
         return await records_from(rows, self.path)
 
-    async def holding(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
+    async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Run and key of every record whose text may hold all of these words, the newest first."""
-        find = partial(finding.holding, words)
-        return await self._writer.submit(Act(find, writes=False))
+        find = partial(sqlite_queries.find_words, words)
+        return await self._writer.submit(WriterJob(find, writes=False))
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
         """Keep these runs with exactly these records: all of them or, on failure, nothing.
@@ -176,18 +178,18 @@ class SqliteJournal:
             JournalError: they could not be kept.
         """
         rows = {
-            checked(run): [row_of(run, seq, one) for seq, one in enumerate(records, 1)]
+            check_unicode(run): [row_of(run, seq, one) for seq, one in enumerate(records, 1)]
             for run, records in runs.items()
         }
-        insert = partial(finding.insert_runs, rows)
-        await self._writer.submit(Act(insert, writes=True))
+        insert = partial(sqlite_queries.insert_runs, rows)
+        await self._writer.submit(WriterJob(insert, writes=True))
 
-    async def snapshot(self, run: str) -> bytes | None:
-        """What `keep_snapshot` kept last."""
-        find = partial(finding.snapshot, checked(run))
-        return await self._writer.submit(Act(find, writes=False))
+    async def load_snapshot(self, run: str) -> bytes | None:
+        """What `save_snapshot` kept last."""
+        find = partial(sqlite_queries.select_snapshot, check_unicode(run))
+        return await self._writer.submit(WriterJob(find, writes=False))
 
-    async def keep_snapshot(self, run: str, records: int, state: bytes) -> None:
+    async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
         """Keep what was folded of the first records of a run, until the run is deleted.
 
         Args:
@@ -195,8 +197,8 @@ class SqliteJournal:
             records: how many.
             state: what they come to.
         """
-        keep = partial(finding.keep_snapshot, checked(run), records, state)
-        await self._writer.submit(Act(keep, writes=True))
+        keep = partial(sqlite_queries.insert_snapshot, check_unicode(run), records, state)
+        await self._writer.submit(WriterJob(keep, writes=True))
 
     def close(self) -> None:
         """Wait until everything is kept, and let go of the file. May be repeated."""
@@ -222,15 +224,15 @@ class SqliteJournal:
         return f"SqliteJournal({self.path!r})"
 
 
-def _entry(row: tuple[object, ...], path: str) -> RunEntry:
+def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:
     named = dict(zip(RunEntry.__struct_fields__, row, strict=False))  # a file has no leases
     try:
         return msgspec.convert(named, RunEntry, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
-        raise damaged(f"{path}, run {row[0]!r}", str(error)) from error
+        raise corrupt_record(f"{path}, run {row[0]!r}", str(error)) from error
 
 
-def _insert(line: Line, body: str, connection: sqlite3.Connection) -> None:
+def _insert_record(line: Line, body: str, connection: sqlite3.Connection) -> None:
     run = line.run
     values = (run, run, line.key, line.digest, line.type, line.at, line.schema, body)
     try:
@@ -243,13 +245,13 @@ def _insert(line: Line, body: str, connection: sqlite3.Connection) -> None:
         ) from error
 
 
-def _rows(
+def _fetch_rows(
     query: str, values: tuple[object, ...], connection: sqlite3.Connection
 ) -> list[tuple[object, ...]]:
     return connection.execute(query, values).fetchall()
 
 
-def _delete(run: str, connection: sqlite3.Connection) -> int:
+def _delete_run(run: str, connection: sqlite3.Connection) -> int:
     connection.execute(
         "UPDATE identity SET deletions = deletions + 1,"
         " last_id = MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0))"

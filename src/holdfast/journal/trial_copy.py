@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.journal.failures import JournalStorageError
+from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.log_file import LOG, ROLLBACK, size_of
 
 _LARGEST_PAGE = 65536

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from holdfast.journal.postgres import PostgresJournal
     from holdfast.journal.sqlite import SqliteJournal
 
-    Opened: TypeAlias = SqliteJournal | PostgresJournal
+    OpenedJournal: TypeAlias = SqliteJournal | PostgresJournal
 
 FORMS = '"memory:", "sqlite:///file.db" or "postgresql://user@host/database"'
 
 _lock = threading.Lock()
-_open: weakref.WeakValueDictionary[tuple[int, str], Opened] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[tuple[int, str], OpenedJournal] = weakref.WeakValueDictionary()
 
 
-def open_journal(url: str) -> MemoryJournal | Opened:
+def open_journal(url: str) -> MemoryJournal | OpenedJournal:
     """The journal of this address; agents of one process that name the same one share it.
 
     Args:
@@ -46,10 +46,12 @@ def open_journal(url: str) -> MemoryJournal | Opened:
         return MemoryJournal()
     if scheme == "sqlite":
         path = sqlite_path(url)
-        return _kept(f"sqlite {path}", lambda: _sqlite(path))
+        return _get_shared_journal(f"sqlite {path}", lambda: _open_sqlite(path))
     if scheme in ("postgresql", "postgres"):
-        return _kept(url, lambda: _postgres(url))
-    raise ConfigurationError("journal", f"must be a journal or its address: {FORMS}", fix=_fix(url))
+        return _get_shared_journal(url, lambda: _open_postgres(url))
+    raise ConfigurationError(
+        "journal", f"must be a journal or its address: {FORMS}", fix=_suggest_fix(url)
+    )
 
 
 def sqlite_path(url: str) -> Path:
@@ -78,7 +80,7 @@ def sqlite_path(url: str) -> Path:
     return path.resolve()
 
 
-def _kept(name: str, make: Callable[[], Opened]) -> Opened:
+def _get_shared_journal(name: str, make: Callable[[], OpenedJournal]) -> OpenedJournal:
     """The journal that this process has under that name; a fork cannot use those of its parent."""
     place = (os.getpid(), name)
     with _lock:
@@ -88,19 +90,19 @@ def _kept(name: str, make: Callable[[], Opened]) -> Opened:
         return kept
 
 
-def _sqlite(path: Path) -> SqliteJournal:
+def _open_sqlite(path: Path) -> SqliteJournal:
     from holdfast.journal.sqlite import SqliteJournal
 
     return SqliteJournal(path)
 
 
-def _postgres(url: str) -> PostgresJournal:
+def _open_postgres(url: str) -> PostgresJournal:
     from holdfast.journal.postgres import PostgresJournal
 
     return PostgresJournal(url)
 
 
-def _fix(url: str) -> str:
+def _suggest_fix(url: str) -> str:
     scheme, colon, _ = url.partition(":")
     if colon and len(scheme) > 1:
         return f"There is no journal for {scheme[:20]}:"

@@ -20,10 +20,10 @@ from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal import opening
-from holdfast.journal.failures import JournalClosedError, JournalError
 from holdfast.journal.file_lock import FileLock
 from holdfast.journal.file_watch import FileWatch
-from holdfast.journal.hand_over import HandOver, end_all
+from holdfast.journal.handoff import Handoff, finish_all
+from holdfast.journal.journal_errors import JournalClosedError, JournalError
 from holdfast.journal.log_file import LogKeeper
 from holdfast.journal.port import Then
 
@@ -32,7 +32,7 @@ MOST_IN_GROUP = 256
 T = TypeVar("T")
 
 
-class Act(HandOver[T]):
+class WriterJob(Handoff[T]):
     """Something to do with the connection, for whoever waits on a loop.
 
     Args:
@@ -49,7 +49,7 @@ class Act(HandOver[T]):
         work: Callable[[sqlite3.Connection], T],
         *,
         writes: bool,
-        after: Act[object] | None = None,
+        after: WriterJob[object] | None = None,
         then: Then | None = None,
     ) -> None:
         super().__init__(then)
@@ -80,13 +80,13 @@ class Writer:
     def __init__(self, path: str, wait: float) -> None:
         self.path = path
         self._process = os.getpid()
-        self._queue: queue.SimpleQueue[Act[object] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[WriterJob[object] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
         opened: Future[None] = Future()
         # A daemon: `close` runs at the end of the interpreter, which is after other threads are joined.
         self._thread = threading.Thread(
-            target=_serve,
+            target=_run_writer,
             args=(path, wait, self._queue, opened),
             name="holdfast-journal",
             daemon=True,
@@ -99,7 +99,7 @@ class Writer:
             self._queue.put(None)  # should it be open a moment later, nobody has it
             raise
 
-    def submit(self, act: Act[T]) -> Act[T]:
+    def submit(self, act: WriterJob[T]) -> WriterJob[T]:
         """Queue an act. Raises JournalClosedError after `close` and after a fork."""
         if os.getpid() != self._process:
             raise JournalClosedError(
@@ -126,8 +126,8 @@ class Writer:
             self._thread.join()
 
 
-def _serve(
-    path: str, wait: float, acts: queue.SimpleQueue[Act[object] | None], opened: Future[None]
+def _run_writer(
+    path: str, wait: float, acts: queue.SimpleQueue[WriterJob[object] | None], opened: Future[None]
 ) -> None:
     try:
         lock, connection, watch, log = _open(path, wait)
@@ -137,11 +137,11 @@ def _serve(
     opened.set_result(None)
     going = True
     while going:
-        group, going = _take(acts)
+        group, going = _take_group(acts)
         while group:
             writes = group[0].writes
             same = next((n for n, act in enumerate(group) if act.writes != writes), len(group))
-            _perform(connection, watch, log, path, group[:same])
+            _perform_group(connection, watch, log, path, group[:same])
             del group[:same]
     try:
         checkpoint = watch.allows_checkpoint()
@@ -155,10 +155,10 @@ def _serve(
 def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWatch, LogKeeper]:
     # In this thread, where no KeyboardInterrupt can leave a lock behind.
     deadline = time.monotonic() + wait
-    lock = opening.claim(path, wait)
+    lock = opening.claim_file(path, wait)
     try:
         log = LogKeeper(path)
-        connection = opening.connect(path, max(0.0, deadline - time.monotonic()))
+        connection = opening.open_connection(path, max(0.0, deadline - time.monotonic()))
         try:
             log.start(connection)
             return lock, connection, FileWatch(path, lock), log
@@ -170,9 +170,11 @@ def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWat
         raise
 
 
-def _take(acts: queue.SimpleQueue[Act[object] | None]) -> tuple[list[Act[object]], bool]:
+def _take_group(
+    acts: queue.SimpleQueue[WriterJob[object] | None],
+) -> tuple[list[WriterJob[object]], bool]:
     """What waits now, at least one; an act that was cancelled is left out."""
-    group: list[Act[object]] = []
+    group: list[WriterJob[object]] = []
     act = acts.get()
     while act is not None:
         if act.claim():
@@ -183,12 +185,12 @@ def _take(acts: queue.SimpleQueue[Act[object] | None]) -> tuple[list[Act[object]
     return group, False
 
 
-def _perform(
+def _perform_group(
     connection: sqlite3.Connection,
     watch: FileWatch,
     log: LogKeeper,
     path: str,
-    group: list[Act[object]],
+    group: list[WriterJob[object]],
 ) -> None:
     try:
         if group[0].writes:
@@ -196,17 +198,17 @@ def _perform(
         else:
             _read(connection, watch, group)
     except Exception as error:  # noqa: BLE001  # REASON: without this thread all would wait for ever
-        _undo(connection)
+        _roll_back(connection)
         with suppress(JournalError):
             watch.check_commit()  # what failed may have left frames in the log
         for act in group:
-            act.error = opening.failure_of(error, path, is_open=True)
+            act.error = opening.to_journal_error(error, path, is_open=True)
             act.error.__cause__ = error
-    end_all(group)
+    finish_all(group)
 
 
 def _write(
-    connection: sqlite3.Connection, watch: FileWatch, log: LogKeeper, group: list[Act[object]]
+    connection: sqlite3.Connection, watch: FileWatch, log: LogKeeper, group: list[WriterJob[object]]
 ) -> None:
     watch.check()
     connection.execute("BEGIN IMMEDIATE")
@@ -219,7 +221,7 @@ def _write(
         watch.observe()  # the log was copied into the file, which may have grown
 
 
-def _read(connection: sqlite3.Connection, watch: FileWatch, group: list[Act[object]]) -> None:
+def _read(connection: sqlite3.Connection, watch: FileWatch, group: list[WriterJob[object]]) -> None:
     # What was changed by others is still read, as it may be all there is. The end of a deletion
     # empties the log.
     intact = watch.is_intact()
@@ -231,7 +233,7 @@ def _read(connection: sqlite3.Connection, watch: FileWatch, group: list[Act[obje
             watch.observe()
 
 
-def _undo(connection: sqlite3.Connection) -> None:
+def _roll_back(connection: sqlite3.Connection) -> None:
     # SQLite may have rolled back by itself, for instance when the disk is full.
     if connection.in_transaction:
         try:

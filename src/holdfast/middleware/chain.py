@@ -18,8 +18,8 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.middleware.folds import Folds, FoldTable
+from holdfast.middleware.hook_contexts import HookContext
 from holdfast.middleware.hooks import AFTER, ALLOWED, BEFORE, TOOL_HOOKS, WRAP, Middleware, is_older
-from holdfast.middleware.moments import Moment
 from holdfast.middleware.order import check_order
 
 When = Callable[[Any], bool]  # of the moment of its hook
@@ -40,7 +40,7 @@ class Hook(Struct, frozen=True):
     name: str
     function: Callable[..., Coroutine[Any, Any, object]]
     allowed: tuple[type[object], ...]
-    when: Callable[[Moment], bool] | None
+    when: Callable[[HookContext], bool] | None
     tools: tuple[str, ...]
     seconds: float | None
     idle: Idle | None = None
@@ -58,7 +58,7 @@ class ToolHooks(Struct, frozen=True):
     before: tuple[Hook, ...]
     wrap: tuple[Hook, ...]
     after: tuple[Hook, ...]
-    none: bool
+    is_empty: bool
     """Whether nothing of what becomes of a call is told to any hook."""
 
 
@@ -81,11 +81,11 @@ class Chain(Struct, frozen=True, kw_only=True):
     wrap_tool: tuple[Hook, ...]
     after_tool: tuple[Hook, ...]
     on_error: tuple[Hook, ...]
-    folding: FoldTable
+    fold_table: FoldTable
     live: tuple[AnyMiddleware, ...]
     _of_tools: dict[str, ToolHooks] = {}
 
-    def of_tool(self, name: str) -> ToolHooks:
+    def hooks_for_tool(self, name: str) -> ToolHooks:
         """The hooks of the tool that the model calls `name`, whether or not there is such a tool."""
         found = self._of_tools.get(name)
         if found is None:
@@ -97,13 +97,13 @@ class Chain(Struct, frozen=True, kw_only=True):
         return found
 
     @property
-    def remembers_sessions(self) -> bool:
+    def has_session_state(self) -> bool:
         """Whether a fold lasts longer than a turn."""
-        return any(one.scope == "session" for one in self.folding.middlewares)
+        return any(one.scope == "session" for one in self.fold_table.middlewares)
 
     def new_folds(self) -> Folds:
         """The states of these middlewares before the first event."""
-        return Folds(self.folding)
+        return Folds(self.fold_table)
 
     def describe(self) -> list[str]:
         """One line for each middleware with its settings, then one for each hook in call order."""
@@ -128,22 +128,28 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
     """
     found = tuple(middlewares)
     for index, one in enumerate(found):
-        _check(index, one, found)
+        _check_middleware(index, one, found)
     check_order(found)
     if not found:
         return None
-    folding = FoldTable([one for one in found if _written(one, "fold") and _acts(one, "fold")])
+    folding = FoldTable(
+        [one for one in found if _is_overridden(one, "fold") and _find_activity(one, "fold")]
+    )
     hooks: dict[str, Any] = {
-        name: tuple(hook for one in found if (hook := _hook(one, name, folding)) is not None)
+        name: tuple(
+            hook for one in found if (hook := _compile_hook(one, name, folding)) is not None
+        )
         for name in (*BEFORE, *WRAP, *AFTER)
     }
     for name in AFTER:
         hooks[name] = hooks[name][::-1]
     return Chain(
         middlewares=found,
-        live=tuple(one for one in found if _written(one, "live") and _acts(one, "live")),
+        live=tuple(
+            one for one in found if _is_overridden(one, "live") and _find_activity(one, "live")
+        ),
         _of_tools={},
-        folding=folding,
+        fold_table=folding,
         **hooks,
     )
 
@@ -170,7 +176,7 @@ def limits_with(middlewares: Sequence[AnyMiddleware], given: Limits | None) -> L
     return given or Limits()
 
 
-def _check(index: int, one: object, found: tuple[AnyMiddleware, ...]) -> None:
+def _check_middleware(index: int, one: object, middlewares: tuple[AnyMiddleware, ...]) -> None:
     argument = f"middleware[{index}]"
     if isinstance(one, type):
         raise ConfigurationError(
@@ -178,21 +184,21 @@ def _check(index: int, one: object, found: tuple[AnyMiddleware, ...]) -> None:
         )
     if not isinstance(one, Middleware):
         raise ConfigurationError(argument, f"must be a Middleware, got {type(one).__name__}")
-    if any(other is one for other in found[:index]):
+    if any(other is one for other in middlewares[:index]):
         raise ConfigurationError(
             argument,
             f"the same {one.name} is given twice",
             fix="Make a second one, or leave it out",
         )
     for name in (*BEFORE, *WRAP, *AFTER):
-        if _written(one, name) and not inspect.iscoroutinefunction(getattr(one, name)):
+        if _is_overridden(one, name) and not inspect.iscoroutinefunction(getattr(one, name)):
             raise ConfigurationError(
                 argument, f"{one.name}.{name} is no coroutine function", fix="Write `async def`"
             )
-    _check_names(argument, one)
+    _check_hook_names(argument, one)
 
 
-def _check_names(argument: str, one: AnyMiddleware) -> None:
+def _check_hook_names(argument: str, one: AnyMiddleware) -> None:
     """Raise ConfigurationError for what looks like a hook and is none: nobody would call it."""
     for name in dir(type(one)):
         if not name.startswith(("before_", "after_", "wrap_")) or hasattr(Middleware, name):
@@ -208,26 +214,26 @@ def _check_names(argument: str, one: AnyMiddleware) -> None:
             )
 
 
-def _written(one: AnyMiddleware, name: str) -> bool:
+def _is_overridden(one: AnyMiddleware, name: str) -> bool:
     mine = getattr(one, name)
     return getattr(mine, "__func__", mine) is not getattr(Middleware, name)
 
 
-def _acts(one: AnyMiddleware, name: str) -> bool | When:
+def _find_activity(one: AnyMiddleware, name: str) -> bool | When:
     return is_older(type(one), "acts", name) or one.acts(name)
 
 
-def _hook(one: AnyMiddleware, name: str, folding: FoldTable) -> Hook | None:
-    acts = _acts(one, name) if _written(one, name) else False
+def _compile_hook(one: AnyMiddleware, name: str, fold_table: FoldTable) -> Hook | None:
+    acts = _find_activity(one, name) if _is_overridden(one, name) else False
     if acts is False:
         return None
     tools = tuple(one.tools) if name in TOOL_HOOKS else ()
-    when = one.when if acts is True else _both(one.when, acts)
-    key = folding.keys.get(id(one))
-    idle = _idle(one, name) if key is not None else None
+    when = one.when if acts is True else _combine_conditions(one.when, acts)
+    key = fold_table.keys.get(id(one))
+    idle = _find_idle(one, name) if key is not None else None
     if idle is not None and when is not None:
         # Conditions are asked in one order, whatever they look at: the user's is the first.
-        when, idle = _both(when, partial(_has_work, one, idle)), None
+        when, idle = _combine_conditions(when, partial(_has_work, one, idle)), None
     return Hook(
         one.name,
         name,
@@ -241,17 +247,17 @@ def _hook(one: AnyMiddleware, name: str, folding: FoldTable) -> Hook | None:
     )
 
 
-def _idle(one: AnyMiddleware, name: str) -> Idle | None:
+def _find_idle(one: AnyMiddleware, name: str) -> Idle | None:
     """Its look at its state; None when there is none, or when a subclass has left it behind."""
     older = any(is_older(type(one), "idle", than) for than in (name, "fold", "acts"))
-    return one.idle if _written(one, "idle") and not older else None
+    return one.idle if _is_overridden(one, "idle") and not older else None
 
 
-def _has_work(one: AnyMiddleware, idle: Idle, moment: Moment) -> bool:
-    return not idle(moment.state_of(one))
+def _has_work(one: AnyMiddleware, idle: Idle, context: HookContext) -> bool:
+    return not idle(context.state_of(one))
 
 
-def _both(one: When | None, other: When) -> When:
+def _combine_conditions(one: When | None, other: When) -> When:
     if one is None:
         return other
     return lambda moment: one(moment) and other(moment)

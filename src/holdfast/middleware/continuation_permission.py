@@ -12,10 +12,10 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import Limits, check_count, check_whole
-from holdfast.core.requests import ContinuationRequest, Continued, Timeout, check_timeout
+from holdfast.core.questions import ContinuationQuestion, Continued, Timeout, check_timeout
 from holdfast.middleware.decisions import Stop
+from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeIteration
 
 ITERATIONS = 20
 TERMINATED_TEXT = (
@@ -34,7 +34,7 @@ class ContinuationPermission(Middleware[None]):
         timeout: seconds to wait for an answer; by default 2 minutes while the run waits, and for
             ever once it is suspended.
 
-    >>> ContinuationPermission(20).limits(None).iterations
+    >>> ContinuationPermission(20).limit_headers(None).iterations
     20
     """
 
@@ -56,7 +56,7 @@ class ContinuationPermission(Middleware[None]):
     def acts(self, hook: str) -> Callable[[BeforeIteration], bool]:
         """At the limit."""
         del hook
-        return _at_limit
+        return _is_at_limit
 
     def limits(self, given: Limits | None) -> Limits:
         """The limits of a turn, which can be extended."""
@@ -66,19 +66,19 @@ class ContinuationPermission(Middleware[None]):
         most = most or given.iterations or ITERATIONS
         return msgspec.structs.replace(given, iterations=most, extendable=True)
 
-    async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
+    async def before_iteration(self, context: BeforeIteration) -> Stop | None:
         """Ask, when the limit is reached."""
-        most = moment.limits.iterations
-        if most is None or not _at_limit(moment):
+        most = context.limits.iterations
+        if most is None or not _is_at_limit(context):
             return None
-        request = ContinuationRequest(
-            iteration=moment.iteration + 1,
+        request = ContinuationQuestion(
+            iteration=context.iteration + 1,
             limit=most,
             extension=self._extension,
             source=self.name,
         )
         try:
-            answer = await moment.ask(request, timeout=self._timeout)
+            answer = await context.ask(request, timeout=self._timeout)
         except HoldfastError:
             answer = None
         if isinstance(answer, Continued):
@@ -86,6 +86,6 @@ class ContinuationPermission(Middleware[None]):
         return Stop(TERMINATED_REASON, TERMINATED_TEXT)
 
 
-def _at_limit(moment: BeforeIteration) -> bool:
-    most = moment.limits.iterations
-    return most is not None and moment.iteration >= most
+def _is_at_limit(context: BeforeIteration) -> bool:
+    most = context.limits.iterations
+    return most is not None and context.iteration >= most

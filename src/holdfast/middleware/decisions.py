@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.checks import check_instance, check_text
+from holdfast.core.argument_checks import check_instance, check_text
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, Reply, Text, ToolCall, ToolResult
-from holdfast.core.request import ModelSettings, ToolSpec
+from holdfast.core.model_request import ModelSettings, ToolSpec
 
 
 class UseReply(Struct, frozen=True):
@@ -114,10 +114,10 @@ class Stop(Struct, frozen=True):
 Decision: TypeAlias = UseReply | Patch | Replace | Deny | Stop
 
 
-def _check_all(argument: str, given: object, kind: type) -> None:
+def _check_all(argument: str, values: object, kind: type) -> None:
     """Raise ConfigurationError unless all of them are of that class."""
-    if given is None:
+    if values is None:
         return
-    check_instance(argument, given, tuple, list)
-    for odd in set(map(type, given)) - {kind}:  # type: ignore[call-overload]  # a tuple or a list
+    check_instance(argument, values, tuple, list)
+    for odd in set(map(type, values)) - {kind}:  # type: ignore[call-overload]  # a tuple or a list
         raise ConfigurationError(argument, f"must hold {kind.__name__}s, got {odd.__name__}")

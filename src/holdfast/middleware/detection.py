@@ -30,16 +30,16 @@ _PHRASES = (
 )
 
 
-def marked(result: ToolResult) -> bool:
+def is_error_result(result: ToolResult) -> bool:
     """Whether the result is marked as an error."""
     return result.is_error
 
 
-def marked_or_worded(result: ToolResult) -> bool:
+def looks_like_error(result: ToolResult) -> bool:
     """Whether the result is marked as an error, or reads like one (the words of seed 000).
 
     >>> from holdfast.core.messages import Text
-    >>> marked_or_worded(ToolResult("1", "f", (Text("FAILED: no route"),)))
+    >>> looks_like_error(ToolResult("1", "f", (Text("FAILED: no route"),)))
     True
     """
     if result.is_error:
@@ -50,7 +50,7 @@ def marked_or_worded(result: ToolResult) -> bool:
 
 def is_failure(event: ToolFinished, detector: Detector) -> bool:
     """Whether the call failed; one that somebody denied did not."""
-    if detector is marked and not event.result.is_error:
+    if detector is is_error_result and not event.result.is_error:
         return False
     if event.error is not None and event.error.code in NOT_FAILURES:
         return False

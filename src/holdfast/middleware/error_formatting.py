@@ -17,7 +17,7 @@ class ErrorFormatting(Middleware):
 
     Args:
         include_detailed_errors: show the exception's text, with secrets redacted; None leaves it to
-            `ErrorHandling.include_detailed_errors_in_chat`.
+            `RetryOptions.include_detailed_errors_in_chat`.
     """
 
     def __init__(self, include_detailed_errors: bool | None = None) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.checks import check_instance
+from holdfast.core.argument_checks import check_instance
 from holdfast.core.limits import check_seconds
 from holdfast.middleware.error_formatting import ErrorFormatting
 from holdfast.middleware.error_tracking import ErrorTracking

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.checks import check_callable
+from holdfast.core.argument_checks import check_callable
 from holdfast.core.events import Event, ModelReplied, ToolFinished
 from holdfast.core.limits import check_whole
 from holdfast.core.notices import MaxConsecutiveErrorsExceeded
 from holdfast.middleware.decisions import Stop
-from holdfast.middleware.detection import Detector, is_failure, marked
+from holdfast.middleware.detection import Detector, is_error_result, is_failure
+from holdfast.middleware.hook_contexts import AfterIteration, BeforeIteration, HookContext
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import AfterIteration, BeforeIteration, Moment
 
 REASON = "Maximum consecutive errors ({count}) exceeded"
 TEXT = (
@@ -24,7 +24,7 @@ TEXT = (
 )
 
 
-class Errors(Struct, frozen=True, gc=False):
+class ErrorStreak(Struct, frozen=True, gc=False):
     """Failed iterations in a row before this one, and what this one has seen so far."""
 
     before: int = 0
@@ -39,7 +39,7 @@ class Errors(Struct, frozen=True, gc=False):
         return self.before + 1 if self.failed else 0
 
 
-class ErrorTracking(Middleware[Errors]):
+class ErrorTracking(Middleware[ErrorStreak]):
     """Stops the turn after so many iterations in a row in which a tool failed.
 
     Args:
@@ -50,46 +50,48 @@ class ErrorTracking(Middleware[Errors]):
 
     events = (ToolFinished, ModelReplied)
 
-    def __init__(self, max_consecutive_errors: int = 3, *, detector: Detector = marked) -> None:
+    def __init__(
+        self, max_consecutive_errors: int = 3, *, detector: Detector = is_error_result
+    ) -> None:
         check_whole("max_consecutive_errors", max_consecutive_errors, at_least=1)
         check_callable("detector", detector)
         self.max_consecutive_errors = max_consecutive_errors
         self.detector = detector
 
-    def idle(self, state: Errors) -> bool:
+    def idle(self, state: ErrorStreak) -> bool:
         """While the count is not too high."""
         return state.before + state.failed < self.max_consecutive_errors
 
     @property
-    def initial(self) -> Errors:
+    def initial(self) -> ErrorStreak:
         """No error yet."""
-        return Errors()
+        return ErrorStreak()
 
-    def fold(self, state: Errors, event: Event) -> Errors:
+    def fold(self, state: ErrorStreak, event: Event) -> ErrorStreak:
         """Count."""
         if isinstance(event, ModelReplied):
-            return Errors(state.count) if state.finished else state
+            return ErrorStreak(state.count) if state.finished else state
         if isinstance(event, ToolFinished) and not state.failed:
             if is_failure(event, self.detector):
-                return Errors(state.before, True, True)
+                return ErrorStreak(state.before, True, True)
             # A success after nothing that failed tells nothing.
-            return Errors(state.before, True) if state.before and not state.finished else state
+            return ErrorStreak(state.before, True) if state.before and not state.finished else state
         return state
 
-    async def after_iteration(self, moment: AfterIteration) -> Stop | None:
+    async def after_iteration(self, context: AfterIteration) -> Stop | None:
         """Stop as soon as it is too much."""
-        return self._judge(moment, moment.iteration)
+        return self._stop_if_exceeded(context, context.iteration)
 
-    async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
+    async def before_iteration(self, context: BeforeIteration) -> Stop | None:
         """Spend no model call when it was too much already."""
-        return self._judge(moment, moment.iteration) if moment.iteration else None
+        return self._stop_if_exceeded(context, context.iteration) if context.iteration else None
 
-    def _judge(self, moment: Moment, iteration: int) -> Stop | None:
-        count, most = moment.state_of(self).count, self.max_consecutive_errors
+    def _stop_if_exceeded(self, context: HookContext, iteration: int) -> Stop | None:
+        count, most = context.state_of(self).count, self.max_consecutive_errors
         if count < most:
             return None
-        moment.tell(
-            MaxConsecutiveErrorsExceeded(moment.agent, count, most, iteration, moment.now())
+        context.emit(
+            MaxConsecutiveErrorsExceeded(context.agent, count, most, iteration, context.now())
         )
         return Stop(REASON.format(count=count), TEXT.format(count=count, max=most))
 

@@ -44,7 +44,9 @@ class FoldTable:
         by_kind: dict[type[Event], list[tuple[int, Fold]]] = {}
         for one in middlewares:
             for kind in _kinds_of(one):
-                by_kind.setdefault(kind, []).append((self.keys[id(one)], _checking(one.fold)))
+                by_kind.setdefault(kind, []).append(
+                    (self.keys[id(one)], _with_purity_check(one.fold))
+                )
         self.by_kind = {kind: tuple(rows) for kind, rows in by_kind.items()}
 
 
@@ -95,9 +97,9 @@ class Folds:
             try:
                 states[key] = fold(states[key], event)
             except Exception as error:  # noqa: BLE001  # REASON: a fold is the user's code
-                self._fail(key, error)
+                self._record_failure(key, error)
 
-    def go_back(self, states: Mapping[int, object]) -> None:
+    def rewind_states(self, states: Mapping[int, object]) -> None:
         """Take states of an earlier moment again, for those middlewares that go back.
 
         Args:
@@ -106,7 +108,7 @@ class Folds:
         back = (id(one) for one in self._table.middlewares if one.rewinds)
         self.states.update((key, states[key]) for key in back)
 
-    def _fail(self, key: int, error: Exception) -> None:
+    def _record_failure(self, key: int, error: Exception) -> None:
         (owner,) = (one.name for one in self._table.middlewares if id(one) == key)
         name = type(error).__name__
         problem = str(error) if isinstance(error, ImpureFoldError) else f"raised {name}"
@@ -128,7 +130,7 @@ def folding_twice() -> Iterator[None]:
         _twice.reset(token)
 
 
-def _checking(fold: Fold) -> Fold:
+def _with_purity_check(fold: Fold) -> Fold:
     """The fold; where folds are checked, one that raises ImpureFoldError if it is not pure."""
     if not _twice.get():
         return fold
@@ -143,11 +145,11 @@ def _checking(fold: Fold) -> Fold:
 def _check_pure(fold: Fold, state: object, event: Event) -> None:
     one, two = copy.deepcopy(state), copy.deepcopy(state)
     first, second = fold(one, event), fold(two, event)
-    if one != state and _comparable(state):
+    if one != state and _is_comparable(state):
         raise ImpureFoldError(f"changes its state in place at {type(event).__name__}")
-    if first != second and _comparable(first):
+    if first != second and _is_comparable(first):
         raise ImpureFoldError(f"is not the same twice at {type(event).__name__}")
 
 
-def _comparable(state: object) -> bool:
+def _is_comparable(state: object) -> bool:
     return type(state).__eq__ is not object.__eq__

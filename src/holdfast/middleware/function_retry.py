@@ -30,7 +30,7 @@ class FunctionRetry(Middleware):
     """How tools are retried; what is not given is the agent's `error_handling`.
 
     Args:
-        settings: fields of `ErrorHandling` about retries, such as `max_retries=1`.
+        settings: fields of `RetryOptions` about retries, such as `max_retries=1`.
 
     >>> FunctionRetry(max_retries=1).describe()
     {'max_retries': 1}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from holdfast.core.limits import check_count
 from holdfast.middleware.decisions import Patch
+from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeIteration
 
 FIRST = (
     "\n\n📍 ITERATION GUIDANCE: This is your first turn. "
@@ -37,19 +37,19 @@ class Guidance(Middleware):
         check_count("max_iterations", max_iterations, at_least=1)
         self.max_iterations = max_iterations
 
-    async def before_iteration(self, moment: BeforeIteration) -> Patch:
+    async def before_iteration(self, context: BeforeIteration) -> Patch:
         """The instructions with the guidance after them."""
-        said = FIRST if moment.is_first_iteration else LATER.format(count=_results(moment))
-        most = self.max_iterations or moment.limits.iterations
-        if most is not None and moment.iteration >= most - NEAR:
-            said += WARNING.format(remaining=most - moment.iteration)
-        return Patch(instructions=moment.instructions + said)
+        said = FIRST if context.is_first_iteration else LATER.format(count=_count_results(context))
+        most = self.max_iterations or context.limits.iterations
+        if most is not None and context.iteration >= most - NEAR:
+            said += WARNING.format(remaining=most - context.iteration)
+        return Patch(instructions=context.instructions + said)
 
     def describe(self) -> dict[str, object]:
         """The limit."""
         return {"max_iterations": self.max_iterations}
 
 
-def _results(moment: BeforeIteration) -> int:
+def _count_results(context: BeforeIteration) -> int:
     # A message of tools holds results and nothing else.
-    return sum([len(message.parts) for message in moment.messages if message.role == "tool"])
+    return sum([len(message.parts) for message in context.messages if message.role == "tool"])

@@ -14,14 +14,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.checks import check_optional_callable
+from holdfast.core.argument_checks import check_optional_callable
 from holdfast.core.events import Event, ModelReplied, ToolFinished, TurnOpened
 from holdfast.core.limits import check_count, check_whole
 from holdfast.core.messages import Message
 from holdfast.middleware.decisions import Patch
+from holdfast.middleware.hook_contexts import BeforeIteration, ModelCall
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeIteration, ModelCall
-from holdfast.middleware.token_estimate import Billed, billed, size_of
+from holdfast.middleware.token_estimate import TokenEstimate, message_size, update_estimate
 
 _log = logging.getLogger("holdfast")
 
@@ -35,7 +35,7 @@ _LEFT = 0.75
 """Of the tokens, after a cut."""
 
 
-class HistoryReduction(Middleware[Billed]):
+class HistoryReduction(Middleware[TokenEstimate]):
     """Leaves out the oldest turns when a conversation is longer than `target + threshold` messages.
 
     System messages, the turn under way, and turns with a pinned message are always sent. When the
@@ -81,13 +81,13 @@ class HistoryReduction(Middleware[Billed]):
         self._sizes: OrderedDict[str, list[tuple[Message, int]]] = OrderedDict()
 
     @property
-    def initial(self) -> Billed:
+    def initial(self) -> TokenEstimate:
         """Nothing was billed yet."""
-        return Billed()
+        return TokenEstimate()
 
-    def fold(self, state: Billed, event: Event) -> Billed:
+    def fold(self, state: TokenEstimate, event: Event) -> TokenEstimate:
         """Learn how many tokens messages are."""
-        return billed(state, event)
+        return update_estimate(state, event)
 
     def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
         """When there may be more than is kept."""
@@ -98,71 +98,73 @@ class HistoryReduction(Middleware[Billed]):
         most = self.target + self.threshold
         return lambda moment: len(moment.messages) > most
 
-    async def before_iteration(self, moment: BeforeIteration) -> Patch | None:
+    async def before_iteration(self, context: BeforeIteration) -> Patch | None:
         """The latest turns, when there are too many."""
-        turns = _turns(moment.messages)
-        cut = self._cut([len(turn) for turn in turns], self.target, self.target + self.threshold)
+        turns = _split_turns(context.messages)
+        cut = self._count_dropped(
+            [len(turn) for turn in turns], self.target, self.target + self.threshold
+        )
         if self.tokens is not None:
-            most = self.tokens * moment.state_of(self).bytes_per_token
-            sizes = [sum(part) for part in _parted(self._sizes_of(moment), turns)]
-            cut = max(cut, self._cut(sizes, most * _LEFT, most))
-        return await self._without(moment, turns, cut)
+            most = self.tokens * context.state_of(self).bytes_per_token
+            sizes = [sum(part) for part in _sizes_by_turn(self._message_sizes(context), turns)]
+            cut = max(cut, self._count_dropped(sizes, most * _LEFT, most))
+        return await self._drop_turns(context, turns, cut)
 
-    async def on_context_window(self, moment: ModelCall) -> Patch | None:
+    async def on_context_window(self, context: ModelCall) -> Patch | None:
         """The latest turns that make up half of what was too much for the model."""
-        turns = _turns(moment.messages)
-        sizes = [sum(map(size_of, turn)) for turn in turns]
+        turns = _split_turns(context.messages)
+        sizes = [sum(map(message_size, turn)) for turn in turns]
         half = sum(sizes) / 2
-        return await self._without(moment, turns, self._cut(sizes, half, half))
+        return await self._drop_turns(context, turns, self._count_dropped(sizes, half, half))
 
-    async def _without(
-        self, moment: BeforeIteration, turns: list[list[Message]], cut: int
+    async def _drop_turns(
+        self, context: BeforeIteration, turns: list[list[Message]], count: int
     ) -> Patch | None:
-        """What is sent without the first `cut` turns, but for those that stay."""
-        left = [turn for turn in turns[:cut] if not self._stays(turn)]
+        """What is sent without the first `count` turns, but for those that stay."""
+        left = [turn for turn in turns[:count] if not self._is_pinned(turn)]
         if not left:
             return None
         gone = {id(turn) for turn in left}
         kept = tuple(message for turn in turns if id(turn) not in gone for message in turn)
         instructions = None
         if self.summarize is not None:
-            said = await self._summary([message for turn in left for message in turn])
-            instructions = moment.instructions + HEADING + said if said else None
+            said = await self._find_summary([message for turn in left for message in turn])
+            instructions = context.instructions + HEADING + said if said else None
         return Patch(messages=kept, instructions=instructions)
 
-    def _cut(self, sizes: Sequence[int], target: float, most: float) -> int:
+    def _count_dropped(self, sizes: Sequence[int], target: float, limit: float) -> int:
         """How many turns, from the first, are left out: what cutting all along would have given."""
         start, size = 0, 0
         for index, one in enumerate(sizes):
             size += one
-            if size <= most:
+            if size <= limit:
                 continue
             while start < index and size > target:
                 size -= sizes[start]
                 start += 1
         return start
 
-    def _sizes_of(self, moment: BeforeIteration) -> list[int]:
+    def _message_sizes(self, context: BeforeIteration) -> list[int]:
         """The size of each message; those of an earlier call of the run are known."""
-        known = self._sizes.setdefault(moment.run_id, [])
-        self._sizes.move_to_end(moment.run_id)
+        known = self._sizes.setdefault(context.run_id, [])
+        self._sizes.move_to_end(context.run_id)
         if len(self._sizes) > _MOST_RUNS:
             self._sizes.popitem(last=False)
-        messages = moment.messages
+        messages = context.messages
         same = len(known) <= len(messages) and (
             not known or known[-1][0] is messages[len(known) - 1]
         )
         if not same:
             known.clear()
-        known.extend((message, size_of(message)) for message in messages[len(known) :])
+        known.extend((message, message_size(message)) for message in messages[len(known) :])
         return [size for _, size in known]
 
-    def _stays(self, turn: Sequence[Message]) -> bool:
+    def _is_pinned(self, turn: Sequence[Message]) -> bool:
         if turn[0].role == "system":
             return True
         return self.pinned is not None and any(self.pinned(message) for message in turn)
 
-    async def _summary(self, messages: Sequence[Message]) -> str:
+    async def _find_summary(self, messages: Sequence[Message]) -> str:
         key = blake2b(msgspec.json.encode(messages), digest_size=32).digest()
         found = self._summaries.get(key)
         if found is not None:
@@ -191,7 +193,7 @@ class HistoryReduction(Middleware[Billed]):
         }
 
 
-def _turns(messages: Sequence[Message]) -> list[list[Message]]:
+def _split_turns(messages: Sequence[Message]) -> list[list[Message]]:
     """Whole turns: each begins with what a user said; a system message stands alone."""
     turns: list[list[Message]] = []
     for message in messages:
@@ -203,7 +205,9 @@ def _turns(messages: Sequence[Message]) -> list[list[Message]]:
     return turns
 
 
-def _parted(sizes: Sequence[int], turns: Sequence[Sequence[Message]]) -> Iterator[Sequence[int]]:
+def _sizes_by_turn(
+    sizes: Sequence[int], turns: Sequence[Sequence[Message]]
+) -> Iterator[Sequence[int]]:
     """The sizes of the messages of each turn."""
     start = 0
     for turn in turns:

@@ -16,7 +16,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.core.limits import Limits, check_seconds
 from holdfast.core.messages import Reply, ToolResult
-from holdfast.middleware import moments as at
+from holdfast.middleware import hook_contexts as at
 from holdfast.middleware.decisions import Decision, Deny, Patch, Replace, Stop, UseReply
 from holdfast.middleware.live import LiveFilter
 
@@ -56,7 +56,7 @@ class Middleware(Generic[S]):
     """
 
     tools: Sequence[str] = ()
-    when: Callable[[at.Moment], bool] | None = None
+    when: Callable[[at.HookContext], bool] | None = None
     before: Sequence[Neighbour] = ()
     after: Sequence[Neighbour] = ()
     hook_timeout: float | None = HOOK_TIMEOUT
@@ -98,7 +98,7 @@ class Middleware(Generic[S]):
         return False
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:  # noqa: ARG002  # REASON: for overriding
-        """Fields of `ErrorHandling` that it sets for tools: it configures, and never doubles.
+        """Fields of `RetryOptions` that it sets for tools: it configures, and never doubles.
 
         Args:
             given: what stands there without it.
@@ -117,7 +117,7 @@ class Middleware(Generic[S]):
         self,
         *,
         tools: Sequence[str] | None = None,
-        when: Callable[[at.Moment], bool] | None = None,
+        when: Callable[[at.HookContext], bool] | None = None,
         before: Sequence[Neighbour] | None = None,
         after: Sequence[Neighbour] | None = None,
         hook_timeout: float | None = None,
@@ -140,50 +140,50 @@ class Middleware(Generic[S]):
         other.hook_timeout = hook_timeout if hook_timeout is not None else self.hook_timeout
         return other
 
-    async def before_turn(self, moment: at.BeforeTurn) -> Patch | Deny | Stop | None:
+    async def before_turn(self, context: at.BeforeTurn) -> Patch | Deny | Stop | None:
         """Once for each user message, before anything of it is kept."""
 
-    async def after_turn(self, moment: at.AfterTurn) -> None:
+    async def after_turn(self, context: at.AfterTurn) -> None:
         """Once for each turn that was begun, unless it was cancelled."""
 
-    async def before_iteration(self, moment: at.BeforeIteration) -> Patch | UseReply | Stop | None:
+    async def before_iteration(self, context: at.BeforeIteration) -> Patch | UseReply | Stop | None:
         """Before each model call."""
 
     async def wrap_model(
-        self, moment: at.ModelCall, call_next: Callable[[at.ModelCall], Awaitable[Reply]]
+        self, context: at.ModelCall, call_next: Callable[[at.ModelCall], Awaitable[Reply]]
     ) -> Reply:
         """Around the model call and all its attempts; `call_next` raises when it failed for good."""
-        return await call_next(moment)
+        return await call_next(context)
 
-    def live(self, moment: at.ModelCall) -> LiveFilter | None:  # noqa: ARG002  # REASON: for overriding
+    def live(self, context: at.ModelCall) -> LiveFilter | None:  # noqa: ARG002  # REASON: for overriding
         """What looks at the pieces of the reply of this call while somebody watches them."""
         return None
 
-    async def on_context_window(self, moment: at.ModelCall) -> Patch | None:
+    async def on_context_window(self, context: at.ModelCall) -> Patch | None:
         """When the provider says that it was too much: what to send in its place, once."""
 
-    async def after_reply(self, moment: at.AfterReply) -> UseReply | Stop | None:
+    async def after_reply(self, context: at.AfterReply) -> UseReply | Stop | None:
         """After each model call, before its tools; also when it failed or was replaced."""
 
-    async def after_iteration(self, moment: at.AfterIteration) -> Stop | None:
+    async def after_iteration(self, context: at.AfterIteration) -> Stop | None:
         """After the tools of an iteration, or after a reply without any."""
 
-    async def before_tools(self, moment: at.BeforeTools) -> Deny | Stop | None:
+    async def before_tools(self, context: at.BeforeTools) -> Deny | Stop | None:
         """Once, when the model asked for tools and none has run."""
 
-    async def before_tool(self, moment: at.BeforeTool) -> Replace | Deny | Stop | None:
+    async def before_tool(self, context: at.BeforeTool) -> Replace | Deny | Stop | None:
         """Before each tool."""
 
     async def wrap_tool(
-        self, moment: at.ToolUse, call_next: Callable[[at.ToolUse], Awaitable[ToolResult]]
+        self, context: at.ToolUse, call_next: Callable[[at.ToolUse], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Around one tool and all its attempts; `call_next` raises what the tool raised."""
-        return await call_next(moment)
+        return await call_next(context)
 
-    async def after_tool(self, moment: at.AfterTool) -> Replace | Stop | None:
+    async def after_tool(self, context: at.AfterTool) -> Replace | Stop | None:
         """After each tool; also when it failed, was denied or was replaced."""
 
-    async def on_error(self, moment: at.OnError) -> Stop | None:
+    async def on_error(self, context: at.OnError) -> Stop | None:
         """When a model call or a tool failed for good, before its after hooks."""
 
 

@@ -12,11 +12,11 @@ from hashlib import blake2b
 
 import msgspec
 
-from holdfast.core.checks import check_type
+from holdfast.core.argument_checks import check_type
 from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import Reply, ReplyKind, Usage
+from holdfast.middleware.hook_contexts import ModelCall
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import ModelCall
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -38,24 +38,24 @@ class IterationCache(Middleware):
         self.seconds = seconds
         self.entries = entries
         # A cache is no state of a run: any entry may be dropped at any moment.
-        self._kept: OrderedDict[bytes, tuple[float, Reply]] = OrderedDict()
+        self._replies: OrderedDict[bytes, tuple[float, Reply]] = OrderedDict()
 
     async def wrap_model(
-        self, moment: ModelCall, call_next: Callable[[ModelCall], Awaitable[Reply]]
+        self, context: ModelCall, call_next: Callable[[ModelCall], Awaitable[Reply]]
     ) -> Reply:
         """The kept reply, or the model's."""
-        key = _key(moment)
-        found = self._kept.get(key)
-        if found is not None and moment.clock() < found[0]:
-            self._kept.move_to_end(key)
+        key = _request_key(context)
+        found = self._replies.get(key)
+        if found is not None and context.clock() < found[0]:
+            self._replies.move_to_end(key)
             return found[1]
-        reply = await call_next(moment)
+        reply = await call_next(context)
         if reply.kind is ReplyKind.COMPLETE:
             free = msgspec.structs.replace(reply, usage=Usage())
-            self._kept[key] = (moment.clock() + self.seconds, free)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self.entries:
-                self._kept.popitem(last=False)
+            self._replies[key] = (context.clock() + self.seconds, free)
+            self._replies.move_to_end(key)
+            while len(self._replies) > self.entries:
+                self._replies.popitem(last=False)
         return reply
 
     def describe(self) -> dict[str, object]:
@@ -63,10 +63,10 @@ class IterationCache(Middleware):
         return {"seconds": self.seconds, "entries": self.entries}
 
 
-def _key(moment: ModelCall) -> bytes:
+def _request_key(context: ModelCall) -> bytes:
     seen = blake2b(digest_size=32)
-    seen.update(_encode((moment.agent, moment.instructions, moment.settings, moment.tools)))
-    for message in moment.messages:
+    seen.update(_encode((context.agent, context.instructions, context.settings, context.tools)))
+    for message in context.messages:
         encoded = _encode(message)
         seen.update(len(encoded).to_bytes(8, "big"))
         seen.update(encoded)

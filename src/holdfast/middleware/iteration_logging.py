@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.core.checks import check_instance
+from holdfast.core.argument_checks import check_instance
+from holdfast.middleware.hook_contexts import AfterReply, BeforeIteration
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import AfterReply, BeforeIteration
 
 TRACE = 5
 """Below DEBUG."""
@@ -35,31 +35,31 @@ class IterationLogging(Middleware):
         """When its lines are wanted."""
         if hook == "before_iteration":
             return lambda _moment: self.logger.isEnabledFor(logging.INFO)
-        return self._tells_the_end
+        return self._logs_end
 
-    def _tells_the_end(self, moment: AfterReply) -> bool:
-        return self.logger.isEnabledFor(logging.WARNING if moment.reply is None else logging.INFO)
+    def _logs_end(self, context: AfterReply) -> bool:
+        return self.logger.isEnabledFor(logging.WARNING if context.reply is None else logging.INFO)
 
-    async def before_iteration(self, moment: BeforeIteration) -> None:
+    async def before_iteration(self, context: BeforeIteration) -> None:
         """Log the start."""
         log = self.logger
-        log.info("🔄 Iteration %d starting - Agent: %s", moment.iteration, moment.agent)
+        log.info("🔄 Iteration %d starting - Agent: %s", context.iteration, context.agent)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("Messages: %d - Tools: %d", len(moment.messages), len(moment.tools))
-            log.log(TRACE, "Instructions: %.*s", _PREVIEW, moment.instructions)
+            log.debug("Messages: %d - Tools: %d", len(context.messages), len(context.tools))
+            log.log(TRACE, "Instructions: %.*s", _PREVIEW, context.instructions)
 
-    async def after_reply(self, moment: AfterReply) -> None:
+    async def after_reply(self, context: AfterReply) -> None:
         """Log the end."""
-        log, milliseconds = self.logger, round(moment.seconds * 1000)
-        if moment.reply is None:
-            name = type(moment.exception).__name__
-            log.warning("❌ Iteration %d failed in %dms: %s", moment.iteration, milliseconds, name)
+        log, milliseconds = self.logger, round(context.seconds * 1000)
+        if context.reply is None:
+            name = type(context.exception).__name__
+            log.warning("❌ Iteration %d failed in %dms: %s", context.iteration, milliseconds, name)
             return
         log.info(
             "✅ Iteration %d completed in %dms - Tool calls: %d",
-            moment.iteration,
+            context.iteration,
             milliseconds,
-            len(moment.reply.calls),
+            len(context.reply.calls),
         )
-        if moment.is_final_iteration:
+        if context.is_final_iteration:
             log.info("🏁 Final iteration detected - Agent will respond to user")

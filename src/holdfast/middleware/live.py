@@ -18,14 +18,14 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | ToolCallDelta
 class LiveFilter(Protocol):
     """One model call, seen piece by piece."""
 
-    def take(self, delta: Delta, /) -> Iterable[Delta]:
+    def feed(self, delta: Delta, /) -> Iterable[Delta]:
         """What is shown now, in place of `delta`; nothing holds it back."""
         ...
 
-    def rest(self) -> Iterable[Delta]:
+    def flush(self) -> Iterable[Delta]:
         """What was held back and is shown now: no more comes."""
         ...
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """The attempt failed, and another begins from the start."""
         ...

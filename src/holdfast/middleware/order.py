@@ -20,23 +20,24 @@ def check_order(middlewares: Sequence[Middleware[Any]]) -> None:
     for index, one in enumerate(middlewares):
         for neighbour in one.before:
             for other in middlewares[:index]:
-                if _is(other, neighbour):
-                    raise _wrong(one, "before", other)
+                if _matches_neighbour(other, neighbour):
+                    raise _order_error(one, "before", other)
         for neighbour in one.after:
             for other in middlewares[index + 1 :]:
-                if _is(other, neighbour):
-                    raise _wrong(one, "after", other)
+                if _matches_neighbour(other, neighbour):
+                    raise _order_error(one, "after", other)
 
 
-def _is(other: Middleware[Any], neighbour: Neighbour) -> bool:
+def _matches_neighbour(other: Middleware[Any], neighbour: Neighbour) -> bool:
     if isinstance(neighbour, str):
         return any(kind.__name__ == neighbour for kind in type(other).__mro__)
     return isinstance(other, neighbour)
 
 
-def _wrong(one: Middleware[Any], side: str, other: Middleware[Any]) -> ConfigurationError:
+def _order_error(one: Middleware[Any], side: str, other: Middleware[Any]) -> ConfigurationError:
     if any(
-        _is(one, neighbour) for neighbour in (other.before if side == "before" else other.after)
+        _matches_neighbour(one, neighbour)
+        for neighbour in (other.before if side == "before" else other.after)
     ):
         return ConfigurationError(
             "middleware",

@@ -58,37 +58,39 @@ _NUMBERS = re.compile(r"\d[\d .()+-]{5,}\d", re.ASCII)
 """What every kind but an address has in it: seven signs of a number at least, as 1.2.3.4."""
 
 
-class Cleaned(Struct, frozen=True):
-    """The text without what was found; `blocked` is the kind that must not pass at all."""
+class CleanedText(Struct, frozen=True):
+    """The text without what was found; `blocked_kind` is the kind that must not pass at all."""
 
     text: str
-    blocked: Kind | None = None
+    blocked_kind: Kind | None = None
 
 
-def clean(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> Cleaned:
+def clean_text(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> CleanedText:
     """Take personal data out of `text`.
 
-    >>> clean("mail bob@example.org or call 555-123-4567").text
+    >>> clean_text("mail bob@example.org or call 555-123-4567").text
     'mail [EMAIL_REDACTED] or call ***-***-4567'
-    >>> clean("4111 1111 1111 1111").blocked
+    >>> clean_text("4111 1111 1111 1111").blocked
     'CreditCard'
     """
-    found = find(text, actions)
+    found = find_personal_data(text, actions)
     for _, _, kind in found:
         if actions[kind] == "block":
-            return Cleaned("", kind)
+            return CleanedText("", kind)
     pieces: list[str] = []
     at = 0
     for start, end, kind in found:
-        pieces += (text[at:start], shown(kind, text[start:end], actions[kind]))
+        pieces += (text[at:start], replacement_for(kind, text[start:end], actions[kind]))
         at = end
-    return Cleaned("".join((*pieces, text[at:])))
+    return CleanedText("".join((*pieces, text[at:])))
 
 
-def find(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> list[tuple[int, int, Kind]]:
+def find_personal_data(
+    text: str, actions: Mapping[Kind, Action] = DEFAULTS
+) -> list[tuple[int, int, Kind]]:
     """Where personal data begins and ends, of the kinds that are not kept, in order.
 
-    >>> find("mail bob@example.org")
+    >>> find_personal_data("mail bob@example.org")
     [(5, 20, 'Email')]
     """
     found: list[tuple[int, int, Kind]] = []
@@ -98,43 +100,43 @@ def find(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> list[tuple[int
             continue
         if ("@" not in text) if kind == "Email" else not numbers:
             continue  # the patterns need not look
-        hits = _cards(text) if kind == "CreditCard" else _hits(kind, text)
+        hits = _find_cards(text) if kind == "CreditCard" else _find_matches(kind, text)
         # Those of one kind never overlap, so it is looked up among the others alone.
         found += [(*hit, kind) for hit in hits if _is_free(found, *hit)]
         found.sort()
     return found
 
 
-def _is_free(found: list[tuple[int, int, Kind]], start: int, end: int) -> bool:
+def _is_free(matches: list[tuple[int, int, Kind]], start: int, end: int) -> bool:
     """Whether nothing that was found, in order, overlaps with this."""
-    after = bisect_left(found, start, key=_begin)
-    before = found[after - 1][1] if after else 0
-    return before <= start and (after == len(found) or end <= found[after][0])
+    after = bisect_left(matches, start, key=_begin)
+    before = matches[after - 1][1] if after else 0
+    return before <= start and (after == len(matches) or end <= matches[after][0])
 
 
 _begin = itemgetter(0)
 
 
-def _hits(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
+def _find_matches(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
     return (hit.span() for hit in _PATTERNS[kind].finditer(text))
 
 
-def _cards(text: str) -> Iterator[tuple[int, int]]:
+def _find_cards(text: str) -> Iterator[tuple[int, int]]:
     """The cards, whatever other numbers stand right before or behind one."""
-    for start, end in _hits("CreditCard", text):
+    for start, end in _find_matches("CreditCard", text):
         groups = [hit.span() for hit in _DIGITS.finditer(text, start, end)]
         at = first = 0
         while at < len(groups):
-            count = _as_written(text, groups[at : at + _MOST_GROUPS])
+            count = _count_card_groups(text, groups[at : at + _MOST_GROUPS])
             if count:
-                yield from _anyhow(text, groups[first:at])
+                yield from _find_ungrouped_card(text, groups[first:at])
                 yield groups[at][0], groups[at + count - 1][1]
                 first = at + count
             at += count or 1
-        yield from _anyhow(text, groups[first:])
+        yield from _find_ungrouped_card(text, groups[first:])
 
 
-def _as_written(text: str, groups: list[tuple[int, int]]) -> int:
+def _count_card_groups(text: str, groups: list[tuple[int, int]]) -> int:
     """How many of these digits are the longest card, in groups as cards are written in; or 0."""
     shape: tuple[int, ...] = ()
     found = 0
@@ -145,7 +147,7 @@ def _as_written(text: str, groups: list[tuple[int, int]]) -> int:
     return found
 
 
-def _anyhow(text: str, groups: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _find_ungrouped_card(text: str, groups: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """A card in any groups, where no other number stands before it: too much would be one by chance."""
     if groups:
         begin = groups[0][0]
@@ -155,7 +157,7 @@ def _anyhow(text: str, groups: list[tuple[int, int]]) -> Iterator[tuple[int, int
             yield begin, card
 
 
-def shown(kind: Kind, value: str, action: Action) -> str:
+def replacement_for(kind: Kind, value: str, action: Action) -> str:
     """What stands in place of something found."""
     if action == "mask":
         digits = [sign for sign in value if sign.isdigit()]

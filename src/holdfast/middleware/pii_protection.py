@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.core.checks import check_flag, check_instance
+from holdfast.core.argument_checks import check_flag, check_instance
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Part, Text
 from holdfast.middleware.decisions import Deny, Patch, Replace, UseReply
+from holdfast.middleware.hook_contexts import AfterReply, AfterTool, BeforeTurn, ModelCall
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import AfterReply, AfterTool, BeforeTurn, ModelCall
-from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Cleaned, Kind, clean
+from holdfast.middleware.pii import DEFAULTS, KINDS, Action, CleanedText, Kind, clean_text
 from holdfast.middleware.pii_stream import MaskedStream
 
 BLOCKED = "PII of type '{kind}' detected. Message blocked for security."
@@ -72,55 +72,55 @@ class PIIProtection(Middleware):
             "after_tool": self.on_tool_results,
         }[hook]
 
-    async def before_turn(self, moment: BeforeTurn) -> Patch | Deny | None:
+    async def before_turn(self, context: BeforeTurn) -> Patch | Deny | None:
         """Clean, or refuse."""
         parts: list[Part] = []
-        for part in moment.message.parts:
+        for part in context.message.parts:
             if isinstance(part, Text):
-                cleaned = clean(part.text, self.actions)
-                if cleaned.blocked is not None:
-                    return Deny(_blocked(cleaned))
+                cleaned = clean_text(part.text, self.actions)
+                if cleaned.blocked_kind is not None:
+                    return Deny(_blocked_message(cleaned))
                 parts.append(msgspec.structs.replace(part, text=cleaned.text))
             else:
                 parts.append(part)
-        if tuple(parts) == moment.message.parts:
+        if tuple(parts) == context.message.parts:
             return None
-        return Patch(messages=(msgspec.structs.replace(moment.message, parts=tuple(parts)),))
+        return Patch(messages=(msgspec.structs.replace(context.message, parts=tuple(parts)),))
 
-    def live(self, moment: ModelCall) -> MaskedStream:
+    def live(self, context: ModelCall) -> MaskedStream:
         """Clean what is streamed; what may go on in the next piece waits for it."""
-        del moment
+        del context
         return MaskedStream(self.actions, lambda kind: BLOCKED.format(kind=kind))
 
-    async def after_reply(self, moment: AfterReply) -> UseReply | None:
+    async def after_reply(self, context: AfterReply) -> UseReply | None:
         """Clean the model's words; its calls stay as they are."""
-        if moment.reply is None:
+        if context.reply is None:
             return None
         parts = tuple(
-            msgspec.structs.replace(part, text=self._clean(part.text))
+            msgspec.structs.replace(part, text=self._cleaned_text(part.text))
             if isinstance(part, Text)
             else part
-            for part in moment.reply.parts
+            for part in context.reply.parts
         )
-        if parts == moment.reply.parts:
+        if parts == context.reply.parts:
             return None
-        return UseReply(msgspec.structs.replace(moment.reply, parts=parts))
+        return UseReply(msgspec.structs.replace(context.reply, parts=parts))
 
-    async def after_tool(self, moment: AfterTool) -> Replace | None:
+    async def after_tool(self, context: AfterTool) -> Replace | None:
         """Clean what the tool returned."""
         content: tuple[Text | Media, ...] = tuple(
-            msgspec.structs.replace(part, text=self._clean(part.text))
+            msgspec.structs.replace(part, text=self._cleaned_text(part.text))
             if isinstance(part, Text)
             else part
-            for part in moment.result.content
+            for part in context.result.content
         )
-        if content == moment.result.content:
+        if content == context.result.content:
             return None
-        return Replace(msgspec.structs.replace(moment.result, content=content))
+        return Replace(msgspec.structs.replace(context.result, content=content))
 
-    def _clean(self, text: str) -> str:
-        cleaned = clean(text, self.actions)
-        return cleaned.text if cleaned.blocked is None else _blocked(cleaned)
+    def _cleaned_text(self, text: str) -> str:
+        cleaned = clean_text(text, self.actions)
+        return cleaned.text if cleaned.blocked_kind is None else _blocked_message(cleaned)
 
     def describe(self) -> dict[str, object]:
         """The actions, and where they are taken."""
@@ -132,5 +132,5 @@ class PIIProtection(Middleware):
         }
 
 
-def _blocked(cleaned: Cleaned) -> str:
-    return BLOCKED.format(kind=cleaned.blocked)
+def _blocked_message(cleaned: CleanedText) -> str:
+    return BLOCKED.format(kind=cleaned.blocked_kind)

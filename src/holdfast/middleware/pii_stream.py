@@ -14,9 +14,9 @@ import msgspec
 
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.middleware.live import Delta
-from holdfast.middleware.pii import Action, Kind, find, shown
+from holdfast.middleware.pii import Action, Kind, find_personal_data, replacement_for
 
-MOST_HELD = 800
+MAX_PENDING = 800
 """Signs that are held back at most: more than the longest address that is looked for."""
 
 # Each begins where its run begins: trying every sign of a run would be quadratic.
@@ -29,38 +29,38 @@ class MaskedText:
 
     Args:
         actions: what is done with each kind.
-        blocked: the text in place of all that follows a kind that must not pass.
+        blocked_text: the text in place of all that follows a kind that must not pass.
     """
 
-    __slots__ = ("_actions", "_before", "_blocked", "_held", "_stopped")
+    __slots__ = ("_actions", "_blocked_text", "_context", "_pending", "_stopped")
 
-    def __init__(self, actions: Mapping[Kind, Action], blocked: Callable[[Kind], str]) -> None:
+    def __init__(self, actions: Mapping[Kind, Action], blocked_text: Callable[[Kind], str]) -> None:
         self._actions = actions
-        self._blocked = blocked
-        self._before = ""
-        self._held = ""
+        self._blocked_text = blocked_text
+        self._context = ""
+        self._pending = ""
         self._stopped = False
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """What may be shown after this piece."""
         if self._stopped:
             return ""
-        self._held += piece
-        return self._show(_safe_end(self._held))
+        self._pending += piece
+        return self._release_text(_safe_end(self._pending))
 
-    def rest(self) -> str:
+    def flush(self) -> str:
         """What may be shown at the end."""
-        return "" if self._stopped else self._show(len(self._held))
+        return "" if self._stopped else self._release_text(len(self._pending))
 
-    def _show(self, end: int) -> str:
+    def _release_text(self, end: int) -> str:
         """Give out the first `end` signs, or fewer where something found goes beyond them."""
         if not end:
             return ""
         # What was shown of a row of numbers tells where in it something begins.
-        text, offset = self._before + self._held, len(self._before)
+        text, offset = self._context + self._pending, len(self._context)
         cut = end + offset
         said, at = [], offset
-        for begin, stop, kind in sorted(find(text, self._actions)):
+        for begin, stop, kind in sorted(find_personal_data(text, self._actions)):
             start = max(begin, offset)
             if stop <= offset:
                 continue
@@ -73,14 +73,17 @@ class MaskedText:
             at = stop
             if self._actions[kind] == "block":
                 self._stopped = True
-                return "".join(said) + self._blocked(kind)
-            said.append(shown(kind, text[start:stop], self._actions[kind]))
+                return "".join(said) + self._blocked_text(kind)
+            said.append(replacement_for(kind, text[start:stop], self._actions[kind]))
         said.append(text[at:cut])
-        self._before, self._held = _row_before(text[max(cut - MOST_HELD, 0) : cut]), text[cut:]
+        self._context, self._pending = (
+            _trailing_row(text[max(cut - MAX_PENDING, 0) : cut]),
+            text[cut:],
+        )
         return "".join(said)
 
 
-def _row_before(text: str) -> str:
+def _trailing_row(text: str) -> str:
     """The row of numbers at the end with the sign before it, or the last sign."""
     row = _NUMBER.search(text)
     return text[-1:] if row is None else text[max(row.start() - 1, 0) :]
@@ -88,7 +91,7 @@ def _row_before(text: str) -> str:
 
 def _safe_end(text: str) -> int:
     """Where the signs at the end begin that may be a part of something unfinished."""
-    tail = text[-MOST_HELD:]
+    tail = text[-MAX_PENDING:]
     begins = [len(tail)]
     if (word := _WORD.search(tail)) is not None:
         begins.append(word.start())
@@ -102,40 +105,40 @@ class MaskedStream:
 
     Args:
         actions: what is done with each kind.
-        blocked: the text in place of all that follows a kind that must not pass.
+        blocked_text: the text in place of all that follows a kind that must not pass.
     """
 
-    __slots__ = ("_actions", "_blocked", "_last", "_text")
+    __slots__ = ("_actions", "_blocked_text", "_last", "_text")
 
-    def __init__(self, actions: Mapping[Kind, Action], blocked: Callable[[Kind], str]) -> None:
+    def __init__(self, actions: Mapping[Kind, Action], blocked_text: Callable[[Kind], str]) -> None:
         self._actions = actions
-        self._blocked = blocked
-        self._text = MaskedText(actions, blocked)
+        self._blocked_text = blocked_text
+        self._text = MaskedText(actions, blocked_text)
         self._last: Delta | None = None
 
-    def take(self, delta: Delta) -> Iterable[Delta]:
+    def feed(self, delta: Delta) -> Iterable[Delta]:
         """The delta with as much of the text as may be shown."""
-        before = () if _same_block(self._last, delta) else self.rest()
+        before = () if _is_same_block(self._last, delta) else self.flush()
         self._last = delta
         if isinstance(delta, ToolCallDelta):
             return (*before, delta)
-        said = self._text.take(delta.text)
+        said = self._text.feed(delta.text)
         bare = not said and not (isinstance(delta, ReasoningDelta) and _has_more(delta))
         return before if bare else (*before, msgspec.structs.replace(delta, text=said))
 
-    def rest(self) -> tuple[Delta, ...]:
+    def flush(self) -> tuple[Delta, ...]:
         """What is left of the block that came last."""
-        last, said = self._last, self._text.rest()
-        self.forget()
-        return (_with(last, said),) if said and last is not None else ()
+        last, said = self._last, self._text.flush()
+        self.reset()
+        return (_delta_with_text(last, said),) if said and last is not None else ()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Begin anew."""
-        self._text = MaskedText(self._actions, self._blocked)
+        self._text = MaskedText(self._actions, self._blocked_text)
         self._last = None
 
 
-def _same_block(last: Delta | None, delta: Delta) -> bool:
+def _is_same_block(last: Delta | None, delta: Delta) -> bool:
     if last is None:
         return True
     return type(last) is type(delta) and getattr(last, "index", 0) == getattr(delta, "index", 0)
@@ -145,9 +148,9 @@ def _has_more(delta: ReasoningDelta) -> bool:
     return delta.signature is not None or delta.extra is not None
 
 
-def _with(delta: Delta, said: str) -> Delta:
+def _delta_with_text(delta: Delta, text: str) -> Delta:
     if isinstance(delta, ReasoningDelta):
-        return ReasoningDelta(said, delta.index)
+        return ReasoningDelta(text, delta.index)
     if isinstance(delta, RefusalDelta):
-        return RefusalDelta(said)
-    return TextDelta(said, delta.index if isinstance(delta, TextDelta) else 0)
+        return RefusalDelta(text)
+    return TextDelta(text, delta.index if isinstance(delta, TextDelta) else 0)

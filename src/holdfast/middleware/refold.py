@@ -21,7 +21,7 @@ from holdfast.middleware.folds import Folds
 _ENDS = (TurnClosed, SessionRewound, HistoryCompacted, SessionTitled)
 
 
-def refold(folds: Folds, events: Sequence[Event]) -> Folds:
+def refold_session(folds: Folds, events: Sequence[Event]) -> Folds:
     """Fold a whole session, and go back wherever it was rewound; returns `folds`.
 
     Args:
@@ -33,7 +33,7 @@ def refold(folds: Folds, events: Sequence[Event]) -> Folds:
     number = 0
     for event in events:
         if isinstance(event, SessionRewound):
-            folds.go_back(states[event.to])
+            folds.rewind_states(states[event.to])
         folds.apply(event)
         if isinstance(event, _ENDS):
             number += 1

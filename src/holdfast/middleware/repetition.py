@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.effects import index_of
+from holdfast.core.effects import call_index
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Media, Part, Text, ToolCall
 
@@ -25,15 +25,15 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 
 
-class Last(Struct, frozen=True, gc=False):
+class LastCall(Struct, frozen=True, gc=False):
     """The last call of one tool: as it was written, its signature, and how often in a row."""
 
-    written: str
-    mark: str
+    arguments: str
+    signature: str
     count: int
 
 
-class Worst(Struct, frozen=True, gc=False):
+class WorstRepetition(Struct, frozen=True, gc=False):
     """The call of the last reply that repeats itself most."""
 
     tool: str = ""
@@ -41,10 +41,10 @@ class Worst(Struct, frozen=True, gc=False):
     index: int = 0
 
 
-_NONE = Worst()
+_NONE = WorstRepetition()
 
 
-class Calls(Struct, frozen=True, gc=False):
+class RecentCalls(Struct, frozen=True, gc=False):
     """What was called lately.
 
     Args:
@@ -55,48 +55,48 @@ class Calls(Struct, frozen=True, gc=False):
         worst: the one of them that repeats itself most.
     """
 
-    last: Mapping[str, Last] = {}
+    last: Mapping[str, LastCall] = {}
     results: Mapping[str, tuple[Text | Media, ...]] = {}
     recent: tuple[str, ...] = ()
     current: tuple[tuple[str, str], ...] = ()
-    worst: Worst = _NONE
+    worst: WorstRepetition = _NONE
 
 
-def signature(call: ToolCall) -> str:
+def call_signature(call: ToolCall) -> str:
     """The call in one spelling: keys sorted at every depth, 1.0 as 1.
 
     >>> one = ToolCall("1", "f", '{"b": {"y": 1.0, "x": 2}, "a": 3}')
-    >>> signature(one)
+    >>> call_signature(one)
     'f({"a":3,"b":{"x":2,"y":1}})'
     """
     text = call.arguments
     try:
         value = _decode(text or "{}")
         if "." in text or "e" in text or "E" in text:  # else no number is a float
-            value = _plain(value)
+            value = _normalize_numbers(value)
         text = _encode(value).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         pass  # compared as it is written
     return f"{call.name or '_unknown'}({text})"
 
 
-def _plain(value: object) -> object:
+def _normalize_numbers(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _normalize_numbers(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_normalize_numbers(one) for one in value]
     return value
 
 
-def asked(state: Calls, parts: tuple[Part, ...], most: int) -> Calls:
+def count_reply(state: RecentCalls, parts: tuple[Part, ...], max_count: int) -> RecentCalls:
     """The state after a reply.
 
     Args:
         state: before it.
         parts: of the reply; what asks for no tool is passed over.
-        most: the count that is too high; what is beyond it is not looked for.
+        max_count: the count that is too high; what is beyond it is not looked for.
     """
     last, recent, worst = dict(state.last), state.recent, _NONE
     current: list[tuple[str, str]] = []
@@ -105,25 +105,25 @@ def asked(state: Calls, parts: tuple[Part, ...], most: int) -> Calls:
             continue
         name, written = call.name or "_unknown", call.arguments
         before, count = last.get(name), 1
-        same = before is not None and before.written == written
-        mark = before.mark if before is not None and same else signature(call)
-        if before is not None and before.mark == mark:
+        same = before is not None and before.arguments == written
+        mark = before.signature if before is not None and same else call_signature(call)
+        if before is not None and before.signature == mark:
             count += before.count
-        last[name] = Last(written, mark, count)
+        last[name] = LastCall(written, mark, count)
         circles = mark in recent[-LONGEST_CYCLE:]  # else none has gone round twice
-        recent = (*recent[1 - LONGEST_CYCLE * most :], mark)
+        recent = (*recent[1 - LONGEST_CYCLE * max_count :], mark)
         if circles:
-            count = max(count, _circles(recent))
-        if count > worst.count and worst.count < most:
-            worst = Worst(name, count, len(current))
+            count = max(count, _count_cycles(recent))
+        if count > worst.count and worst.count < max_count:
+            worst = WorstRepetition(name, count, len(current))
         current.append((name, mark))
-    return Calls(last, state.results, recent, tuple(current), worst)
+    return RecentCalls(last, state.results, recent, tuple(current), worst)
 
 
-def answered(state: Calls, event: ToolFinished) -> Calls:
+def count_result(state: RecentCalls, event: ToolFinished) -> RecentCalls:
     """The state after one of the calls of the last reply has its result."""
     current = state.current
-    index = index_of(event.key) if len(current) != 1 else 0
+    index = call_index(event.key) if len(current) != 1 else 0
     if index >= len(current):
         return state
     name, mark = current[index]
@@ -134,14 +134,14 @@ def answered(state: Calls, event: ToolFinished) -> Calls:
     if len(results) > len(state.recent) + _MORE_RESULTS:
         results = {one: results[one] for one in state.recent if one in results}
     if before is None:
-        return Calls(state.last, results, state.recent, state.current, state.worst)
+        return RecentCalls(state.last, results, state.recent, state.current, state.worst)
     last, of_tool = state.last, state.last[name]
-    if of_tool.mark == mark:
-        last = {**last, name: Last(of_tool.written, mark, 1)}
-    return Calls(last, results, (mark,), state.current)
+    if of_tool.signature == mark:
+        last = {**last, name: LastCall(of_tool.arguments, mark, 1)}
+    return RecentCalls(last, results, (mark,), state.current)
 
 
-def _circles(recent: tuple[str, ...]) -> int:
+def _count_cycles(recent: tuple[str, ...]) -> int:
     """How often the last two or three calls came in a row, as a whole."""
     most = 0
     for length in range(2, LONGEST_CYCLE + 1):

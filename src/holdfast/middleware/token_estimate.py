@@ -33,7 +33,7 @@ _PER_MESSAGE = 16
 _PER_MEDIA = 4000
 
 
-class Billed(Struct, frozen=True, gc=False):
+class TokenEstimate(Struct, frozen=True, gc=False):
     """Bytes of messages, and what the provider billed for them.
 
     Args:
@@ -52,46 +52,46 @@ class Billed(Struct, frozen=True, gc=False):
     def bytes_per_token(self) -> float:
         """Measured, where enough is known.
 
-        >>> Billed().bytes_per_token, Billed(size=900, tokens=300).bytes_per_token
+        >>> TokenEstimate().bytes_per_token, TokenEstimate(size=900, tokens=300).bytes_per_token
         (4.0, 3.0)
         """
         return self.size / self.tokens if self.tokens >= ENOUGH else BYTES_PER_TOKEN
 
 
-def size_of(message: Message) -> int:
+def message_size(message: Message) -> int:
     """Bytes of a message, by the rule of this module.
 
     >>> from holdfast.core.messages import user
-    >>> size_of(user("Hello"))
+    >>> message_size(user("Hello"))
     21
     """
-    return _PER_MESSAGE + sum([_bytes(part) for part in message.parts])
+    return _PER_MESSAGE + sum([_part_size(part) for part in message.parts])
 
 
-def _bytes(part: Part) -> int:
+def _part_size(part: Part) -> int:
     if isinstance(part, Text | Reasoning | Refusal):
         return len(part.text.encode("utf-8", "surrogatepass"))
     if isinstance(part, ToolCall):
         return len(part.name) + len(part.arguments.encode("utf-8", "surrogatepass"))
     if isinstance(part, ToolResult):
-        return sum([_bytes(one) for one in part.content])
+        return sum([_part_size(one) for one in part.content])
     return _PER_MEDIA if isinstance(part, Media) else 0
 
 
-def billed(state: Billed, event: Event) -> Billed:
+def update_estimate(state: TokenEstimate, event: Event) -> TokenEstimate:
     """The state after an event: what one call was billed more than the one before is known."""
     if isinstance(event, TurnOpened):
-        return _more(state, size_of(event.message))
+        return _add_size(state, message_size(event.message))
     if isinstance(event, ToolFinished):
-        return _more(state, sum([_bytes(part) for part in event.result.content]))
+        return _add_size(state, sum([_part_size(part) for part in event.result.content]))
     if not isinstance(event, ModelReplied):
         return state
     size, tokens, cost = state.size, state.tokens, event.reply.usage.input
     grown = cost - state.last
     if state.last and grown > 0 and LEAST <= state.since / grown <= MOST:
         size, tokens = size + state.since, tokens + grown
-    return Billed(size, tokens, cost, size_of(event.reply.message))
+    return TokenEstimate(size, tokens, cost, message_size(event.reply.message))
 
 
-def _more(state: Billed, size: int) -> Billed:
-    return Billed(state.size, state.tokens, state.last, state.since + size)
+def _add_size(state: TokenEstimate, size: int) -> TokenEstimate:
+    return TokenEstimate(state.size, state.tokens, state.last, state.since + size)

@@ -14,23 +14,23 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.checks import check_fields
+from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, QuestionAnswered, QuestionAsked, QuestionUnanswered
 from holdfast.core.messages import ToolResult
 from holdfast.core.question_log import ASK, ASKED
-from holdfast.core.requests import (
+from holdfast.core.questions import (
     Approved,
     Denied,
-    PermissionRequest,
+    PermissionQuestion,
     Timeout,
     check_timeout,
 )
 from holdfast.middleware.decisions import Deny
+from holdfast.middleware.hook_contexts import BeforeTool, ToolUse
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeTool, ToolUse
 
-Verdict = Literal["deny", "ask", "allow"]
+Permission = Literal["deny", "ask", "allow"]
 
 SOURCE = "ToolPermission"
 STORED_TEXT = "Execution of '{tool}' was denied by a stored user preference."
@@ -84,19 +84,19 @@ class Rule(Struct, frozen=True):
 Rules: TypeAlias = Iterable[str | Rule]
 
 
-class Remembered(Struct, frozen=True):
+class PermissionMemory(Struct, frozen=True):
     """What somebody said in this session: yes or no, by tool, and by tool with its arguments.
 
-    `edited` are the arguments that a call runs with in place of the model's, by the call's key.
+    `edited_arguments` are the arguments that a call runs with in place of the model's, by the call's key.
     """
 
-    asked: Mapping[str, tuple[str, str]] = {}
+    open_questions: Mapping[str, tuple[str, str]] = {}
     tools: Mapping[str, bool] = {}
     calls: Mapping[str, bool] = {}
-    edited: Mapping[str, Mapping[str, object]] = {}
+    edited_arguments: Mapping[str, Mapping[str, object]] = {}
 
 
-class ToolPermission(Middleware[Remembered]):
+class ToolPermission(Middleware[PermissionMemory]):
     """Lets tools run, refuses them, or asks somebody first.
 
     Where several rules match, the strictest wins: deny, then ask, then allow.
@@ -112,7 +112,7 @@ class ToolPermission(Middleware[Remembered]):
     Raises:
         ConfigurationError: two rules contradict each other; it names both.
 
-    >>> ToolPermission(allow=["read_*"], ask=["pay"], deny=["drop_*"]).verdict("drop_table", {})
+    >>> ToolPermission(allow=["read_*"], ask=["pay"], deny=["drop_*"]).permission_for("drop_table", {})
     'deny'
     """
 
@@ -125,7 +125,7 @@ class ToolPermission(Middleware[Remembered]):
         allow: Rules = (),
         ask: Rules = (),
         deny: Rules = (),
-        default: Verdict = "deny",
+        default: Permission = "deny",
         timeout: Timeout = "default",
     ) -> None:
         check_timeout("timeout", timeout)
@@ -133,20 +133,20 @@ class ToolPermission(Middleware[Remembered]):
             raise ConfigurationError(
                 "default", f'must be "deny", "ask" or "allow", got {default!r}'
             )
-        self._rules: dict[Verdict, tuple[Rule, ...]] = {
-            "deny": _rules("deny", deny),
-            "ask": _rules("ask", ask),
-            "allow": _rules("allow", allow),
+        self._rules: dict[Permission, tuple[Rule, ...]] = {
+            "deny": _parse_rules("deny", deny),
+            "ask": _parse_rules("ask", ask),
+            "allow": _parse_rules("allow", allow),
         }
         _check_contradictions(self._rules)
-        self._by_tool: dict[str, tuple[tuple[Verdict, Rule], ...]] = {}
-        self._default: Verdict = default
+        self._by_tool: dict[str, tuple[tuple[Permission, Rule], ...]] = {}
+        self._default: Permission = default
         self._timeout = timeout
 
     @property
-    def initial(self) -> Remembered:
+    def initial(self) -> PermissionMemory:
         """Nothing was said yet."""
-        return Remembered()
+        return PermissionMemory()
 
     def describe(self) -> dict[str, object]:
         """The rules."""
@@ -155,17 +155,17 @@ class ToolPermission(Middleware[Remembered]):
         }
         return {**shown, "default": self._default, "timeout": self._timeout}
 
-    def verdict(self, tool: str, arguments: Mapping[str, object]) -> Verdict:
+    def permission_for(self, tool: str, arguments: Mapping[str, object]) -> Permission:
         """What the rules say of a call, whatever anybody said before."""
-        return self._ruled(tool, arguments) or self._default
+        return self._permission_by_rule(tool, arguments) or self._default
 
-    def _ruled(self, tool: str, arguments: Mapping[str, object]) -> Verdict | None:
-        for verdict, rule in self._about(tool):
+    def _permission_by_rule(self, tool: str, arguments: Mapping[str, object]) -> Permission | None:
+        for verdict, rule in self._rules_for(tool):
             if not rule.arguments or rule.matches(tool, arguments):
                 return verdict
         return None
 
-    def _about(self, tool: str) -> tuple[tuple[Verdict, Rule], ...]:
+    def _rules_for(self, tool: str) -> tuple[tuple[Permission, Rule], ...]:
         """The rules that name the tool, the strictest first."""
         found = self._by_tool.get(tool)
         if found is None:
@@ -179,55 +179,57 @@ class ToolPermission(Middleware[Remembered]):
                 self._by_tool[tool] = found
         return found
 
-    def fold(self, state: Remembered, event: Event) -> Remembered:
+    def fold(self, state: PermissionMemory, event: Event) -> PermissionMemory:
         """Remember what was asked, and what was answered to it."""
         if isinstance(event, QuestionAsked):
-            return _asked(state, event)
-        if isinstance(event, QuestionAnswered) and event.key in state.asked:
-            return _answered(state, event)
-        if isinstance(event, QuestionUnanswered) and event.key in state.asked:
-            return msgspec.structs.replace(state, asked=_without(state.asked, event.key))
+            return _record_question(state, event)
+        if isinstance(event, QuestionAnswered) and event.key in state.open_questions:
+            return _record_answer(state, event)
+        if isinstance(event, QuestionUnanswered) and event.key in state.open_questions:
+            return msgspec.structs.replace(
+                state, open_questions=_without_question(state.open_questions, event.key)
+            )
         return state
 
-    async def before_tool(self, moment: BeforeTool) -> Deny | None:
+    async def before_tool(self, context: BeforeTool) -> Deny | None:
         """Decide by the rules, by what was said before, or by asking."""
-        tool, arguments = moment.tool, moment.arguments or {}
-        ruled = self._ruled(tool, arguments)
+        tool, arguments = context.tool, context.arguments or {}
+        ruled = self._permission_by_rule(tool, arguments)
         verdict = ruled or self._default
         if verdict == "deny":
             return Deny((RULE_TEXT if ruled else DEFAULT_TEXT).format(tool=tool))
         if verdict == "allow":
             return None
-        state = moment.state_of(self)
-        if _is_edited_by_answer(moment, state):
+        state = context.state_of(self)
+        if _is_edited_by_answer(context, state):
             return None
-        said = state.calls.get(_call(tool, arguments), state.tools.get(tool))
+        said = state.calls.get(_call_signature(tool, arguments), state.tools.get(tool))
         if said is not None:
             return None if said else Deny(STORED_TEXT.format(tool=tool))
-        request = PermissionRequest(
-            tool=tool, arguments=arguments, call_id=moment.call.id, source=SOURCE
+        request = PermissionQuestion(
+            tool=tool, arguments=arguments, call_id=context.call.id, source=SOURCE
         )
-        answer = await moment.ask(request, timeout=self._timeout)
+        answer = await context.ask(request, timeout=self._timeout)
         if isinstance(answer, Denied):
             return Deny(answer.reason)
         # The arguments are on their way to the tool already, and are not what somebody wants.
-        late = moment.edited and answer.arguments is not None
+        late = context.edited and answer.arguments is not None
         return Deny(EDITED_TEXT.format(tool=tool)) if late else None
 
     async def wrap_tool(
-        self, moment: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
+        self, context: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Run the call with the arguments that somebody gave it in place of the model's."""
-        edited = moment.state_of(self).edited.get(moment.key)
+        edited = context.state_of(self).edited_arguments.get(context.key)
         if edited is not None:
-            call = msgspec.structs.replace(moment.call, arguments=_encode(edited).decode())
-            moment = msgspec.structs.replace(moment, call=call)
-        return await call_next(moment)
+            call = msgspec.structs.replace(context.call, arguments=_encode(edited).decode())
+            context = msgspec.structs.replace(context, call=call)
+        return await call_next(context)
 
 
-def _is_edited_by_answer(moment: BeforeTool, state: Remembered) -> bool:
+def _is_edited_by_answer(moment: BeforeTool, state: PermissionMemory) -> bool:
     """Whether the call has the very arguments that somebody approved in place of the model's."""
-    edited, written = state.edited.get(moment.key), moment.written_call
+    edited, written = state.edited_arguments.get(moment.key), moment.written_call
     if edited is None or written is None:
         return False
     return written.arguments == _encode(edited).decode()
@@ -237,52 +239,56 @@ def _is_like(value: object, pattern: str) -> bool:
     """Whether a value matches; a whole number in either of its spellings, 5 and 5.0."""
     if isinstance(value, float) and value.is_integer() and fnmatchcase(str(int(value)), pattern):
         return True
-    return fnmatchcase(_text(value), pattern)
+    return fnmatchcase(_argument_text(value), pattern)
 
 
-def _text(value: object) -> str:
+def _argument_text(value: object) -> str:
     return value if isinstance(value, str) else _encode(value).decode()
 
 
-def _call(tool: str, arguments: Mapping[str, object]) -> str:
-    return _text([tool, arguments])
+def _call_signature(tool: str, arguments: Mapping[str, object]) -> str:
+    return _argument_text([tool, arguments])
 
 
-def _without(asked: Mapping[str, tuple[str, str]], key: str) -> Mapping[str, tuple[str, str]]:
-    return {other: call for other, call in asked.items() if other != key}
+def _without_question(
+    questions: Mapping[str, tuple[str, str]], key: str
+) -> Mapping[str, tuple[str, str]]:
+    return {other: call for other, call in questions.items() if other != key}
 
 
-def _asked(state: Remembered, event: QuestionAsked) -> Remembered:
-    if event.kind != PermissionRequest.__name__:
+def _record_question(state: PermissionMemory, event: QuestionAsked) -> PermissionMemory:
+    if event.kind != PermissionQuestion.__name__:
         return state
-    request = msgspec.convert(event.request, PermissionRequest)
+    request = msgspec.convert(event.question, PermissionQuestion)
     if request.source != SOURCE:
         return state
-    call = (request.tool, _call(request.tool, request.arguments))
-    asked = {**state.asked, event.key.removesuffix(ASKED): call}
-    return msgspec.structs.replace(state, asked=asked)
+    call = (request.tool, _call_signature(request.tool, request.arguments))
+    asked = {**state.open_questions, event.key.removesuffix(ASKED): call}
+    return msgspec.structs.replace(state, open_questions=asked)
 
 
-def _answered(state: Remembered, event: QuestionAnswered) -> Remembered:
-    tool, call = state.asked[event.key]
+def _record_answer(state: PermissionMemory, event: QuestionAnswered) -> PermissionMemory:
+    tool, call = state.open_questions[event.key]
     answer = msgspec.convert(event.answer, Approved | Denied)
     yes = isinstance(answer, Approved)
-    tools, calls, edited = state.tools, state.calls, state.edited
+    tools, calls, edited = state.tools, state.calls, state.edited_arguments
     if answer.remember == "tool":
         tools = {**tools, tool: yes}
     elif answer.remember == "call":
         changed = answer.arguments if isinstance(answer, Approved) else None
-        calls = {**calls, call if changed is None else _call(tool, changed): yes}
+        calls = {**calls, call if changed is None else _call_signature(tool, changed): yes}
     if isinstance(answer, Approved) and answer.arguments is not None:
         edited = {**edited, event.key.partition(ASK)[0]: answer.arguments}
-    return Remembered(_without(state.asked, event.key), tools, calls, edited)
+    return PermissionMemory(
+        _without_question(state.open_questions, event.key), tools, calls, edited
+    )
 
 
-def _rules(argument: str, given: object) -> tuple[Rule, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
+def _parse_rules(argument: str, rules: object) -> tuple[Rule, ...]:
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
         raise ConfigurationError(argument, "must be a list of rules", fix=f'Write {argument}=["x"]')
     found = []
-    for index, one in enumerate(given):
+    for index, one in enumerate(rules):
         rule = Rule(one) if isinstance(one, str) else one
         if not isinstance(rule, Rule) or not rule.tool.strip():
             raise ConfigurationError(
@@ -292,9 +298,9 @@ def _rules(argument: str, given: object) -> tuple[Rule, ...]:
     return tuple(found)
 
 
-def _check_contradictions(rules: Mapping[Verdict, tuple[Rule, ...]]) -> None:
+def _check_contradictions(rules: Mapping[Permission, tuple[Rule, ...]]) -> None:
     """A rule that a stricter one always overrules says something that its writer does not get."""
-    strictness: tuple[Verdict, ...] = ("deny", "ask", "allow")
+    strictness: tuple[Permission, ...] = ("deny", "ask", "allow")
     for index, strict in enumerate(strictness):
         for loose in strictness[index + 1 :]:
             for one in rules[strict]:

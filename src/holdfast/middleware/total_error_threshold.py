@@ -5,14 +5,14 @@ The count must never be set back within a turn: that is what `ErrorTracking` is 
 
 from __future__ import annotations
 
-from holdfast.core.checks import check_callable
+from holdfast.core.argument_checks import check_callable
 from holdfast.core.events import Event, ToolFinished
 from holdfast.core.limits import check_whole
 from holdfast.core.notices import TotalErrorThresholdExceeded
 from holdfast.middleware.decisions import Stop
-from holdfast.middleware.detection import Detector, is_failure, marked
+from holdfast.middleware.detection import Detector, is_error_result, is_failure
+from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeIteration
 
 REASON = "Total error threshold ({count}) exceeded"
 TEXT = (
@@ -31,7 +31,7 @@ class TotalErrorThreshold(Middleware[int]):
 
     events = (ToolFinished,)
 
-    def __init__(self, max_total_errors: int = 10, *, detector: Detector = marked) -> None:
+    def __init__(self, max_total_errors: int = 10, *, detector: Detector = is_error_result) -> None:
         check_whole("max_total_errors", max_total_errors, at_least=1)
         check_callable("detector", detector)
         self.max_total_errors = max_total_errors
@@ -52,13 +52,15 @@ class TotalErrorThreshold(Middleware[int]):
             return state + 1
         return state
 
-    async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
+    async def before_iteration(self, context: BeforeIteration) -> Stop | None:
         """Spend no more model calls when it is too much."""
-        count, most = moment.state_of(self), self.max_total_errors
-        if moment.iteration == 0 or count < most:
+        count, most = context.state_of(self), self.max_total_errors
+        if context.iteration == 0 or count < most:
             return None
-        moment.tell(
-            TotalErrorThresholdExceeded(moment.agent, count, most, moment.iteration, moment.now())
+        context.emit(
+            TotalErrorThresholdExceeded(
+                context.agent, count, most, context.iteration, context.now()
+            )
         )
         return Stop(REASON.format(count=count), TEXT.format(count=count, max=most))
 

@@ -12,28 +12,28 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.core.checks import check_optional_callable
+from holdfast.core.argument_checks import check_optional_callable
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
 from holdfast.core.limits import check_count, check_seconds
 from holdfast.core.messages import Usage
 from holdfast.middleware.decisions import Stop
+from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import BeforeIteration
 
 _LEAST = -math.inf
 """Used is more than this and less than the limit: a price that is no number is not "nothing"."""
 TEXT = "The limit of {what} is reached ({used:g} of {most:g}). Stopping execution."
 
 
-class Spent(Struct, frozen=True, gc=False):
+class UsageSpent(Struct, frozen=True, gc=False):
     """What was spent: model calls, and their tokens."""
 
     calls: int = 0
     usage: Usage = Usage()
 
 
-class UsageLimits(Middleware[Spent]):
+class UsageLimits(Middleware[UsageSpent]):
     """Stops before the next model call when a limit is reached; None means no limit.
 
     Args:
@@ -67,7 +67,7 @@ class UsageLimits(Middleware[Spent]):
             raise ConfigurationError("price", "is needed for cost", fix="Give a function of Usage")
         if per not in ("turn", "session"):
             raise ConfigurationError("per", f"must be 'turn' or 'session', got {per!r}")
-        self.most = {
+        self.maximums = {
             "model calls": model_calls,
             "tokens": tokens,
             "output tokens": output_tokens,
@@ -75,26 +75,26 @@ class UsageLimits(Middleware[Spent]):
         }
         self.price = price
         self.scope = per
-        self._folds = per == "session" or model_calls is not None
-        used_of: dict[str, Callable[[Spent], float]] = {
+        self._needs_fold = per == "session" or model_calls is not None
+        used_of: dict[str, Callable[[UsageSpent], float]] = {
             "model calls": lambda spent: spent.calls,
             "tokens": lambda spent: spent.usage.input + spent.usage.output,
             "output tokens": lambda spent: spent.usage.output,
             "cost": lambda spent: price(spent.usage) if price is not None else 0.0,
         }
         self._limits = tuple(
-            (what, most, used_of[what]) for what, most in self.most.items() if most is not None
+            (what, most, used_of[what]) for what, most in self.maximums.items() if most is not None
         )
 
     def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
         """When a limit is reached. The run itself counts the tokens of a turn."""
         if hook == "fold":
-            return self._folds
-        if not self._limits or self._folds:
+            return self._needs_fold
+        if not self._limits or self._needs_fold:
             return bool(self._limits)
-        return lambda moment: not self.idle(Spent(0, moment.usage))
+        return lambda moment: not self.idle(UsageSpent(0, moment.usage))
 
-    def idle(self, state: Spent) -> bool:
+    def idle(self, state: UsageSpent) -> bool:
         """While no limit is reached."""
         for _, most, used_of in self._limits:  # noqa: SIM110 - a generator costs more than a look
             if not _LEAST < used_of(state) < most:
@@ -102,28 +102,32 @@ class UsageLimits(Middleware[Spent]):
         return True
 
     @property
-    def initial(self) -> Spent:
+    def initial(self) -> UsageSpent:
         """Nothing was spent yet."""
-        return Spent()
+        return UsageSpent()
 
-    def fold(self, state: Spent, event: Event) -> Spent:
+    def fold(self, state: UsageSpent, event: Event) -> UsageSpent:
         """Count."""
         if isinstance(event, ModelReplied):
             paid, usage = event.attempts > 0, event.reply.usage
         elif isinstance(event, ToolFinished):
             usage = event.usage
-            return Spent(state.calls, state.usage + usage) if usage.input or usage.output else state
+            return (
+                UsageSpent(state.calls, state.usage + usage)
+                if usage.input or usage.output
+                else state
+            )
         elif isinstance(event, ModelFailed):
             paid, usage = True, event.partial.usage if event.partial is not None else Usage()
         else:
             return state
         if event.lost is not None:
             usage += event.lost
-        return Spent(state.calls + paid, state.usage + usage)
+        return UsageSpent(state.calls + paid, state.usage + usage)
 
-    async def before_iteration(self, moment: BeforeIteration) -> Stop | None:
+    async def before_iteration(self, context: BeforeIteration) -> Stop | None:
         """Stop when a limit is reached."""
-        spent = moment.state_of(self) if self._folds else Spent(0, moment.usage)
+        spent = context.state_of(self) if self._needs_fold else UsageSpent(0, context.usage)
         for what, most, used_of in self._limits:
             used = used_of(spent)
             if not _LEAST < used < most:
@@ -133,4 +137,4 @@ class UsageLimits(Middleware[Spent]):
 
     def describe(self) -> dict[str, object]:
         """The limits that there are."""
-        return {what: most for what, most in self.most.items() if most is not None}
+        return {what: most for what, most in self.maximums.items() if most is not None}

@@ -21,9 +21,9 @@ from holdfast.resilience.checks import is_seconds
 from holdfast.resilience.handling import (
     CustomRetry,
     Defer,
-    ErrorHandling,
     ProviderHandler,
     RetryAnswer,
+    RetryOptions,
 )
 
 LONGEST_ANSWER = 30.0
@@ -39,14 +39,14 @@ class NoAnswer(Struct, frozen=True):
     detail: str = ""
 
 
-class Handled(Struct, frozen=True):
+class HandlerAnswer(Struct, frozen=True):
     """What a provider handler knows; no info means that it knows nothing."""
 
     info: ErrorInfo | None
     delay: float | None = None
 
 
-async def custom(
+async def ask_custom_retry(
     strategy: CustomRetry, error: BaseException, attempt: int, remaining: float | None
 ) -> float | Defer | NoAnswer:
     """Ask the user's strategy.
@@ -67,41 +67,41 @@ async def custom(
     except Exception as raised:  # noqa: BLE001  # REASON: a hook may raise anything; the call has its own error
         if limit.expired():
             return NoAnswer("custom_blocked", f"{patience:g}")
-        return _raised(raised)
-    return _read(answer)
+        return _hook_failure(raised)
+    return _parse_answer(answer)
 
 
-def handler(
-    knows: ProviderHandler, handling: ErrorHandling, error: BaseException, attempt: int
-) -> Handled | NoAnswer:
+def ask_provider_handler(
+    provider_handler: ProviderHandler, options: RetryOptions, error: BaseException, attempt: int
+) -> HandlerAnswer | NoAnswer:
     """Ask the user's provider handler what the error means and how long to wait."""
     try:
-        info = knows.parse_error(error)
+        info = provider_handler.parse_error(error)
         if info is None:
-            return Handled(None)
-        if nonsense := _no_info(info):
+            return HandlerAnswer(None)
+        if nonsense := _check_info(info):
             return nonsense
-        delay = knows.retry_delay(info, attempt, handling)
+        delay = provider_handler.retry_delay(info, attempt, options)
     except Exception as raised:  # noqa: BLE001  # REASON: as above
-        return _raised(raised)
+        return _hook_failure(raised)
     if delay is not None and not is_seconds(delay):
         return NoAnswer("custom_invalid", repr(delay)[:40])
-    return Handled(info, delay)
+    return HandlerAnswer(info, delay)
 
 
-async def refresh(handling: ErrorHandling, info: ErrorInfo) -> bool:
+async def ask_for_credentials(options: RetryOptions, info: ErrorInfo) -> bool:
     """Ask for new credentials; anything but True, and any exception, means that there are none."""
-    if handling.refresh_credentials is None:
+    if options.refresh_credentials is None:
         return False
     try:
         async with asyncio.timeout(LONGEST_ANSWER):
-            return await handling.refresh_credentials(info.public()) is True
+            return await options.refresh_credentials(info.to_public()) is True
     except Exception as raised:  # noqa: BLE001  # REASON: as above
         _log.warning("refresh_credentials raised %s", type(raised).__name__)
         return False
 
 
-def _read(answer: RetryAnswer | Awaitable[RetryAnswer]) -> float | Defer | NoAnswer:
+def _parse_answer(answer: RetryAnswer | Awaitable[RetryAnswer]) -> float | Defer | NoAnswer:
     if answer is None:
         return NoAnswer("custom")
     if isinstance(answer, Defer):
@@ -111,12 +111,12 @@ def _read(answer: RetryAnswer | Awaitable[RetryAnswer]) -> float | Defer | NoAns
     return NoAnswer("custom_invalid", repr(answer)[:40])
 
 
-def _no_info(value: object) -> NoAnswer | None:
+def _check_info(value: object) -> NoAnswer | None:
     if isinstance(value, ErrorInfo):
         return None
     return NoAnswer("custom_invalid", f"a {type(value).__name__}")
 
 
-def _raised(error: Exception) -> NoAnswer:
+def _hook_failure(error: Exception) -> NoAnswer:
     _log.warning("a retry hook raised", exc_info=error)
     return NoAnswer("custom_failed", f"{type(error).__name__}: {redact(str(error))[:200]}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Literal, TypeAlias
 
-from holdfast.resilience.clock import Dice
+from holdfast.resilience.clock import Rng
 
 _LONGEST = 86_400.0
 
@@ -19,42 +19,44 @@ Backoff: TypeAlias = Literal["exponential", "full_jitter", "pure", "decorrelated
 NAMES: tuple[Backoff, ...] = ("exponential", "full_jitter", "pure", "decorrelated")
 
 
-def exponential(attempt: int, *, base: float, multiplier: float, cap: float, dice: Dice) -> float:
+def exponential_delay(
+    attempt: int, *, base: float, multiplier: float, cap: float, rng: Rng
+) -> float:
     """Seed 000: `min(base * multiplier^attempt, cap)`, then plus or minus 10 percent.
 
-    >>> exponential(1, base=1.0, multiplier=2.0, cap=30.0, dice=lambda: 0.5)
+    >>> exponential_delay(1, base=1.0, multiplier=2.0, cap=30.0, rng=lambda: 0.5)
     2.0
     """
-    return _bounded(min(_power(base, multiplier, attempt), cap) * (0.9 + 0.2 * dice()))
+    return _clamp_delay(min(_scale_base(base, multiplier, attempt), cap) * (0.9 + 0.2 * rng()))
 
 
-def full_jitter(attempt: int, *, base: float, cap: float, dice: Dice) -> float:
+def full_jitter_delay(attempt: int, *, base: float, cap: float, rng: Rng) -> float:
     """Seed 000, executor: a random part of `base * 2^attempt`, at most `cap`."""
-    return _bounded(min(_power(base, 2.0, attempt) * dice(), cap))
+    return _clamp_delay(min(_scale_base(base, 2.0, attempt) * rng(), cap))
 
 
-def pure(attempt: int, *, base: float) -> float:
+def pure_delay(attempt: int, *, base: float) -> float:
     """Seed 003: `base * 2^attempt`: 1, 2, 4 seconds for a base of 1; no jitter, no cap.
 
-    >>> [pure(n, base=1.0) for n in range(3)]
+    >>> [pure_delay(n, base=1.0) for n in range(3)]
     [1.0, 2.0, 4.0]
     """
-    return _bounded(_power(base, 2.0, attempt))
+    return _clamp_delay(_scale_base(base, 2.0, attempt))
 
 
-def decorrelated(previous: float, *, base: float, cap: float, dice: Dice) -> float:
+def decorrelated_delay(previous: float, *, base: float, cap: float, rng: Rng) -> float:
     """A random wait between `base` and three times the previous one, at most `cap`."""
-    return _bounded(min(cap, base + (max(base, previous * 3.0) - base) * dice()))
+    return _clamp_delay(min(cap, base + (max(base, previous * 3.0) - base) * rng()))
 
 
-def _power(base: float, multiplier: float, attempt: int) -> float:
+def _scale_base(base: float, multiplier: float, attempt: int) -> float:
     try:
         return base * multiplier ** max(0, attempt)
     except OverflowError:
         return math.inf
 
 
-def _bounded(seconds: float) -> float:
+def _clamp_delay(seconds: float) -> float:
     if math.isnan(seconds) or seconds < 0:
         return 0.0
     return min(seconds, _LONGEST)

@@ -3,7 +3,7 @@
 Closed, it counts. Open, it lets nothing through until a moment. Half open, it lets a few probes
 through, and their results decide. What the caller did wrong (a bad key, a filter, a long prompt)
 and cancellation say nothing about the endpoint and are not counted. The state is an immutable
-value and the decisions are pure functions; `Circuit` holds one state for all threads and event
+value and the decisions are pure functions; `CircuitBreaker` holds one state for all threads and event
 loops of a process. No lock may be held while anything is awaited.
 """
 
@@ -19,7 +19,7 @@ from holdfast.core.limits import check_seconds, check_whole
 from holdfast.resilience.checks import check_share
 from holdfast.resilience.pipeline import Failed, Outcome, T
 
-Verdict = Literal["well", "unwell", "ignored"]
+Health = Literal["well", "unwell", "ignored"]
 Mode = Literal["ratio", "consecutive"]
 
 _BUCKETS = 10
@@ -86,11 +86,11 @@ class Tally(Struct, frozen=True):
     """The calls of one slice of the window."""
 
     slice: int
-    well: int = 0
-    unwell: int = 0
+    successes: int = 0
+    failures: int = 0
 
 
-class Closed(Struct, frozen=True):
+class ClosedState(Struct, frozen=True):
     """Everything goes through, and is counted."""
 
     epoch: int = 0
@@ -98,25 +98,25 @@ class Closed(Struct, frozen=True):
     streak: int = 0
 
 
-class Open(Struct, frozen=True):
+class OpenState(Struct, frozen=True):
     """Nothing goes through until strictly after `until`; for ever when isolated by hand."""
 
     epoch: int
     until: float
-    lasts: float
+    duration: float
     isolated: bool = False
 
 
-class HalfOpen(Struct, frozen=True):
+class HalfOpenState(Struct, frozen=True):
     """Some probes go through; `since` is when the first was let out."""
 
     epoch: int
     since: float
-    out: int = 0
-    passed: int = 0
+    in_flight: int = 0
+    successes: int = 0
 
 
-State: TypeAlias = Closed | Open | HalfOpen
+BreakerState: TypeAlias = ClosedState | OpenState | HalfOpenState
 
 
 class Ticket(Struct, frozen=True):
@@ -125,20 +125,22 @@ class Ticket(Struct, frozen=True):
     epoch: int
 
 
-class Held(Struct, frozen=True):
+class RejectedCall(Struct, frozen=True):
     """A call was held back; worth trying after so many seconds, None: not before a person acts."""
 
-    later: float | None
+    retry_after: float | None
 
 
-def judge(outcome: Outcome[T]) -> Verdict:
+def assess_health(outcome: Outcome[T]) -> Health:
     """What an outcome says about the endpoint."""
     if not isinstance(outcome, Failed):
         return "well"
     return "unwell" if outcome.sent and outcome.info.category in _UNWELL else "ignored"
 
 
-def admit(options: BreakerOptions, state: State, now: float) -> tuple[State, Ticket | Held]:
+def admit_call(
+    options: BreakerOptions, state: BreakerState, now: float
+) -> tuple[BreakerState, Ticket | RejectedCall]:
     """Whether a call may go through now, and the state after that.
 
     Args:
@@ -147,64 +149,64 @@ def admit(options: BreakerOptions, state: State, now: float) -> tuple[State, Tic
         now: the monotonic clock, in seconds. When it jumps back, an open breaker waits at most its
             whole time again; when it jumps forward, the next call is a probe.
 
-    >>> admit(BreakerOptions(), Open(3, until=60.0, lasts=60.0), 59.0)[1]
+    >>> admit_call(BreakerOptions(), OpenState(3, until=60.0, lasts=60.0), 59.0)[1]
     Held(later=1.001)
-    >>> admit(BreakerOptions(), Open(3, until=60.0, lasts=60.0), 60.5)
-    (HalfOpen(epoch=4, since=60.5, out=1, passed=0), Ticket(epoch=4))
+    >>> admit_call(BreakerOptions(), OpenState(3, until=60.0, lasts=60.0), 60.5)
+    (HalfOpenState(epoch=4, since=60.5, out=1, passed=0), Ticket(epoch=4))
     """
-    if isinstance(state, Closed):
+    if isinstance(state, ClosedState):
         return state, Ticket(state.epoch)
-    if isinstance(state, Open):
+    if isinstance(state, OpenState):
         if state.isolated:
-            return state, Held(None)
-        if state.until - now > state.lasts:
-            state = msgspec.structs.replace(state, until=now + state.lasts)
+            return state, RejectedCall(None)
+        if state.until - now > state.duration:
+            state = msgspec.structs.replace(state, until=now + state.duration)
         if now <= state.until:
-            return state, Held(state.until - now + 0.001)
-        state = HalfOpen(state.epoch + 1, now)
-    if state.out >= options.probes:
+            return state, RejectedCall(state.until - now + 0.001)
+        state = HalfOpenState(state.epoch + 1, now)
+    if state.in_flight >= options.probes:
         waited = now - state.since
         if 0 <= waited <= options.open_seconds:
-            return state, Held(min(1.0, options.open_seconds))
+            return state, RejectedCall(min(1.0, options.open_seconds))
         # A probe that is out for so long is lost; its late result must not count.
-        state = HalfOpen(state.epoch + 1, now)
-    state = msgspec.structs.replace(state, out=state.out + 1)
+        state = HalfOpenState(state.epoch + 1, now)
+    state = msgspec.structs.replace(state, in_flight=state.in_flight + 1)
     return state, Ticket(state.epoch)
 
 
-def record(
+def record_result(
     options: BreakerOptions,
-    state: State,
+    state: BreakerState,
     ticket: Ticket,
-    verdict: Verdict,
+    health: Health,
     *,
     now: float,
     retry_after: float | None = None,
-) -> State:
+) -> BreakerState:
     """The state after a call that was let through has ended.
 
     Args:
         options: the settings.
         state: the state before.
-        ticket: what `admit` gave; a result from another epoch is too old to count.
-        verdict: what the result says about the endpoint.
+        ticket: what `admit_call` gave; a result from another epoch is too old to count.
+        health: what the result says about the endpoint.
         now: the monotonic clock, in seconds.
         retry_after: when the provider wants to hear from us again, in seconds.
     """
-    if ticket.epoch != state.epoch or isinstance(state, Open):
+    if ticket.epoch != state.epoch or isinstance(state, OpenState):
         return state
-    if isinstance(state, HalfOpen):
-        if verdict == "unwell":
-            return _opened(options, state.epoch, now, retry_after)
-        passed = state.passed + (verdict == "well")
+    if isinstance(state, HalfOpenState):
+        if health == "unwell":
+            return _open_breaker(options, state.epoch, now, retry_after)
+        passed = state.successes + (health == "well")
         if passed >= options.successes:
-            return Closed(state.epoch + 1)
-        return HalfOpen(state.epoch, state.since, max(0, state.out - 1), passed)
-    if verdict == "ignored":
+            return ClosedState(state.epoch + 1)
+        return HalfOpenState(state.epoch, state.since, max(0, state.in_flight - 1), passed)
+    if health == "ignored":
         return state
-    state = _counted(options, state, verdict == "well", now)
-    if verdict == "unwell" and _too_many(options, state):
-        return _opened(options, state.epoch, now, retry_after)
+    state = _count_result(options, state, health == "well", now)
+    if health == "unwell" and _has_too_many_failures(options, state):
+        return _open_breaker(options, state.epoch, now, retry_after)
     return state
 
 
@@ -213,38 +215,42 @@ def slice_at(options: BreakerOptions, now: float) -> int:
     return int(now * _BUCKETS / options.window)
 
 
-def with_more_well(state: Closed, count: int) -> Closed:
+def add_successes(state: ClosedState, count: int) -> ClosedState:
     """The state after so many more successes in the newest slice, which there must be."""
     *before, last = state.window
-    more = Tally(last.slice, last.well + count, last.unwell)
-    return Closed(state.epoch, (*before, more), state.streak)
+    more = Tally(last.slice, last.successes + count, last.failures)
+    return ClosedState(state.epoch, (*before, more), state.streak)
 
 
-def _counted(options: BreakerOptions, state: Closed, well: bool, now: float) -> Closed:
-    streak = 0 if well else state.streak + 1
+def _count_result(
+    options: BreakerOptions, state: ClosedState, success: bool, now: float
+) -> ClosedState:
+    streak = 0 if success else state.streak + 1
     if options.mode == "consecutive":
-        return Closed(state.epoch, (), streak)
+        return ClosedState(state.epoch, (), streak)
     current = slice_at(options, now)
     window = state.window
     if window and window[-1].slice == current:
         last = window[-1]
-        tally = Tally(current, last.well + well, last.unwell + (not well))
-        return Closed(state.epoch, (*window[:-1], tally), streak)
+        tally = Tally(current, last.successes + success, last.failures + (not success))
+        return ClosedState(state.epoch, (*window[:-1], tally), streak)
     # Slices that lie in the future are from a clock that jumped back.
     kept = tuple(t for t in window if current - _BUCKETS < t.slice < current)
-    return Closed(state.epoch, (*kept, Tally(current, int(well), int(not well))), streak)
+    return ClosedState(state.epoch, (*kept, Tally(current, int(success), int(not success))), streak)
 
 
-def _too_many(options: BreakerOptions, state: Closed) -> bool:
+def _has_too_many_failures(options: BreakerOptions, state: ClosedState) -> bool:
     if options.mode == "consecutive":
         return state.streak >= options.failures
-    unwell = sum(tally.unwell for tally in state.window)
-    total = unwell + sum(tally.well for tally in state.window)
+    unwell = sum(tally.failures for tally in state.window)
+    total = unwell + sum(tally.successes for tally in state.window)
     return total >= options.minimum_throughput and unwell >= total * options.failure_ratio
 
 
-def _opened(options: BreakerOptions, epoch: int, now: float, retry_after: float | None) -> Open:
+def _open_breaker(
+    options: BreakerOptions, epoch: int, now: float, retry_after: float | None
+) -> OpenState:
     lasts = options.open_seconds
     if retry_after is not None:
         lasts = min(retry_after, options.max_open_seconds)
-    return Open(epoch + 1, now + lasts, lasts)
+    return OpenState(epoch + 1, now + lasts, lasts)

@@ -12,45 +12,50 @@ from asyncio import CancelledError
 from holdfast.core.errors import ErrorCategory, HoldfastError
 from holdfast.core.messages import Reply, Usage
 from holdfast.core.notices import AttemptAbandoned
-from holdfast.resilience.pipeline import Call, Failed, P
+from holdfast.resilience.pipeline import CallContext, Failed, P
 
 
-def kept_after(call: Call[P], outcome: Failed) -> Reply | None:
+def reply_after(call: CallContext[P], outcome: Failed) -> Reply | None:
     """What there is of the reply after this outcome; who was held back lost nothing."""
-    return outcome.kept if outcome.sent else call.kept
+    return outcome.continuable_reply if outcome.sent else call.reply_so_far
 
 
-def spent(outcome: Failed, kept: Reply | None = None) -> Usage | None:
+def spent_usage(outcome: Failed, reply_so_far: Reply | None = None) -> Usage | None:
     """The tokens of a failure that are in no reply: those of what it got, or of what was kept before."""
     partial = outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
-    got = partial or kept
+    got = partial or reply_so_far
     return got.usage if got is not None and got.usage.total else None
 
 
-def added(one: Usage | None, other: Usage | None) -> Usage | None:
+def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     """The sum, None when there is nothing to add."""
     return one + other if one and other else one or other
 
 
-def abandon(call: Call[P], outcome: Failed) -> None:
+def abandon_reply(call: CallContext[P], outcome: Failed) -> None:
     """Tell those who listen to forget the text, if any was kept."""
-    if outcome.kept is not None or call.kept is not None:
-        call.env.tell(AttemptAbandoned(call.key, call.attempt, outcome.info.public()))
+    if outcome.continuable_reply is not None or call.reply_so_far is not None:
+        call.execution.emit(AttemptAbandoned(call.key, call.attempt, outcome.info.to_public()))
 
 
-def refuses_to_continue(call: Call[P], outcome: Failed) -> bool:
+def refuses_to_continue(call: CallContext[P], outcome: Failed) -> bool:
     """Whether the provider refuses the beginning that was sent along, and not the question."""
     refused = outcome.info.category is ErrorCategory.CLIENT_ERROR
-    return refused and call.kept is not None and outcome.kept is None and outcome.may_repeat
+    return (
+        refused
+        and call.reply_so_far is not None
+        and outcome.continuable_reply is None
+        and outcome.may_repeat
+    )
 
 
-async def wait_before(call: Call[P], seconds: float) -> None:
+async def wait_before_retry(call: CallContext[P], seconds: float) -> None:
     """Wait before the next attempt; cancelled meanwhile, what is kept is the partial reply."""
     if seconds <= 0:
         return
     try:
-        await call.env.clock.sleep(seconds)
+        await call.execution.clock.sleep(seconds)
     except CancelledError:
-        if call.kept is not None and call.env.keep_partial is not None:
-            call.env.keep_partial(call.kept)
+        if call.reply_so_far is not None and call.execution.keep_partial is not None:
+            call.execution.keep_partial(call.reply_so_far)
         raise

@@ -25,13 +25,13 @@ class BudgetOptions(Struct, frozen=True, kw_only=True):
         ratio: tokens that each call puts in; 0.1 allows one retry for ten calls in the long run.
         reserve: tokens that are there at the start, and that time fills up to.
         reserve_per_second: how fast time fills them.
-        most: the bucket's size; calls do not put in more.
+        capacity: the bucket's size; calls do not put in more.
     """
 
     ratio: float = 0.1
     reserve: float = 10.0
     reserve_per_second: float = 0.5
-    most: float = 100.0
+    capacity: float = 100.0
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -45,10 +45,10 @@ class Bucket(Struct, frozen=True):
     at: float
 
 
-def filled(options: BudgetOptions, bucket: Bucket, now: float) -> Bucket:
+def refill_bucket(options: BudgetOptions, bucket: Bucket, now: float) -> Bucket:
     """The bucket after time went by; a clock that went back adds nothing.
 
-    >>> filled(BudgetOptions(reserve=2, reserve_per_second=1), Bucket(0.0, 10.0), 11.5)
+    >>> refill_bucket(BudgetOptions(reserve=2, reserve_per_second=1), Bucket(0.0, 10.0), 11.5)
     Bucket(tokens=1.5, at=11.5)
     """
     tokens = bucket.tokens
@@ -58,23 +58,23 @@ def filled(options: BudgetOptions, bucket: Bucket, now: float) -> Bucket:
     return Bucket(tokens, now)
 
 
-def deposited(bucket: Bucket, ratio: float, room: float) -> Bucket:
+def deposit_tokens(bucket: Bucket, ratio: float, capacity: float) -> Bucket:
     """The bucket after one more first attempt.
 
     Args:
         bucket: the one before.
         ratio: tokens that are put in.
-        room: the most that it can hold.
+        capacity: the most that it can hold.
     """
-    return Bucket(min(room, bucket.tokens + ratio), bucket.at)
+    return Bucket(min(capacity, bucket.tokens + ratio), bucket.at)
 
 
-def room_of(options: BudgetOptions) -> float:
+def bucket_capacity(options: BudgetOptions) -> float:
     """The most tokens that a bucket can hold."""
-    return max(options.most, options.reserve)
+    return max(options.capacity, options.reserve)
 
 
-def withdrawn(bucket: Bucket) -> Bucket | None:
+def withdraw_token(bucket: Bucket) -> Bucket | None:
     """The bucket after one retry; None when there is not enough for it."""
     return Bucket(bucket.tokens - 1.0, bucket.at) if bucket.tokens >= 1.0 else None
 
@@ -87,20 +87,20 @@ class RetryBudget:
     (True, False)
     """
 
-    __slots__ = ("_bucket", "_lock", "_room", "options")
+    __slots__ = ("_bucket", "_capacity", "_lock", "options")
 
     def __init__(self, options: BudgetOptions | None = None) -> None:
         self.options = options or BudgetOptions()
         self._bucket = Bucket(self.options.reserve, float("-inf"))
-        self._room = room_of(self.options)
+        self._capacity = bucket_capacity(self.options)
         self._lock = Lock()
 
     def deposit(self) -> None:
         """Count one first attempt."""
-        if self._bucket.tokens >= self._room:
+        if self._bucket.tokens >= self._capacity:
             return
         with self._lock:
-            self._bucket = deposited(self._bucket, self.options.ratio, self._room)
+            self._bucket = deposit_tokens(self._bucket, self.options.ratio, self._capacity)
 
     def withdraw(self, now: float) -> bool:
         """Take what one retry costs, if it is there.
@@ -112,8 +112,8 @@ class RetryBudget:
             began = self._bucket.at == float("-inf")
             if began:
                 self._bucket = Bucket(self._bucket.tokens, now)
-            self._bucket = filled(self.options, self._bucket, now)
-            after = withdrawn(self._bucket)
+            self._bucket = refill_bucket(self.options, self._bucket, now)
+            after = withdraw_token(self._bucket)
             if after is None:
                 return False
             self._bucket = after

@@ -17,11 +17,11 @@ from typing import Generic, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.checks import check_flag
+from holdfast.core.argument_checks import check_flag
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import FinishReason, Reply, ReplyKind
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.resilience.pipeline import T
 
 KeyOf: TypeAlias = Callable[[object], str | None]
@@ -78,20 +78,20 @@ def seed_003_key(messages: Sequence[object], agent_config: object) -> str:
     return md5(content.encode(), usedforsecurity=False).hexdigest()
 
 
-def scope_of(*credentials: str) -> str:
+def account_scope(*credentials: str) -> str:
     """A name for an account that does not show its key; the same for the same credentials.
 
-    >>> scope_of("sk-1", "https://a") == scope_of("sk-1", "https://a") != scope_of("sk-2", "https://a")
+    >>> account_scope("sk-1", "https://a") == account_scope("sk-1", "https://a") != account_scope("sk-2", "https://a")
     True
     """
-    return _hashed(_encode(credentials))
+    return _hash_bytes(_encode(credentials))
 
 
 def request_key(scope: str) -> KeyOf:
     """The key function for model requests of one account: everything that is sent, but `stream`.
 
     Args:
-        scope: names the account and the endpoint; `scope_of` makes one.
+        scope: names the account and the endpoint; `account_scope` makes one.
     """
     if not scope:
         raise ConfigurationError(
@@ -115,23 +115,23 @@ def canonical_key(value: object) -> str | None:
     True
     """
     try:
-        return _hashed(_encode(value))
+        return _hash_bytes(_encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError):
         return None
 
 
-def _hashed(data: bytes) -> str:
+def _hash_bytes(data: bytes) -> str:
     return blake2b(data, digest_size=32).hexdigest()
 
 
-def _sequence(value: object) -> object:
+def _encode_sequence(value: object) -> object:
     """A history is a sequence of its own kind; anything else has no canonical form."""
     if isinstance(value, Sequence):
         return list(value)
     raise TypeError(type(value).__name__)
 
 
-_encode = msgspec.json.Encoder(order="deterministic", enc_hook=_sequence).encode
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=_encode_sequence).encode
 
 
 def weigh_reply(options: CacheOptions) -> Weigh:
@@ -152,7 +152,7 @@ def weigh_reply(options: CacheOptions) -> Weigh:
     return weigh
 
 
-class Entry(Struct, Generic[T], frozen=True):
+class CacheEntry(Struct, Generic[T], frozen=True):
     """One answer, its size in bytes, and when it was kept on the monotonic clock."""
 
     value: T
@@ -160,10 +160,10 @@ class Entry(Struct, Generic[T], frozen=True):
     at: float
 
 
-class Shelf(Generic[T]):
+class LruCache(Generic[T]):
     """Entries in the order of their last use; knows when one is too old and which goes first.
 
-    >>> shelf = Shelf(CacheOptions(entries=2, ttl=10))
+    >>> shelf = LruCache(CacheOptions(entries=2, ttl=10))
     >>> for name in "abc":
     ...     shelf.put(name, name.upper(), weight=1, now=0.0)
     >>> shelf.get("a", 1.0), shelf.get("c", 1.0), shelf.get("c", 11.0)
@@ -175,12 +175,12 @@ class Shelf(Generic[T]):
     def __init__(self, options: CacheOptions) -> None:
         self.options = options
         self.weight = 0
-        self._entries: OrderedDict[str, Entry[T]] = OrderedDict()
+        self._entries: OrderedDict[str, CacheEntry[T]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: str, now: float) -> Entry[T] | None:
+    def get(self, key: str, now: float) -> CacheEntry[T] | None:
         """The entry, if it is there and not too old; one from the future is too old."""
         entry = self._entries.get(key)
         if entry is None:
@@ -197,7 +197,7 @@ class Shelf(Generic[T]):
         self.drop(key)
         if weight > self.options.size:
             return
-        self._entries[key] = Entry(value, weight, now)
+        self._entries[key] = CacheEntry(value, weight, now)
         self.weight += weight
         while len(self._entries) > self.options.entries or self.weight > self.options.size:
             self.drop(next(iter(self._entries)))

@@ -20,29 +20,29 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
 from holdfast.core.notices import BreakerChanged
 from holdfast.resilience.breaker import (
     BreakerOptions,
-    Closed,
-    HalfOpen,
-    Held,
-    Open,
-    State,
+    BreakerState,
+    ClosedState,
+    HalfOpenState,
+    Health,
+    OpenState,
+    RejectedCall,
     Ticket,
-    Verdict,
-    admit,
-    judge,
-    record,
+    add_successes,
+    admit_call,
+    assess_health,
+    record_result,
     slice_at,
-    with_more_well,
 )
 from holdfast.resilience.pipeline import (
-    Act,
-    Call,
+    CallContext,
     Done,
     Failed,
+    Operation,
     Outcome,
     P,
     T,
-    not_sent,
     settings_of,
+    unsent_outcome,
 )
 
 _log = logging.getLogger("holdfast")
@@ -56,27 +56,31 @@ class BreakerOpenError(ProviderError):
 
     default_category = ErrorCategory.TRANSIENT
 
-    def __init__(self, target: str, later: float | None) -> None:
-        when = f"for another {later:.3g} s" if later is not None else "until somebody resets it"
+    def __init__(self, target: str, retry_after: float | None) -> None:
+        when = (
+            f"for another {retry_after:.3g} s"
+            if retry_after is not None
+            else "until somebody resets it"
+        )
         message = f"{target}: not called, its circuit breaker is open {when}"
         info = ErrorInfo(
             category=ErrorCategory.TRANSIENT,
             safe=message,
             landed=Landed.NO,
-            retry_after=later,
+            retry_after=retry_after,
             code="breaker_open",
         )
         super().__init__(message, info=info)
 
 
-class Snapshot(Struct, frozen=True):
+class BreakerSnapshot(Struct, frozen=True):
     """What can be seen of a circuit at one moment.
 
     Args:
         target: what it protects.
         state: "closed", "open", "half_open" or "isolated".
-        well: calls that succeeded in the window.
-        unwell: calls that failed in the window.
+        successes: calls that succeeded in the window.
+        failures: calls that failed in the window.
         streak: failures since the last success.
         until: when an open circuit may be probed, on the monotonic clock.
         probes: probes that are out.
@@ -84,21 +88,21 @@ class Snapshot(Struct, frozen=True):
 
     target: str
     state: StateName
-    well: int = 0
-    unwell: int = 0
+    successes: int = 0
+    failures: int = 0
     streak: int = 0
     until: float | None = None
     probes: int = 0
 
 
-class Circuit:
+class CircuitBreaker:
     """One breaker's state, for all runs, threads and event loops of the process.
 
     Args:
         target: names what it protects: provider, model and endpoint.
         options: the settings.
 
-    >>> circuit = Circuit("openai:gpt-5.2")
+    >>> circuit = CircuitBreaker("openai:gpt-5.2")
     >>> circuit.isolate()
     >>> circuit.snapshot().state
     'isolated'
@@ -113,7 +117,7 @@ class Circuit:
         "_state",
         "_subscribers",
         "_ticket",
-        "_uncounted",
+        "_uncounted_successes",
         "options",
         "target",
     )
@@ -121,71 +125,71 @@ class Circuit:
     def __init__(self, target: str, options: BreakerOptions | None = None) -> None:
         self.target = target
         self.options = options or BreakerOptions()
-        self._state: State = Closed()
+        self._state: BreakerState = ClosedState()
         self._ticket = Ticket(0)
         self._slice: int | None = None
-        self._uncounted = 0
+        self._uncounted_successes = 0
         self._lock = Lock()
         self._subscribers: tuple[Subscriber, ...] = ()
 
-    def admit(self, now: float) -> tuple[Ticket | Held, BreakerChanged | None]:
+    def admit(self, now: float) -> tuple[Ticket | RejectedCall, BreakerChanged | None]:
         """Whether a call may go, and the change that this made."""
         with self._lock:
             before = self._state
-            if type(before) is Closed:
+            if type(before) is ClosedState:
                 if self._ticket.epoch != before.epoch:
                     self._ticket = Ticket(before.epoch)
                 return self._ticket, None
-            self._state, answer = admit(self.options, before, now)
+            self._state, answer = admit_call(self.options, before, now)
             after = self._state
-        return answer, self._changed(before, after)
+        return answer, self._publish_change(before, after)
 
-    def went_well(self, ticket: Ticket, now: float) -> bool:
-        """Count a success where that changes nothing but a number; False: `record` must do it."""
+    def count_success(self, ticket: Ticket, now: float) -> bool:
+        """Count a success where that changes nothing but a number; False: `record_outcome` must do it."""
         with self._lock:
             state = self._state
-            if ticket.epoch != state.epoch or type(state) is not Closed or state.streak:
+            if ticket.epoch != state.epoch or type(state) is not ClosedState or state.streak:
                 return False
             if self.options.mode == "consecutive":
                 return True
             if self._slice is None or slice_at(self.options, now) != self._slice:
                 return False
-            self._uncounted += 1
+            self._uncounted_successes += 1
             return True
 
-    def record(
-        self, ticket: Ticket, verdict: Verdict, *, now: float, retry_after: float | None = None
+    def record_outcome(
+        self, ticket: Ticket, health: Health, *, now: float, retry_after: float | None = None
     ) -> BreakerChanged | None:
         """Count one result, and give the change that this made."""
         with self._lock:
-            before = self._counted()
-            self._state = after = record(
-                self.options, before, ticket, verdict, now=now, retry_after=retry_after
+            before = self._state_with_counts()
+            self._state = after = record_result(
+                self.options, before, ticket, health, now=now, retry_after=retry_after
             )
-            window = after.window if type(after) is Closed else ()
+            window = after.window if type(after) is ClosedState else ()
             self._slice = window[-1].slice if window else None
-        return None if type(before) is type(after) else self._changed(before, after)
+        return None if type(before) is type(after) else self._publish_change(before, after)
 
     def isolate(self) -> None:
         """Let nothing through until `reset`."""
-        self._set(lambda before: Open(before.epoch + 1, 0.0, 0.0, isolated=True))
+        self._set_state(lambda before: OpenState(before.epoch + 1, 0.0, 0.0, isolated=True))
 
     def reset(self) -> None:
         """Close, and forget what was counted."""
-        self._set(lambda before: Closed(before.epoch + 1))
+        self._set_state(lambda before: ClosedState(before.epoch + 1))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> BreakerSnapshot:
         """The state, as counted so far."""
         with self._lock:
-            state = self._counted()
-        if isinstance(state, Closed):
-            well = sum(tally.well for tally in state.window)
-            unwell = sum(tally.unwell for tally in state.window)
-            return Snapshot(self.target, "closed", well, unwell, state.streak)
-        if isinstance(state, HalfOpen):
-            return Snapshot(self.target, "half_open", probes=state.out)
+            state = self._state_with_counts()
+        if isinstance(state, ClosedState):
+            well = sum(tally.successes for tally in state.window)
+            unwell = sum(tally.failures for tally in state.window)
+            return BreakerSnapshot(self.target, "closed", well, unwell, state.streak)
+        if isinstance(state, HalfOpenState):
+            return BreakerSnapshot(self.target, "half_open", probes=state.in_flight)
         until = None if state.isolated else state.until
-        return Snapshot(self.target, _named(state), until=until)
+        return BreakerSnapshot(self.target, _state_name(state), until=until)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` at each change of state; the answer ends that."""
@@ -198,25 +202,25 @@ class Circuit:
 
         return unsubscribe
 
-    def _set(self, make: Callable[[State], State]) -> None:
+    def _set_state(self, make: Callable[[BreakerState], BreakerState]) -> None:
         with self._lock:
-            before = self._counted()
+            before = self._state_with_counts()
             self._state = after = make(before)
             self._slice = None
-        self._changed(before, after)
+        self._publish_change(before, after)
 
-    def _counted(self) -> State:
+    def _state_with_counts(self) -> BreakerState:
         """The state with every success in it; the lock is held."""
-        if self._uncounted and type(self._state) is Closed:
-            self._state = with_more_well(self._state, self._uncounted)
-        self._uncounted = 0
+        if self._uncounted_successes and type(self._state) is ClosedState:
+            self._state = add_successes(self._state, self._uncounted_successes)
+        self._uncounted_successes = 0
         return self._state
 
-    def _changed(self, before: State, after: State) -> BreakerChanged | None:
-        old, new = _named(before), _named(after)
+    def _publish_change(self, before: BreakerState, after: BreakerState) -> BreakerChanged | None:
+        old, new = _state_name(before), _state_name(after)
         if old == new:
             return None
-        lasts = after.lasts if isinstance(after, Open) and not after.isolated else None
+        lasts = after.duration if isinstance(after, OpenState) and not after.isolated else None
         change = BreakerChanged(self.target, old, new, lasts)
         _log.warning("circuit breaker of %s: %s, was %s", self.target, new, old)
         for subscriber in self._subscribers:
@@ -227,18 +231,18 @@ class Circuit:
         return change
 
 
-def _named(state: State) -> StateName:
-    if isinstance(state, Closed):
+def _state_name(state: BreakerState) -> StateName:
+    if isinstance(state, ClosedState):
         return "closed"
-    if isinstance(state, HalfOpen):
+    if isinstance(state, HalfOpenState):
         return "half_open"
     return "isolated" if state.isolated else "open"
 
 
-class Breaker(Struct, frozen=True):
+class BreakerStrategy(Struct, frozen=True):
     """The strategy: holds calls back while the circuit is open, and tells it how the others went."""
 
-    circuit: Circuit
+    breaker: CircuitBreaker
 
     @property
     def name(self) -> str:
@@ -247,33 +251,33 @@ class Breaker(Struct, frozen=True):
 
     def describe(self) -> Mapping[str, object]:
         """The target and the settings."""
-        return {"target": self.circuit.target, **settings_of(self.circuit.options)}
+        return {"target": self.breaker.target, **settings_of(self.breaker.options)}
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, behind the breaker."""
-        circuit = self.circuit
+        circuit = self.breaker
 
-        async def with_breaker(call: Call[P]) -> Outcome[T]:
-            clock = call.env.clock
+        async def with_breaker(call: CallContext[P]) -> Outcome[T]:
+            clock = call.execution.clock
             answer, change = circuit.admit(clock.monotonic())
             if change is not None:
-                call.env.tell(change)
-            if isinstance(answer, Held):
-                return not_sent(BreakerOpenError(circuit.target, answer.later))
+                call.execution.emit(change)
+            if isinstance(answer, RejectedCall):
+                return unsent_outcome(BreakerOpenError(circuit.target, answer.retry_after))
             try:
-                outcome = await act(call)
+                outcome = await operation(call)
             except BaseException:
                 # Cancelled, or a bug: no word about the endpoint, but a probe must give its place back.
-                circuit.record(answer, "ignored", now=clock.monotonic())
+                circuit.record_outcome(answer, "ignored", now=clock.monotonic())
                 raise
-            if type(outcome) is Done and circuit.went_well(answer, clock.monotonic()):
+            if type(outcome) is Done and circuit.count_success(answer, clock.monotonic()):
                 return outcome
             retry_after = outcome.info.retry_after if isinstance(outcome, Failed) else None
-            change = circuit.record(
-                answer, judge(outcome), now=clock.monotonic(), retry_after=retry_after
+            change = circuit.record_outcome(
+                answer, assess_health(outcome), now=clock.monotonic(), retry_after=retry_after
             )
             if change is not None:
-                call.env.tell(change)
+                call.execution.emit(change)
             return outcome
 
         return with_breaker

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-Dice: TypeAlias = Callable[[], float]
+Rng: TypeAlias = Callable[[], float]
 """A number from 0 up to, and without, 1."""
 
 

@@ -27,25 +27,25 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.checks import check_flag, check_instance
+from holdfast.core.argument_checks import check_flag, check_instance
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_seconds
 from holdfast.core.messages import Reply
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions
-from holdfast.resilience.cache import CacheOptions, request_key, scope_of
-from holdfast.resilience.circuit import Breaker
-from holdfast.resilience.fallback import Fallback, Target
-from holdfast.resilience.handling import ErrorHandling
+from holdfast.resilience.cache import CacheOptions, account_scope, request_key
+from holdfast.resilience.circuit import BreakerStrategy
+from holdfast.resilience.fallback import Fallback, FallbackTarget
+from holdfast.resilience.handling import RetryOptions
 from holdfast.resilience.hedge import Hedge, HedgeOptions
 from holdfast.resilience.limiter import LimiterOptions
-from holdfast.resilience.metrics import CallMetrics, Metered
-from holdfast.resilience.pipeline import Act, Pipeline
+from holdfast.resilience.metrics import CallMetrics, MetricsRecorder
+from holdfast.resilience.pipeline import Operation, Pipeline
 from holdfast.resilience.replay import Cache, Store
 from holdfast.resilience.retry import Retry
-from holdfast.resilience.shared import PROCESS, Shared
-from holdfast.resilience.throttle import Limiter
+from holdfast.resilience.shared import PROCESS, EndpointStates
+from holdfast.resilience.throttle import LimiterStrategy
 from holdfast.resilience.timeout import AttemptTimeout, Deadline
 
 
@@ -100,33 +100,37 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 def target_pipeline(
     endpoint: str,
-    handling: ErrorHandling,
+    retry_options: RetryOptions,
     resilience: Resilience,
     *,
     account: str = "",
     last: bool = True,
-    shared: Shared = PROCESS,
+    shared: EndpointStates = PROCESS,
 ) -> Pipeline:
     """The strategies around one model: retry and everything inside it.
 
     Args:
         endpoint: names provider and model; errors show it.
         account: tells addresses and keys of one endpoint apart; `cache.scope_of` makes one.
-        handling: the settings of retry.
+        retry_options: the settings of retry.
         resilience: the other settings.
         last: False when there is another model to fall back to: then nobody waits for an open
             breaker, since the other one can be asked at once.
         shared: where states are found.
     """
     if not last:
-        handling = msgspec.structs.replace(handling, max_breaker_wait=0.0)
+        retry_options = msgspec.structs.replace(retry_options, max_breaker_wait=0.0)
     chosen = resilience
-    budget = shared.budget(endpoint, chosen.budget, account) if chosen.budget else None
+    budget = shared.budget_for(endpoint, chosen.budget, account) if chosen.budget else None
     return Pipeline.of(
-        Retry(handling, budget, chosen.continue_streams),
-        Hedge(shared.latencies(endpoint, chosen.hedge, account)) if chosen.hedge else None,
-        Breaker(shared.circuit(endpoint, chosen.breaker, account)) if chosen.breaker else None,
-        Limiter(shared.throttle(endpoint, chosen.limiter, account)) if chosen.limiter else None,
+        Retry(retry_options, budget, chosen.continue_streams),
+        Hedge(shared.latencies_for(endpoint, chosen.hedge, account)) if chosen.hedge else None,
+        BreakerStrategy(shared.breaker_for(endpoint, chosen.breaker, account))
+        if chosen.breaker
+        else None,
+        LimiterStrategy(shared.limiter_for(endpoint, chosen.limiter, account))
+        if chosen.limiter
+        else None,
         AttemptTimeout(chosen.attempt_timeout) if chosen.attempt_timeout else None,
     )
 
@@ -149,7 +153,7 @@ def outer_pipeline(
     cache, metrics = resilience.cache, resilience.metrics
     store = Store(cache) if isinstance(cache, CacheOptions) else cache
     return Pipeline.of(
-        Metered(metrics, call_type) if metrics is not None else None,
+        MetricsRecorder(metrics, call_type) if metrics is not None else None,
         Deadline(resilience.deadline) if resilience.deadline else None,
         Cache(store, request_key(scope)) if store is not None else None,
         fallback,
@@ -163,29 +167,29 @@ class Candidate(Struct, frozen=True):
         name: for records and errors, `provider:model`.
         model: its name on its wire, put into the request.
         endpoint: names provider and model; errors show it.
-        act: asks it once.
+        operation: asks it once.
         account: tells addresses and keys of one endpoint apart; `cache.scope_of` makes one.
     """
 
     name: str
     model: str
     endpoint: str
-    act: Act[ModelRequest, Reply]
+    operation: Operation[ModelRequest, Reply]
     account: str = ""
 
 
-def ask_models(
+def compose_model_call(
     candidates: Sequence[Candidate],
-    handling: ErrorHandling,
+    retry_options: RetryOptions,
     resilience: Resilience,
     *,
-    shared: Shared = PROCESS,
-) -> tuple[Pipeline, Act[ModelRequest, Reply]]:
+    shared: EndpointStates = PROCESS,
+) -> tuple[Pipeline, Operation[ModelRequest, Reply]]:
     """The act that asks the first model, and the others when it cannot answer.
 
     Args:
         candidates: the models, the preferred one first.
-        handling: the settings of retry.
+        retry_options: the settings of retry.
         resilience: the other settings.
         shared: where states are found.
 
@@ -197,7 +201,7 @@ def ask_models(
     pipelines = [
         target_pipeline(
             one.endpoint,
-            handling,
+            retry_options,
             resilience,
             account=one.account,
             last=one is candidates[-1],
@@ -206,14 +210,17 @@ def ask_models(
         for one in candidates
     ]
     first, *others = zip(candidates, pipelines, strict=True)
-    targets = tuple(Target(one.name, inner.around(one.act), one.model) for one, inner in others)
+    targets = tuple(
+        FallbackTarget(one.name, inner.wrap_operation(one.operation), one.model)
+        for one, inner in others
+    )
     fallback = Fallback(first[0].name, targets) if targets else None
-    scope = scope_of(*(word for one in candidates for word in (one.endpoint, one.account)))
+    scope = account_scope(*(word for one in candidates for word in (one.endpoint, one.account)))
     outer = outer_pipeline(scope, resilience, fallback=fallback)
     whole = Pipeline((*outer.strategies, *first[1].strategies))
-    return whole, whole.around(first[0].act)
+    return whole, whole.wrap_operation(first[0].operation)
 
 
-def tool_pipeline(handling: ErrorHandling) -> Pipeline:
+def tool_pipeline(retry_options: RetryOptions) -> Pipeline:
     """The strategies around a tool: retry alone."""
-    return Pipeline.of(Retry(handling))
+    return Pipeline.of(Retry(retry_options))

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory, HoldfastError
-from holdfast.core.events import Attempted
+from holdfast.core.events import FailedTarget
 from holdfast.core.messages import Usage
-from holdfast.resilience.broken_off import added, spent
-from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T
+from holdfast.resilience.broken_off import add_usage, spent_usage
+from holdfast.resilience.pipeline import CallContext, Done, Failed, Operation, Outcome, P, T
 
 ELSEWHERE: frozenset[ErrorCategory] = frozenset(
     {
@@ -38,17 +38,17 @@ ELSEWHERE: frozenset[ErrorCategory] = frozenset(
 """Failures that another model may not have."""
 
 
-class Target(Struct, frozen=True):
+class FallbackTarget(Struct, frozen=True):
     """Something else to ask.
 
     Args:
         name: for records and errors, such as "anthropic:claude-sonnet-4-5".
-        act: asks it; the strategies of this target are wrapped around it already.
+        operation: asks it; the strategies of this target are wrapped around it already.
         model: put into the payload's field `model`; None leaves the payload alone.
     """
 
     name: str
-    act: Callable[..., Awaitable[object]]
+    operation: Callable[..., Awaitable[object]]
     model: str | None = None
 
 
@@ -62,7 +62,7 @@ class Fallback(Struct, frozen=True):
     """
 
     primary: str
-    targets: tuple[Target, ...]
+    targets: tuple[FallbackTarget, ...]
     categories: frozenset[ErrorCategory] = ELSEWHERE
 
     def __post_init__(self) -> None:
@@ -89,33 +89,38 @@ class Fallback(Struct, frozen=True):
             "categories": sorted(category.value for category in self.categories),
         }
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, and then the others."""
         categories, primary = self.categories, self.primary
         others = [
-            (target.name, target.model, cast("Act[P, T]", target.act)) for target in self.targets
+            (target.name, target.model, cast("Operation[P, T]", target.operation))
+            for target in self.targets
         ]
 
-        async def with_fallback(call: Call[P]) -> Outcome[T]:
-            outcome = await act(call)
+        async def with_fallback(call: CallContext[P]) -> Outcome[T]:
+            outcome = await operation(call)
             if type(outcome) is Done:
                 return outcome
             name = primary
-            tried: tuple[Attempted, ...] = ()
+            tried: tuple[FailedTarget, ...] = ()
             lost: Usage | None = None
             for other, model, ask in others:
-                if not isinstance(outcome, Failed) or not goes_on(categories, outcome, call):
+                if not isinstance(outcome, Failed) or not should_try_next(
+                    categories, outcome, call
+                ):
                     break
-                tried = (*tried, Attempted(name, outcome.attempts, outcome.info.public()))
-                lost = added(lost, added(outcome.lost, spent(outcome)))
-                outcome = await ask(_aimed(call, model, tried))
+                tried = (*tried, FailedTarget(name, outcome.attempts, outcome.info.to_public()))
+                lost = add_usage(lost, add_usage(outcome.lost, spent_usage(outcome)))
+                outcome = await ask(_retarget_call(call, model, tried))
                 name = other
-            return _recorded(outcome, tried, lost)
+            return _with_failed_targets(outcome, tried, lost)
 
         return with_fallback
 
 
-def goes_on(categories: frozenset[ErrorCategory], outcome: Failed, call: Call[P]) -> bool:
+def should_try_next(
+    categories: frozenset[ErrorCategory], outcome: Failed, call: CallContext[P]
+) -> bool:
     """Whether the next target is asked after this failure.
 
     Never when the act may have taken effect, nor when no time is left.
@@ -125,7 +130,9 @@ def goes_on(categories: frozenset[ErrorCategory], outcome: Failed, call: Call[P]
     return not outcome.sent or outcome.info.category in categories
 
 
-def _aimed(call: Call[P], model: str | None, tried: tuple[Attempted, ...]) -> Call[P]:
+def _retarget_call(
+    call: CallContext[P], model: str | None, tried: tuple[FailedTarget, ...]
+) -> CallContext[P]:
     """The call for the next target; attempts are counted on, so that each has a number of its own."""
     payload = call.payload
     if model is not None:
@@ -134,12 +141,14 @@ def _aimed(call: Call[P], model: str | None, tried: tuple[Attempted, ...]) -> Ca
     return msgspec.structs.replace(call, payload=payload, attempt=attempt)
 
 
-def _recorded(outcome: Outcome[T], tried: tuple[Attempted, ...], lost: Usage | None) -> Outcome[T]:
+def _with_failed_targets(
+    outcome: Outcome[T], tried: tuple[FailedTarget, ...], lost: Usage | None
+) -> Outcome[T]:
     """The outcome with what was tried and lost before it, in a failure also in words."""
     if not tried:
         return outcome
     attempts = outcome.attempts + sum(record.attempts for record in tried)
-    lost = added(lost, outcome.lost)
+    lost = add_usage(lost, outcome.lost)
     if isinstance(outcome, Done):
         return Done(outcome.value, attempts, tried, lost)
     before = "; ".join(f"{record.target}: {record.error.safe}" for record in tried)

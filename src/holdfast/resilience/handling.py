@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.checks import (
+from holdfast.core.argument_checks import (
     check_flag,
     check_instance,
     check_optional_callable,
@@ -53,12 +53,12 @@ class ProviderHandler(Protocol):
         """What the exception means; None leaves it to backoff with full jitter."""
         ...
 
-    def retry_delay(self, info: ErrorInfo, attempt: int, handling: ErrorHandling) -> float | None:
+    def retry_delay(self, info: ErrorInfo, attempt: int, options: RetryOptions) -> float | None:
         """Seconds to wait after attempt number `attempt` (from 0); None stops."""
         ...
 
 
-class ErrorHandling(Struct, frozen=True, kw_only=True):
+class RetryOptions(Struct, frozen=True, kw_only=True):
     """How failures are treated; names and defaults are those of seed 000.
 
     Args:
@@ -85,7 +85,7 @@ class ErrorHandling(Struct, frozen=True, kw_only=True):
         include_detailed_errors_in_chat: show the model what an exception says, redacted.
         function_timeout: seconds for one attempt of a tool that names no timeout; None waits.
 
-    >>> ErrorHandling(retry_delay=float("nan"))
+    >>> RetryOptions(retry_delay=float("nan"))
     Traceback (most recent call last):
     ...
     holdfast.core.errors.ConfigurationError: error_handling.retry_delay: must be a finite number from 0, got nan

@@ -22,9 +22,9 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice
-from holdfast.resilience.budget import Bucket, BudgetOptions, deposited, withdrawn
+from holdfast.resilience.budget import Bucket, BudgetOptions, deposit_tokens, withdraw_token
 from holdfast.resilience.checks import check_share
-from holdfast.resilience.pipeline import Act, Call, Done, Outcome, P, T, settings_of
+from holdfast.resilience.pipeline import CallContext, Done, Operation, Outcome, P, T, settings_of
 
 _PIECES = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
 
@@ -84,26 +84,26 @@ class Latencies:
         self.options = options or HedgeOptions()
         self._newest: deque[float] = deque(maxlen=self.options.window)
         self._guard = BudgetOptions(
-            ratio=self.options.max_share, reserve=0.0, reserve_per_second=0.0, most=10.0
+            ratio=self.options.max_share, reserve=0.0, reserve_per_second=0.0, capacity=10.0
         )
         self._bucket = Bucket(0.0, 0.0)
         self._lock = Lock()
 
-    def begin(self) -> float | None:
+    def begin_call(self) -> float | None:
         """Count one call, and say after how many seconds to hedge it."""
         with self._lock:
-            self._bucket = deposited(self._bucket, self._guard.ratio, self._guard.most)
+            self._bucket = deposit_tokens(self._bucket, self._guard.ratio, self._guard.capacity)
             return delay_before(self.options, self._newest)
 
-    def allowed(self) -> bool:
+    def take_hedge(self) -> bool:
         """Take one second attempt out of the guard, if it is there."""
         with self._lock:
-            after = withdrawn(self._bucket)
+            after = withdraw_token(self._bucket)
             if after is not None:
                 self._bucket = after
             return after is not None
 
-    def learn(self, seconds: float) -> None:
+    def record_latency(self, seconds: float) -> None:
         """Remember how long a successful attempt took; what a clock that jumped back says is nothing."""
         if seconds < 0:
             return
@@ -125,20 +125,20 @@ class Hedge(Struct, frozen=True):
         """The settings."""
         return settings_of(self.latencies.options)
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, raced against itself when it is slow."""
         latencies = self.latencies
 
-        async def with_hedge(call: Call[P]) -> Outcome[T]:
-            delay = latencies.begin()
-            clock = call.env.clock
+        async def with_hedge(call: CallContext[P]) -> Outcome[T]:
+            delay = latencies.begin_call()
+            clock = call.execution.clock
             began = clock.monotonic()
             if delay is None:
-                outcome = await act(call)
+                outcome = await operation(call)
             else:
-                outcome = await _Race(act, call).run(delay, latencies.allowed)
+                outcome = await _Race(operation, call).run(delay, latencies.take_hedge)
             if isinstance(outcome, Done):
-                latencies.learn(clock.monotonic() - began)
+                latencies.record_latency(clock.monotonic() - began)
             return outcome
 
         return with_hedge
@@ -147,89 +147,95 @@ class Hedge(Struct, frozen=True):
 class _Race(Generic[P, T]):
     """The attempts of one call, of which the first that answers is the only one that is heard."""
 
-    __slots__ = ("_act", "_call", "_heard", "_runners")
+    __slots__ = ("_call", "_chosen", "_operation", "_runners")
 
-    def __init__(self, act: Act[P, T], call: Call[P]) -> None:
-        self._act = act
+    def __init__(self, operation: Operation[P, T], call: CallContext[P]) -> None:
+        self._operation = operation
         self._call = call
-        self._heard: int | None = None
+        self._chosen: int | None = None
         self._runners: list[asyncio.Task[Outcome[T]]] = []
 
-    async def run(self, delay: float, allowed: Callable[[], bool]) -> Outcome[T]:
+    async def run(self, delay: float, take_hedge: Callable[[], bool]) -> Outcome[T]:
         """Begin, begin again after the delay if that is allowed, and give the first answer."""
-        timer = asyncio.ensure_future(self._call.env.clock.sleep(delay))
+        timer = asyncio.ensure_future(self._call.execution.clock.sleep(delay))
         try:
-            self._start()
+            self._start_attempt()
             await asyncio.wait([*self._runners, timer], return_when=asyncio.FIRST_COMPLETED)
-            if not self._runners[0].done() and self._heard is None and allowed():
-                self._start()
-            return await self._winner()
+            if not self._runners[0].done() and self._chosen is None and take_hedge():
+                self._start_attempt()
+            return await self._await_winner()
         finally:
             timer.cancel()
             for runner in self._runners:
                 runner.cancel()
             await asyncio.gather(timer, *self._runners, return_exceptions=True)
 
-    async def _winner(self) -> Outcome[T]:
+    async def _await_winner(self) -> Outcome[T]:
         """The outcome that was heard, or the first success, or the first failure if all fail."""
         failure: Outcome[T] | None = None
         pending = set(self._runners)
         while pending:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for number, runner in enumerate(self._runners):
-                deaf = self._heard not in (None, number)
+                deaf = self._chosen not in (None, number)
                 if deaf or runner not in done or runner.cancelled():
                     continue
                 outcome = runner.result()
-                if self._heard == number or isinstance(outcome, Done):
-                    self._heard = number
+                if self._chosen == number or isinstance(outcome, Done):
+                    self._chosen = number
                     return outcome
                 failure = failure or outcome
         if failure is None:
             raise asyncio.CancelledError
         return failure
 
-    def _start(self) -> None:
+    def _start_attempt(self) -> None:
         number = len(self._runners)
-        env = self._call.env
+        env = self._call.execution
         call = msgspec.structs.replace(
             self._call,
-            env=msgspec.structs.replace(
+            execution=msgspec.structs.replace(
                 env,
-                publish=self._filter(number, env.publish) if env.publish else None,
-                keep_partial=self._keep(number, env.keep_partial) if env.keep_partial else None,
+                publish=self._filter_notices(number, env.publish) if env.publish else None,
+                keep_partial=self._filter_partials(number, env.keep_partial)
+                if env.keep_partial
+                else None,
             ),
         )
 
         async def attempt() -> Outcome[T]:
-            return await self._act(call)
+            return await self._operation(call)
 
         self._runners.append(asyncio.create_task(attempt(), name=f"holdfast-hedge-{number}"))
 
-    def _filter(self, number: int, publish: Callable[[Notice], None]) -> Callable[[Notice], None]:
+    def _filter_notices(
+        self, number: int, publish: Callable[[Notice], None]
+    ) -> Callable[[Notice], None]:
         held: list[Notice] = []
 
         def show(notice: Notice) -> None:
-            if self._heard is None and isinstance(notice, _PIECES):
-                self._hear(number)
+            if self._chosen is None and isinstance(notice, _PIECES):
+                self._choose_attempt(number)
                 for earlier in held:
                     publish(earlier)
-            if self._heard == number or (self._heard is None and number == 0):
+            if self._chosen == number or (self._chosen is None and number == 0):
                 publish(notice)
-            elif self._heard is None:
+            elif self._chosen is None:
                 held.append(notice)
 
         return show
 
-    def _keep(self, number: int, keep: Callable[[Reply], None]) -> Callable[[Reply], None]:
+    def _filter_partials(
+        self, number: int, keep_partial: Callable[[Reply], None]
+    ) -> Callable[[Reply], None]:
         def keep_heard(reply: Reply) -> None:
-            if self._heard in (None, number):
-                keep(reply)
+            if self._chosen in (None, number):
+                keep_partial(reply)
 
         return keep_heard
 
-    def _hear(self, number: int) -> None:
-        self._heard = number
+    def _choose_attempt(self, number: int) -> None:
+        self._chosen = number
         for other, runner in enumerate(self._runners):
             if other != number:
                 runner.cancel()

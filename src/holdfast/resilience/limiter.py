@@ -16,7 +16,7 @@ from math import inf
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.checks import check_flag
+from holdfast.core.argument_checks import check_flag
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_seconds, check_whole
 from holdfast.resilience.checks import check_number, check_share
@@ -73,7 +73,7 @@ class LimiterOptions(Struct, frozen=True, kw_only=True):
             check_number(f"limiter.{name}", getattr(self, name))
 
 
-class State(Struct, frozen=True):
+class LimiterState(Struct, frozen=True):
     """Where a limiter is: the limit, and the buckets as counted at `at`.
 
     `mean` is what a call costs on average, in tokens. Everybody pauses until `paused_until`; until
@@ -90,19 +90,19 @@ class State(Struct, frozen=True):
     lowered_at: float | None = None
 
 
-def initial(options: LimiterOptions) -> State:
+def initial_state(options: LimiterOptions) -> LimiterState:
     """The limit is at its highest, and the buckets are full."""
-    return State(
+    return LimiterState(
         float(options.concurrency),
-        requests=_room(options, options.requests_per_minute),
-        tokens=_room(options, options.tokens_per_minute),
+        requests=_bucket_capacity(options, options.requests_per_minute),
+        tokens=_bucket_capacity(options, options.tokens_per_minute),
     )
 
 
-def has_place(state: State, running: int) -> bool:
+def has_place(state: LimiterState, running: int) -> bool:
     """Whether one more call may run at once, beside those that do.
 
-    >>> has_place(State(limit=2.9), 1), has_place(State(limit=2.9), 2)
+    >>> has_place(LimiterState(limit=2.9), 1), has_place(LimiterState(limit=2.9), 2)
     (True, False)
     """
     return running < int(state.limit)
@@ -124,18 +124,18 @@ def has_pace(options: LimiterOptions) -> bool:
     return bool(options.requests_per_minute or options.tokens_per_minute)
 
 
-def reserved(
-    options: LimiterOptions, state: State, now: float, patience: float = inf
-) -> tuple[State, Reservation]:
-    """Take one call that can wait for `patience` seconds out of the pace, and the state after that."""
+def reserve_call(
+    options: LimiterOptions, state: LimiterState, now: float, max_wait: float = inf
+) -> tuple[LimiterState, Reservation]:
+    """Take one call that can wait for `max_wait` seconds out of the pace, and the state after that."""
     wait = 0.0
     if state.paused_until > now:
-        wait = pause_left(options, state, now, patience)
+        wait = remaining_pause(options, state, now, max_wait)
     elif state.paused_until:
         state = msgspec.structs.replace(state, paused_until=0.0)
     if not has_pace(options):
         return state, Reservation(wait) if wait else FREE
-    state = _filled(options, state, now)
+    state = _refill_buckets(options, state, now)
     if options.requests_per_minute:
         state = msgspec.structs.replace(state, requests=state.requests - 1.0)
         wait = max(wait, -state.requests * 60.0 / options.requests_per_minute)
@@ -146,38 +146,44 @@ def reserved(
     return state, Reservation(wait, state.mean)
 
 
-def refunded(options: LimiterOptions, state: State, taken: Reservation) -> State:
+def refund_call(
+    options: LimiterOptions, state: LimiterState, reservation: Reservation
+) -> LimiterState:
     """The state after a call that had reserved did not go."""
     requests = state.requests + 1.0 if options.requests_per_minute else 0.0
-    room = _room(options, options.requests_per_minute)
+    room = _bucket_capacity(options, options.requests_per_minute)
     return msgspec.structs.replace(
-        state, requests=min(room, requests), tokens=state.tokens + taken.tokens
+        state, requests=min(room, requests), tokens=state.tokens + reservation.tokens
     )
 
 
-def pause_left(options: LimiterOptions, state: State, now: float, patience: float = inf) -> float:
+def remaining_pause(
+    options: LimiterOptions, state: LimiterState, now: float, max_wait: float = inf
+) -> float:
     """Seconds for which a call still pauses; a clock that jumped back cannot prolong them.
 
     A call that has less patience than `paused_until` asks for heeds refusals alone: it may well be
     taken, and to fail it here would be a failure that nobody asked for.
     """
-    until = state.paused_until if state.paused_until - now <= patience else state.refused_until
+    until = state.paused_until if state.paused_until - now <= max_wait else state.refused_until
     return max(0.0, min(until - now, options.max_pause))
 
 
-def settled(options: LimiterOptions, state: State, taken: Reservation, tokens: int) -> State:
+def settle_cost(
+    options: LimiterOptions, state: LimiterState, reservation: Reservation, tokens: int
+) -> LimiterState:
     """The state after it is known what a call cost; a call that failed cost nothing."""
     if not options.tokens_per_minute:
         return state
     mean = state.mean + (tokens - state.mean) * (_NEWEST_COUNTS if state.mean else 1.0)
     return msgspec.structs.replace(
         state,
-        tokens=state.tokens + taken.tokens - tokens,
+        tokens=state.tokens + reservation.tokens - tokens,
         mean=mean if tokens else state.mean,
     )
 
 
-def succeeded(options: LimiterOptions, state: State, running: int) -> State:
+def record_success(options: LimiterOptions, state: LimiterState, running: int) -> LimiterState:
     """The state after a call went well: the limit grows, if so many calls use it."""
     in_use = running * 2 >= state.limit
     if options.adaptive and in_use and state.limit < options.concurrency:
@@ -186,13 +192,15 @@ def succeeded(options: LimiterOptions, state: State, running: int) -> State:
     return state
 
 
-def used_up(options: LimiterOptions, state: State, now: float, resumes_at: float) -> State:
+def record_exhaustion(
+    options: LimiterOptions, state: LimiterState, now: float, resumes_at: float
+) -> LimiterState:
     """The state after a call went well and was the last that the provider takes for a while.
 
     Everybody who can pauses until then, but never for longer than a call may wait: it said that it
     is at its limit, and not that it refuses. The limit of calls at once stays.
 
-    >>> used_up(LimiterOptions(), initial(LimiterOptions()), 10.0, 14.0).paused_until
+    >>> record_exhaustion(LimiterOptions(), initial_state(LimiterOptions()), 10.0, 14.0).paused_until
     14.0
     """
     until = min(resumes_at, now + min(options.max_pause, options.max_wait))
@@ -201,13 +209,13 @@ def used_up(options: LimiterOptions, state: State, now: float, resumes_at: float
     return msgspec.structs.replace(state, paused_until=until)
 
 
-def refused(
+def record_refusal(
     options: LimiterOptions,
-    state: State,
+    state: LimiterState,
     running: int,
     now: float,
     retry_after: float | None = None,
-) -> State:
+) -> LimiterState:
     """The state after the provider refused a call because there were too many.
 
     Args:
@@ -231,23 +239,25 @@ def refused(
     return msgspec.structs.replace(state, limit=limit, lowered_at=now)
 
 
-def _room(options: LimiterOptions, per_minute: float | None) -> float:
+def _bucket_capacity(options: LimiterOptions, per_minute: float | None) -> float:
     if per_minute is None:
         return 0.0
     return max(1.0, per_minute * options.burst_seconds / 60.0)
 
 
-def _filled(options: LimiterOptions, state: State, now: float) -> State:
+def _refill_buckets(options: LimiterOptions, state: LimiterState, now: float) -> LimiterState:
     passed = 0.0 if state.at is None else max(0.0, now - state.at)
     return msgspec.structs.replace(
         state,
-        requests=_gained(options, state.requests, options.requests_per_minute, passed),
-        tokens=_gained(options, state.tokens, options.tokens_per_minute, passed),
+        requests=_refill_bucket(options, state.requests, options.requests_per_minute, passed),
+        tokens=_refill_bucket(options, state.tokens, options.tokens_per_minute, passed),
         at=now,
     )
 
 
-def _gained(options: LimiterOptions, held: float, per_minute: float | None, passed: float) -> float:
+def _refill_bucket(
+    options: LimiterOptions, level: float, per_minute: float | None, passed: float
+) -> float:
     if per_minute is None:
-        return held
-    return min(_room(options, per_minute), held + passed * per_minute / 60.0)
+        return level
+    return min(_bucket_capacity(options, per_minute), level + passed * per_minute / 60.0)

@@ -16,7 +16,7 @@ from threading import Lock
 from msgspec import Struct
 
 from holdfast.resilience.checks import is_seconds
-from holdfast.resilience.pipeline import Act, Call, Done, Outcome, P, T
+from holdfast.resilience.pipeline import CallContext, Done, Operation, Outcome, P, T
 
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 """Upper bounds of the histogram, in seconds."""
@@ -27,7 +27,7 @@ _MOST_ATTEMPTS = 16
 _OTHER = "other"
 
 
-class Snapshot(Struct, frozen=True):
+class MetricsSnapshot(Struct, frozen=True):
     """The metrics of one kind of call at one moment.
 
     Args:
@@ -124,7 +124,7 @@ class CallMetrics:
             call_type: the kind of call; beyond 64 kinds, the rest are counted as "other".
         """
         with self._lock:
-            series = self._of(call_type)
+            series = self._series_for(call_type)
             series.total += 1
             series.successes += bool(success)
             series.retries[max(0, min(attempts, _MOST_ATTEMPTS))] += 1
@@ -136,7 +136,7 @@ class CallMetrics:
                 series.seconds += response_time
                 series.buckets[bisect_left(BUCKETS, response_time)] += 1
 
-    def _of(self, call_type: str) -> _Series:
+    def _series_for(self, call_type: str) -> _Series:
         series = self._series.get(call_type)
         if series is None:
             if len(self._series) >= _MOST_NAMES:
@@ -144,23 +144,25 @@ class CallMetrics:
             series = self._series.setdefault(call_type, _Series())
         return series
 
-    def snapshot(self, call_type: str = "default") -> Snapshot:
+    def snapshot(self, call_type: str = "default") -> MetricsSnapshot:
         """The metrics of one kind of call now; zeros for a kind that was never seen."""
         with self._lock:
-            return _seen(call_type, self._series.get(call_type) or _Series())
+            return _take_snapshot(call_type, self._series.get(call_type) or _Series())
 
-    def snapshots(self) -> tuple[Snapshot, ...]:
+    def snapshots(self) -> tuple[MetricsSnapshot, ...]:
         """The metrics of every kind of call, by name."""
         with self._lock:
-            return tuple(_seen(name, series) for name, series in sorted(self._series.items()))
+            return tuple(
+                _take_snapshot(name, series) for name, series in sorted(self._series.items())
+            )
 
     def prometheus(self) -> str:
         """The metrics as Prometheus text (exposition format 0.0.4)."""
-        return exposition(self.snapshots())
+        return format_prometheus(self.snapshots())
 
 
-def _seen(call_type: str, series: _Series) -> Snapshot:
-    return Snapshot(
+def _take_snapshot(call_type: str, series: _Series) -> MetricsSnapshot:
+    return MetricsSnapshot(
         call_type,
         series.total,
         series.successes,
@@ -172,61 +174,65 @@ def _seen(call_type: str, series: _Series) -> Snapshot:
     )
 
 
-def exposition(snapshots: tuple[Snapshot, ...]) -> str:
+def format_prometheus(snapshots: tuple[MetricsSnapshot, ...]) -> str:
     """Snapshots as Prometheus text.
 
-    >>> print(exposition(()))
+    >>> print(format_prometheus(()))
     <BLANKLINE>
     """
     if not snapshots:
         return ""
     lines: list[str] = []
-    _head(lines, "holdfast_calls_total", "counter", "Calls that ended, by result.")
+    _append_header(lines, "holdfast_calls_total", "counter", "Calls that ended, by result.")
     for seen in snapshots:
         failed = seen.total_calls - seen.successful_calls
         for result, count in (("success", seen.successful_calls), ("failure", failed)):
-            labels = _labels(call_type=seen.call_type, result=result)
+            labels = _format_labels(call_type=seen.call_type, result=result)
             lines.append(f"holdfast_calls_total{labels} {count}")
-    _head(lines, "holdfast_call_attempts_total", "counter", "Calls by attempts that they took.")
+    _append_header(
+        lines, "holdfast_call_attempts_total", "counter", "Calls by attempts that they took."
+    )
     for seen in snapshots:
         for attempts, count in seen.retry_counts.items():
-            labels = _labels(call_type=seen.call_type, attempts=str(attempts))
+            labels = _format_labels(call_type=seen.call_type, attempts=str(attempts))
             lines.append(f"holdfast_call_attempts_total{labels} {count}")
-    _head(lines, "holdfast_call_errors_total", "counter", "Failures by category.")
+    _append_header(lines, "holdfast_call_errors_total", "counter", "Failures by category.")
     for seen in snapshots:
         for category, count in seen.error_types.items():
-            labels = _labels(call_type=seen.call_type, category=category)
+            labels = _format_labels(call_type=seen.call_type, category=category)
             lines.append(f"holdfast_call_errors_total{labels} {count}")
-    _head(lines, "holdfast_call_seconds", "histogram", "How long calls took, waits included.")
+    _append_header(
+        lines, "holdfast_call_seconds", "histogram", "How long calls took, waits included."
+    )
     for seen in snapshots:
-        _histogram(lines, seen)
+        _append_histogram(lines, seen)
     return "\n".join(lines) + "\n"
 
 
-def _histogram(lines: list[str], seen: Snapshot) -> None:
+def _append_histogram(lines: list[str], snapshot: MetricsSnapshot) -> None:
     total = 0
-    for bound, count in zip((*BUCKETS, "+Inf"), seen.buckets, strict=True):
+    for bound, count in zip((*BUCKETS, "+Inf"), snapshot.buckets, strict=True):
         total += count
-        labels = _labels(call_type=seen.call_type, le=str(bound))
+        labels = _format_labels(call_type=snapshot.call_type, le=str(bound))
         lines.append(f"holdfast_call_seconds_bucket{labels} {total}")
-    labels = _labels(call_type=seen.call_type)
-    lines.append(f"holdfast_call_seconds_sum{labels} {seen.seconds:g}")
+    labels = _format_labels(call_type=snapshot.call_type)
+    lines.append(f"holdfast_call_seconds_sum{labels} {snapshot.seconds:g}")
     lines.append(f"holdfast_call_seconds_count{labels} {total}")
 
 
-def _head(lines: list[str], name: str, kind: str, text: str) -> None:
+def _append_header(lines: list[str], name: str, kind: str, text: str) -> None:
     lines.append(f"# HELP {name} {text}")
     lines.append(f"# TYPE {name} {kind}")
 
 
-def _labels(**labels: str) -> str:
+def _format_labels(**labels: str) -> str:
     def escaped(value: str) -> str:
         return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
     return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in labels.items()) + "}"
 
 
-class Metered(Struct, frozen=True):
+class MetricsRecorder(Struct, frozen=True):
     """The strategy: count each call, as its caller sees it."""
 
     metrics: CallMetrics
@@ -241,19 +247,19 @@ class Metered(Struct, frozen=True):
         """The kind of call."""
         return {"call_type": self.call_type}
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, counted; a cancelled one counts as a failure of the type "cancelled"."""
         metrics, call_type = self.metrics, self.call_type
 
-        async def with_metrics(call: Call[P]) -> Outcome[T]:
-            began = call.env.clock.monotonic()
+        async def with_metrics(call: CallContext[P]) -> Outcome[T]:
+            began = call.execution.clock.monotonic()
             success, attempts, error = False, 1, "cancelled"
             try:
-                outcome = await act(call)
+                outcome = await operation(call)
                 attempts, success = outcome.attempts, isinstance(outcome, Done)
                 error = "" if isinstance(outcome, Done) else outcome.info.category.value
             finally:
-                took = call.env.clock.monotonic() - began
+                took = call.execution.clock.monotonic() - began
                 metrics.record_call(success, attempts, error, took, call_type=call_type)
             return outcome
 

@@ -12,37 +12,37 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 
-class Patience:
+class PausableTimeout:
     """Pauses one `asyncio.timeout` while it is entered; pauses may overlap.
 
     Args:
         scope: the timeout.
     """
 
-    __slots__ = ("_left", "_pauses", "_scope", "ended")
+    __slots__ = ("_pauses", "_remaining", "_scope", "has_ended")
 
     def __init__(self, scope: asyncio.Timeout) -> None:
         self._scope = scope
         self._pauses = 0
-        self._left = 0.0
-        self.ended = False
+        self._remaining = 0.0
+        self.has_ended = False
 
-    def end_now(self) -> None:
+    def expire_now(self) -> None:
         """Let the limit run out at once: what it limits is in vain."""
-        if not self.ended and not self._scope.expired():
-            self.ended = True
+        if not self.has_ended and not self._scope.expired():
+            self.has_ended = True
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Let no time count until the end of the block."""
         endless = self._scope.when() is None and not self._pauses
-        if endless or self.ended or self._scope.expired():
+        if endless or self.has_ended or self._scope.expired():
             yield
             return
         loop = asyncio.get_running_loop()
         if not self._pauses:
-            self._left = (self._scope.when() or 0.0) - loop.time()
+            self._remaining = (self._scope.when() or 0.0) - loop.time()
             self._scope.reschedule(None)
         self._pauses += 1
         try:
@@ -50,35 +50,35 @@ class Patience:
         finally:
             self._pauses -= 1
             # A task that the work left behind may end its pause after the limit is gone.
-            if not self._pauses and not self.ended:
-                self._scope.reschedule(loop.time() + self._left)
+            if not self._pauses and not self.has_ended:
+                self._scope.reschedule(loop.time() + self._remaining)
 
 
-_innermost: ContextVar[Patience | None] = ContextVar("holdfast-patience", default=None)
+_innermost: ContextVar[PausableTimeout | None] = ContextVar("holdfast-patience", default=None)
 
 
-class pausable:  # noqa: N801 - used as a function, and twice as fast as one that yields
+class pausable_timeout:  # noqa: N801 - used as a function, and twice as fast as one that yields
     """What runs in this block, and the tasks that it starts, can pause `scope`.
 
     Args:
         scope: entered already, and left after this block.
     """
 
-    __slots__ = ("_patience", "_token")
+    __slots__ = ("_timeout", "_token")
 
     def __init__(self, scope: asyncio.Timeout) -> None:
-        self._patience = Patience(scope)
+        self._timeout = PausableTimeout(scope)
 
-    def __enter__(self) -> Patience:
-        self._token = _innermost.set(self._patience)
-        return self._patience
+    def __enter__(self) -> PausableTimeout:
+        self._token = _innermost.set(self._timeout)
+        return self._timeout
 
     def __exit__(self, *_error: object) -> None:
-        self._patience.ended = True
+        self._timeout.has_ended = True
         _innermost.reset(self._token)
 
 
-def paused() -> AbstractContextManager[None]:
+def pause_timeout() -> AbstractContextManager[None]:
     """Pause the innermost limit that can be paused, if there is one."""
     patience = _innermost.get()
-    return patience.paused() if patience is not None else nullcontext()
+    return patience.pause() if patience is not None else nullcontext()

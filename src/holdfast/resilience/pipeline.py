@@ -21,10 +21,10 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
-from holdfast.core.events import Attempted
+from holdfast.core.events import FailedTarget
 from holdfast.core.messages import Reply, Usage
 from holdfast.core.notices import Notice, RetryScheduled
-from holdfast.resilience.clock import Clock, Dice
+from holdfast.resilience.clock import Clock, Rng
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Done(Struct, Generic[T], frozen=True):
 
     value: T
     attempts: int = 1
-    tried: tuple[Attempted, ...] = ()
+    tried: tuple[FailedTarget, ...] = ()
     lost: Usage | None = None
     resumes_at: float | None = None
 
@@ -70,7 +70,7 @@ class Failed(Struct, frozen=True):
             attempt, and says nothing about the endpoint.
         tried: the targets that were left before this one.
         out_of_time: True when it was given up for want of time; a caller with more may fare better.
-        kept: what there is of a reply that another attempt can continue.
+        continuable_reply: what there is of a reply that another attempt can continue.
         lost: tokens of the attempts before this one; its own are with its partial reply.
     """
 
@@ -79,18 +79,18 @@ class Failed(Struct, frozen=True):
     attempts: int = 1
     may_repeat: bool = True
     sent: bool = True
-    tried: tuple[Attempted, ...] = ()
+    tried: tuple[FailedTarget, ...] = ()
     out_of_time: bool = False
-    kept: Reply | None = None
+    continuable_reply: Reply | None = None
     lost: Usage | None = None
 
 
-def failed(error: HoldfastError) -> Failed:
+def failed_outcome(error: HoldfastError) -> Failed:
     """The outcome for one of our own exceptions."""
     return Failed(error, error.info)
 
 
-def not_sent(error: HoldfastError) -> Failed:
+def unsent_outcome(error: HoldfastError) -> Failed:
     """The outcome for an act that was held back before it began."""
     return Failed(error, error.info, attempts=0, sent=False)
 
@@ -98,7 +98,7 @@ def not_sent(error: HoldfastError) -> Failed:
 Outcome: TypeAlias = Done[T] | Failed
 
 
-class Env(Struct, frozen=True):
+class ExecutionContext(Struct, frozen=True):
     """What the acts of one run share: time, chance, and where notices go.
 
     `publish` and `ready` are None when nobody listens; `ready` waits until the listener has caught
@@ -107,47 +107,47 @@ class Env(Struct, frozen=True):
     """
 
     clock: Clock
-    dice: Dice
+    rng: Rng
     publish: Callable[[Notice], None] | None = None
     ready: Callable[[], Awaitable[None]] | None = None
     keep_partial: Callable[[Reply], None] | None = None
     note_retry: Callable[[RetryScheduled], None] | None = None
 
-    def tell(self, notice: Notice) -> None:
+    def emit(self, notice: Notice) -> None:
         """Publish, if somebody listens."""
         if self.publish is not None:
             self.publish(notice)
 
 
-class Call(Struct, Generic[P], frozen=True):
+class CallContext(Struct, Generic[P], frozen=True):
     """One effect on its way through a pipeline.
 
     Args:
         key: the effect's key.
         payload: what the innermost act needs.
-        env: time, chance and notices.
+        execution: time, chance and notices.
         deadline: on the monotonic clock; None when the run has no time limit.
         attempt: counted from 1 by the retry strategy, and on across the targets of a fallback.
         continues: a reply that breaks off may be kept, for the next attempt to continue.
-        kept: what earlier attempts brought of the reply; this one goes on from there.
+        reply_so_far: what earlier attempts brought of the reply; this one goes on from there.
     """
 
     key: str
     payload: P
-    env: Env
+    execution: ExecutionContext
     deadline: float | None = None
     attempt: int = 1
     continues: bool = False
-    kept: Reply | None = None
+    reply_so_far: Reply | None = None
 
     def remaining(self) -> float | None:
         """Seconds until the deadline, never below 0; None without one."""
         if self.deadline is None:
             return None
-        return max(0.0, self.deadline - self.env.clock.monotonic())
+        return max(0.0, self.deadline - self.execution.clock.monotonic())
 
 
-Act: TypeAlias = Callable[[Call[P]], Awaitable[Outcome[T]]]
+Operation: TypeAlias = Callable[[CallContext[P]], Awaitable[Outcome[T]]]
 
 
 class Strategy(Protocol):
@@ -162,7 +162,7 @@ class Strategy(Protocol):
         """The settings, as plain values."""
         ...
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, made safer."""
         ...
 
@@ -207,13 +207,13 @@ class Pipeline(Struct, frozen=True):
         placed.sort(key=lambda pair: pair[0])
         return cls(tuple(strategy for _, strategy in placed))
 
-    def around(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap_operation(self, operation: Operation[P, T]) -> Operation[P, T]:
         """Compose once: `first(second(...(act)))`."""
         for strategy in reversed(self.strategies):
-            act = strategy.wrap(act)
+            operation = strategy.wrap(operation)
             if strategy.name not in ORDER:
-                act = _checked(strategy.name, act)
-        return act
+                operation = _check_outcomes(strategy.name, operation)
+        return operation
 
     def describe(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
         """The names and settings, outermost first."""
@@ -236,11 +236,11 @@ def _check_strategy(strategy: object) -> None:
         )
 
 
-def _checked(name: str, act: Act[P, T]) -> Act[P, T]:
+def _check_outcomes(name: str, operation: Operation[P, T]) -> Operation[P, T]:
     """The act of a strategy of somebody's own, held to the rule that an outcome is a value."""
 
-    async def checked(call: Call[P]) -> Outcome[T]:
-        outcome: object = await act(call)
+    async def checked(call: CallContext[P]) -> Outcome[T]:
+        outcome: object = await operation(call)
         if isinstance(outcome, Done | Failed):
             return outcome
         raise ConfigurationError(

@@ -17,9 +17,18 @@ from msgspec.structs import replace
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, Text, Usage
-from holdfast.resilience.cache import CacheOptions, KeyOf, Shelf, Weigh, weigh_reply
-from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T, settings_of
-from holdfast.resilience.timeout import cut_off
+from holdfast.resilience.cache import CacheOptions, KeyOf, LruCache, Weigh, weigh_reply
+from holdfast.resilience.pipeline import (
+    CallContext,
+    Done,
+    Failed,
+    Operation,
+    Outcome,
+    P,
+    T,
+    settings_of,
+)
+from holdfast.resilience.timeout import timeout_outcome
 from holdfast.resilience.waiter import Waiter
 
 
@@ -33,20 +42,20 @@ class Stats(Struct, frozen=True):
     bytes: int
 
 
-class _Flight:
+class _PendingCall:
     """One question on its way, and who waits for the answer."""
 
     __slots__ = ("waiters",)
 
     def __init__(self) -> None:
-        self.waiters: list[Waiter[Outcome[object] | _Retake]] = []
+        self.waiters: list[Waiter[Outcome[object] | _AskAgain]] = []
 
 
-class _Retake(Struct, frozen=True):
+class _AskAgain(Struct, frozen=True):
     """Whoever asked is gone without an answer: ask again."""
 
 
-_RETAKE = _Retake()
+_RETAKE = _AskAgain()
 
 
 class Store:
@@ -60,8 +69,8 @@ class Store:
 
     def __init__(self, options: CacheOptions | None = None) -> None:
         self.options = options or CacheOptions()
-        self._shelf: Shelf[object] = Shelf(self.options)
-        self._flights: dict[str, _Flight] = {}
+        self._shelf: LruCache[object] = LruCache(self.options)
+        self._flights: dict[str, _PendingCall] = {}
         self._hits = self._misses = self._shared = 0
         self._lock = Lock()
 
@@ -74,7 +83,9 @@ class Store:
         with self._lock:
             self._shelf.clear()
 
-    def look(self, key: str, now: float) -> Done[object] | Waiter[Outcome[object] | _Retake] | None:
+    def look_up(
+        self, key: str, now: float
+    ) -> Done[object] | Waiter[Outcome[object] | _AskAgain] | None:
         """The kept answer, a place among those who wait, or None: then the caller asks and lands."""
         with self._lock:
             entry = self._shelf.get(key, now)
@@ -84,14 +95,14 @@ class Store:
             flight = self._flights.get(key)
             if flight is None:
                 self._misses += 1
-                self._flights[key] = _Flight()
+                self._flights[key] = _PendingCall()
                 return None
             self._shared += 1
-            waiter: Waiter[Outcome[object] | _Retake] = Waiter()
+            waiter: Waiter[Outcome[object] | _AskAgain] = Waiter()
             flight.waiters.append(waiter)
             return waiter
 
-    def land(
+    def finish_call(
         self, key: str, outcome: Outcome[object] | None, weight: int | None, now: float
     ) -> None:
         """The question came back: keep what may be kept, and tell those who wait."""
@@ -128,61 +139,63 @@ class Cache(Struct, frozen=True):
         """The settings."""
         return settings_of(self.store.options)
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, asked only when the answer is not known."""
         store, key_of = self.store, self.key_of
         weigh = self.weigh or weigh_reply(store.options)
 
-        async def asked(call: Call[P], key: str) -> Outcome[T]:
+        async def asked(call: CallContext[P], key: str) -> Outcome[T]:
             outcome: Outcome[T] | None = None
             weight: int | None = None
             try:
-                outcome = await act(call)
+                outcome = await operation(call)
                 if isinstance(outcome, Done):
                     weight = weigh(outcome.value)
             finally:
-                now = call.env.clock.monotonic()
-                store.land(key, cast("Outcome[object] | None", outcome), weight, now)
+                now = call.execution.clock.monotonic()
+                store.finish_call(key, cast("Outcome[object] | None", outcome), weight, now)
             return outcome
 
-        async def with_cache(call: Call[P]) -> Outcome[T]:
+        async def with_cache(call: CallContext[P]) -> Outcome[T]:
             key = key_of(call.payload)
             if key is None:
-                return await act(call)
-            known = await _known(store, key, call)
+                return await operation(call)
+            known = await _find_answer(store, key, call)
             if known is None:
                 return await asked(call, key)
             if isinstance(known, Done):
-                replay(call, known.value)
-                known = Done(_free(known.value), known.attempts, known.tried)
+                replay_reply(call, known.value)
+                known = Done(_without_usage(known.value), known.attempts, known.tried)
             # The key names the payload, so what is kept under it is of this act's type.
             return cast("Outcome[T]", known)
 
         return with_cache
 
 
-async def _known(store: Store, key: str, call: Call[P]) -> Outcome[object] | None:
+async def _find_answer(store: Store, key: str, call: CallContext[P]) -> Outcome[object] | None:
     """The answer that is kept, or that somebody else gets meanwhile; None: the caller must ask."""
     while True:
-        found = store.look(key, call.env.clock.monotonic())
+        found = store.look_up(key, call.execution.clock.monotonic())
         if not isinstance(found, Waiter):
             return found
-        answer = await found.wait(call.env.clock, call.remaining())
+        answer = await found.wait(call.execution.clock, call.remaining())
         if answer is None:
-            return cut_off("no answer in time to the same question of another run", may_repeat=True)
-        if not isinstance(answer, _Retake):
+            return timeout_outcome(
+                "no answer in time to the same question of another run", may_repeat=True
+            )
+        if not isinstance(answer, _AskAgain):
             return answer
 
 
-def _free(value: object) -> object:
+def _without_usage(value: object) -> object:
     """The same value for nothing: whoever asked has paid for it."""
     return replace(value, usage=Usage()) if isinstance(value, Reply) else value
 
 
-def replay(call: Call[P], value: object) -> None:
+def replay_reply(call: CallContext[P], value: object) -> None:
     """Show a kept reply to who watches, as a stream of one piece for each text."""
-    if call.env.publish is None or not isinstance(value, Reply):
+    if call.execution.publish is None or not isinstance(value, Reply):
         return
     for index, part in enumerate(value.parts):
         if isinstance(part, Text) and part.text:
-            call.env.publish(TextDelta(part.text, index))
+            call.execution.publish(TextDelta(part.text, index))

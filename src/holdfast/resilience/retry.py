@@ -25,11 +25,28 @@ from holdfast.core.messages import Usage
 from holdfast.core.notices import RetryScheduled
 from holdfast.resilience import ask, backoff, broken_off
 from holdfast.resilience.budget import RetryBudget
-from holdfast.resilience.clock import Dice
-from holdfast.resilience.handling import DEFER, CustomRetry, ErrorHandling, ProviderHandler
-from holdfast.resilience.pipeline import Act, Call, Done, Failed, Outcome, P, T, settings_of
+from holdfast.resilience.clock import Rng
+from holdfast.resilience.handling import DEFER, CustomRetry, ProviderHandler, RetryOptions
+from holdfast.resilience.pipeline import (
+    CallContext,
+    Done,
+    Failed,
+    Operation,
+    Outcome,
+    P,
+    T,
+    settings_of,
+)
 
-__all__ = ["CustomRetry", "ErrorHandling", "Retry", "Stop", "Wait", "decide", "limit_for"]
+__all__ = [
+    "CustomRetry",
+    "Retry",
+    "RetryOptions",
+    "StopRetrying",
+    "WaitAndRetry",
+    "decide_retry",
+    "limit_for",
+]
 
 Reason = Literal[
     "not_retryable",
@@ -47,20 +64,20 @@ Reason = Literal[
 ]
 
 
-class Wait(Struct, frozen=True):
+class WaitAndRetry(Struct, frozen=True):
     """Try again after `delay` seconds."""
 
     delay: float
 
 
-class Stop(Struct, frozen=True):
+class StopRetrying(Struct, frozen=True):
     """Do not try again, for this reason; `detail` says more where there is more to say."""
 
     reason: Reason
     detail: str = ""
 
 
-Decision: TypeAlias = Wait | Stop
+Decision: TypeAlias = WaitAndRetry | StopRetrying
 
 _OURS = frozenset({ErrorCategory.PROGRAMMING, ErrorCategory.LIMIT, ErrorCategory.CANCELLED})
 _SHORTEST_HOLD = 0.001
@@ -68,81 +85,81 @@ _SHORTEST_HOLD = 0.001
 _log = logging.getLogger("holdfast")
 
 
-def limit_for(handling: ErrorHandling, category: ErrorCategory) -> int:
+def limit_for(options: RetryOptions, category: ErrorCategory) -> int:
     """How many retries this category has; one that is not named has the global limit."""
-    by_category = handling.max_retries_by_category or {}
-    return by_category.get(category, handling.max_retries)
+    by_category = options.max_retries_by_category or {}
+    return by_category.get(category, options.max_retries)
 
 
-def decide(
-    handling: ErrorHandling,
+def decide_retry(
+    options: RetryOptions,
     info: ErrorInfo,
     attempt: int,
     *,
     remaining: float | None,
-    dice: Dice,
+    rng: Rng,
     previous: float = 0.0,
 ) -> Decision:
     """What to do after attempt number `attempt` (from 0) failed with `info`; tiers two and three.
 
     Args:
-        handling: the settings.
+        options: the settings.
         info: the classified failure.
         attempt: the number of the attempt that failed, from 0.
         remaining: seconds until the deadline; None without one.
-        dice: for the jitter.
+        rng: for the jitter.
         previous: the wait before this attempt, in seconds.
     """
-    known = handling.normalize_errors
-    if not info.category.retryable and (known or info.category in _OURS):
-        return Stop("not_retryable")
-    limit = limit_for(handling, info.category) if known else handling.max_retries
+    known = options.normalize_errors
+    if not info.category.is_retryable and (known or info.category in _OURS):
+        return StopRetrying("not_retryable")
+    limit = limit_for(options, info.category) if known else options.max_retries
     if attempt >= limit:
-        return Stop("exhausted")
-    if known and handling.use_provider_retry_delays and info.retry_after is not None:
-        if info.retry_after > handling.max_provider_delay:
-            return Stop("delay_too_long", f"{info.retry_after:g}")
-        return within(remaining, info.retry_after)
-    return within(remaining, wait_of(handling, attempt, dice, previous))
+        return StopRetrying("exhausted")
+    if known and options.use_provider_retry_delays and info.retry_after is not None:
+        if info.retry_after > options.max_provider_delay:
+            return StopRetrying("delay_too_long", f"{info.retry_after:g}")
+        return wait_within(remaining, info.retry_after)
+    return wait_within(remaining, backoff_delay(options, attempt, rng, previous))
 
 
-def decide_held(
-    handling: ErrorHandling, info: ErrorInfo, *, waited: float, remaining: float | None
+def decide_unsent(
+    options: RetryOptions, info: ErrorInfo, *, waited: float, remaining: float | None
 ) -> Decision:
     """What to do with a call that was held back before it was sent.
 
     Args:
-        handling: the settings.
+        options: the settings.
         info: why it was held back; `retry_after` says when it may go, None that waiting is no use.
         waited: seconds that this call waited for the same reason already.
         remaining: seconds until the deadline; None without one.
     """
     if info.retry_after is None:
-        return Stop("not_sent")
-    if waited + info.retry_after > handling.max_breaker_wait:
-        return Stop("breaker", f"{info.retry_after:g}")
-    return within(remaining, max(info.retry_after, _SHORTEST_HOLD))
+        return StopRetrying("not_sent")
+    if waited + info.retry_after > options.max_breaker_wait:
+        return StopRetrying("breaker", f"{info.retry_after:g}")
+    return wait_within(remaining, max(info.retry_after, _SHORTEST_HOLD))
 
 
-def wait_of(handling: ErrorHandling, attempt: int, dice: Dice, previous: float = 0.0) -> float:
+def backoff_delay(options: RetryOptions, attempt: int, rng: Rng, previous: float = 0.0) -> float:
     """The wait of the named backoff policy after attempt number `attempt` (from 0), in seconds."""
-    base, cap = handling.retry_delay, handling.max_retry_delay
-    if handling.backoff == "pure":
-        return backoff.pure(attempt, base=base)
-    if handling.backoff == "full_jitter":
-        return backoff.full_jitter(attempt, base=base, cap=cap, dice=dice)
-    if handling.backoff == "decorrelated":
-        return backoff.decorrelated(previous, base=base, cap=cap, dice=dice)
-    return backoff.exponential(
-        attempt, base=base, multiplier=handling.backoff_multiplier, cap=cap, dice=dice
+    base, cap = options.retry_delay, options.max_retry_delay
+    if options.backoff == "pure":
+        return backoff.pure_delay(attempt, base=base)
+    if options.backoff == "full_jitter":
+        return backoff.full_jitter_delay(attempt, base=base, cap=cap, rng=rng)
+    if options.backoff == "decorrelated":
+        return backoff.decorrelated_delay(previous, base=base, cap=cap, rng=rng)
+    return backoff.exponential_delay(
+        attempt, base=base, multiplier=options.backoff_multiplier, cap=cap, rng=rng
     )
 
 
-def within(remaining: float | None, delay: float) -> Decision:
+def wait_within(remaining: float | None, delay: float) -> Decision:
     """Wait, unless the wait would reach the deadline: then it is given up now and not later."""
     if remaining is not None and delay >= remaining:
-        return Stop("deadline", f"{delay:.3g}")
-    return Wait(delay)
+        return StopRetrying("deadline", f"{delay:.3g}")
+    return WaitAndRetry(delay)
 
 
 _WHY: dict[Reason, str] = {
@@ -158,15 +175,15 @@ _WHY: dict[Reason, str] = {
 
 
 class Retry(Struct, frozen=True):
-    """The strategy: repeats a failed act as `decide` says, out of a budget when there is one.
+    """The strategy: repeats a failed act as `decide_retry` says, out of a budget when there is one.
 
     Args:
-        handling: the settings.
+        options: the settings.
         budget: how many acts may be repeated.
         continue_streams: let the next attempt go on with a reply that broke off.
     """
 
-    handling: ErrorHandling = ErrorHandling()
+    options: RetryOptions = RetryOptions()
     budget: RetryBudget | None = None
     continue_streams: bool = False
 
@@ -177,26 +194,28 @@ class Retry(Struct, frozen=True):
 
     def describe(self) -> Mapping[str, object]:
         """The settings that are not callables."""
-        settings = dict(settings_of(self.handling))
+        settings = dict(settings_of(self.options))
         if self.budget is not None:
             settings["budget"] = self.budget.describe()
         if self.continue_streams:
             settings["continue_streams"] = True
         return settings
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, repeated while the decision says so."""
-        handling, budget, continues = self.handling, self.budget, self.continue_streams
+        handling, budget, continues = self.options, self.budget, self.continue_streams
 
-        async def with_retry(call: Call[P]) -> Outcome[T]:
+        async def with_retry(call: CallContext[P]) -> Outcome[T]:
             if budget is not None:
                 budget.deposit()
             if continues:
                 call = msgspec.structs.replace(call, continues=True)
-            outcome = await act(call)
+            outcome = await operation(call)
             if type(outcome) is Done:
                 return outcome
-            return await _repeat(_Progress(handling, budget, call.attempt), act, call, outcome)
+            return await _repeat_call(
+                _Progress(handling, budget, call.attempt), operation, call, outcome
+            )
 
         return with_retry
 
@@ -205,172 +224,180 @@ class _Progress:
     """How far one call is: attempts that were made, and seconds that it waited."""
 
     __slots__ = (
+        "attempts_made",
         "budget",
         "continues",
-        "first",
-        "handling",
-        "held",
-        "last",
-        "lost",
-        "made",
-        "previous",
-        "read",
+        "first_attempt",
+        "handler_info",
+        "last_failure",
+        "lost_usage",
+        "options",
+        "previous_delay",
         "refreshed",
         "uncounted",
+        "unsent_seconds",
     )
 
-    def __init__(self, handling: ErrorHandling, budget: RetryBudget | None, first: int) -> None:
-        self.handling = handling
+    def __init__(
+        self, options: RetryOptions, budget: RetryBudget | None, first_attempt: int
+    ) -> None:
+        self.options = options
         self.budget = budget
-        self.first = first
-        self.made = 0
+        self.first_attempt = first_attempt
+        self.attempts_made = 0
         self.uncounted = 0
         self.continues = True
-        self.held = 0.0
-        self.previous = 0.0
+        self.unsent_seconds = 0.0
+        self.previous_delay = 0.0
         self.refreshed = False
-        self.lost: Usage | None = None
-        self.last: Failed | None = None
-        self.read: ErrorInfo | None = None
+        self.lost_usage: Usage | None = None
+        self.last_failure: Failed | None = None
+        self.handler_info: ErrorInfo | None = None
 
     @property
     def failures(self) -> int:
         """Attempts that count: without those that were refused only for what they continued."""
-        return self.made - self.uncounted
+        return self.attempts_made - self.uncounted
 
 
-async def _repeat(
-    progress: _Progress, act: Act[P, T], call: Call[P], outcome: Outcome[T]
+async def _repeat_call(
+    progress: _Progress, operation: Operation[P, T], call: CallContext[P], outcome: Outcome[T]
 ) -> Outcome[T]:
     while isinstance(outcome, Failed):
-        decision = await _decision(progress, call, outcome)
-        if isinstance(decision, Stop):
-            broken_off.abandon(call, outcome)
-            return _stopped(progress, outcome, decision)
-        call = _next(progress, call, outcome)
-        await broken_off.wait_before(call, decision.delay)
-        outcome = await act(call)
-    return Done(outcome.value, progress.made + 1, outcome.tried, progress.lost)
+        decision = await _decide_next(progress, call, outcome)
+        if isinstance(decision, StopRetrying):
+            broken_off.abandon_reply(call, outcome)
+            return _final_failure(progress, outcome, decision)
+        call = _next_call(progress, call, outcome)
+        await broken_off.wait_before_retry(call, decision.delay)
+        outcome = await operation(call)
+    return Done(outcome.value, progress.attempts_made + 1, outcome.tried, progress.lost_usage)
 
 
-def _next(progress: _Progress, call: Call[P], outcome: Failed) -> Call[P]:
+def _next_call(progress: _Progress, call: CallContext[P], outcome: Failed) -> CallContext[P]:
     """The call for the next attempt, with what it can continue."""
-    kept = broken_off.kept_after(call, outcome)
+    kept = broken_off.reply_after(call, outcome)
     if kept is None:
-        broken_off.abandon(call, outcome)
-        progress.lost = broken_off.added(progress.lost, broken_off.spent(outcome, call.kept))
+        broken_off.abandon_reply(call, outcome)
+        progress.lost_usage = broken_off.add_usage(
+            progress.lost_usage, broken_off.spent_usage(outcome, call.reply_so_far)
+        )
     return msgspec.structs.replace(
         call,
-        attempt=progress.first + progress.made,
+        attempt=progress.first_attempt + progress.attempts_made,
         continues=call.continues and progress.continues,
-        kept=kept,
+        reply_so_far=kept,
     )
 
 
-async def _decision(progress: _Progress, call: Call[P], outcome: Failed) -> Decision:
+async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Failed) -> Decision:
     """Decide, take from the budget, and tell those who listen."""
-    handling = progress.handling
+    handling = progress.options
     if outcome.sent:
-        progress.made += 1
-        progress.read = None
+        progress.attempts_made += 1
+        progress.handler_info = None
         counts = not broken_off.refuses_to_continue(call, outcome)
         if counts:
-            decision = await _after_attempt(progress, call, outcome)
+            decision = await _decide_after_attempt(progress, call, outcome)
         else:
             progress.continues = False
             progress.uncounted += 1
-            decision = within(call.remaining(), 0.0)
-        if isinstance(decision, Stop):
+            decision = wait_within(call.remaining(), 0.0)
+        if isinstance(decision, StopRetrying):
             return decision
         budget = progress.budget if counts else None
-        if budget and not budget.withdraw(call.env.clock.monotonic()):
-            return Stop("budget")
-        progress.previous, progress.held = decision.delay, 0.0
-        progress.last = msgspec.structs.replace(outcome, lost=progress.lost)
+        if budget and not budget.withdraw(call.execution.clock.monotonic()):
+            return StopRetrying("budget")
+        progress.previous_delay, progress.unsent_seconds = decision.delay, 0.0
+        progress.last_failure = msgspec.structs.replace(outcome, lost=progress.lost_usage)
     else:
-        decision = decide_held(
-            handling, outcome.info, waited=progress.held, remaining=call.remaining()
+        decision = decide_unsent(
+            handling, outcome.info, waited=progress.unsent_seconds, remaining=call.remaining()
         )
-        if isinstance(decision, Stop):
+        if isinstance(decision, StopRetrying):
             return decision
-        progress.held += decision.delay
-    info = progress.read or outcome.info
-    attempt = max(progress.made, 1) + progress.first - 1
+        progress.unsent_seconds += decision.delay
+    info = progress.handler_info or outcome.info
+    attempt = max(progress.attempts_made, 1) + progress.first_attempt - 1
     limit = limit_for(handling, info.category)
-    scheduled = RetryScheduled(call.key, attempt, limit, decision.delay, info.public())
-    call.env.tell(scheduled)
-    if call.env.note_retry is not None:
-        call.env.note_retry(scheduled)
+    scheduled = RetryScheduled(call.key, attempt, limit, decision.delay, info.to_public())
+    call.execution.emit(scheduled)
+    if call.execution.note_retry is not None:
+        call.execution.note_retry(scheduled)
     _log.info("%s: attempt %d: %s; again in %.3g s", call.key, attempt, info.safe, decision.delay)
     return decision
 
 
-async def _after_attempt(progress: _Progress, call: Call[P], outcome: Failed) -> Decision:
+async def _decide_after_attempt(
+    progress: _Progress, call: CallContext[P], outcome: Failed
+) -> Decision:
     """The three tiers, after the rule that an act in doubt is not repeated."""
-    handling, attempt = progress.handling, progress.failures - 1
+    handling, attempt = progress.options, progress.failures - 1
     if not outcome.may_repeat:
-        return Stop("in_doubt")
+        return StopRetrying("in_doubt")
     if handling.custom_retry is not None:
         remaining = call.remaining()
         if attempt >= handling.max_retries:
-            return Stop("exhausted")
+            return StopRetrying("exhausted")
         if remaining == 0:
-            return Stop("deadline", "0")
-        answer = await ask.custom(handling.custom_retry, outcome.error, attempt, remaining)
+            return StopRetrying("deadline", "0")
+        answer = await ask.ask_custom_retry(
+            handling.custom_retry, outcome.error, attempt, remaining
+        )
         if isinstance(answer, ask.NoAnswer):
-            return Stop(answer.reason, answer.detail)
+            return StopRetrying(answer.reason, answer.detail)
         if answer is not DEFER:
-            return within(call.remaining(), min(answer, handling.max_retry_delay))
+            return wait_within(call.remaining(), min(answer, handling.max_retry_delay))
     if outcome.info.category is ErrorCategory.AUTH_ERROR and not progress.refreshed:
         progress.refreshed = True
-        if attempt < handling.max_retries and await ask.refresh(handling, outcome.info):
-            return Wait(0.0)
+        if attempt < handling.max_retries and await ask.ask_for_credentials(handling, outcome.info):
+            return WaitAndRetry(0.0)
     if handling.provider_handler is not None:
-        return _by_handler(handling.provider_handler, progress, call, outcome)
-    return decide(
+        return _decide_by_handler(handling.provider_handler, progress, call, outcome)
+    return decide_retry(
         handling,
         outcome.info,
         attempt,
         remaining=call.remaining(),
-        dice=call.env.dice,
-        previous=progress.previous,
+        rng=call.execution.rng,
+        previous=progress.previous_delay,
     )
 
 
-def _by_handler(
-    handler: ProviderHandler, progress: _Progress, call: Call[P], outcome: Failed
+def _decide_by_handler(
+    handler: ProviderHandler, progress: _Progress, call: CallContext[P], outcome: Failed
 ) -> Decision:
     """Tier two by the user's own handler; tier three, with full jitter, when it knows nothing."""
-    handling, attempt = progress.handling, progress.failures - 1
+    handling, attempt = progress.options, progress.failures - 1
     if outcome.info.category in _OURS:
-        return Stop("not_retryable")
-    answer = ask.handler(handler, handling, outcome.error, attempt)
+        return StopRetrying("not_retryable")
+    answer = ask.ask_provider_handler(handler, handling, outcome.error, attempt)
     if isinstance(answer, ask.NoAnswer):
-        return Stop(answer.reason, answer.detail)
+        return StopRetrying(answer.reason, answer.detail)
     if answer.info is None:
         if attempt >= handling.max_retries:
-            return Stop("exhausted")
-        delay = backoff.full_jitter(
-            attempt, base=handling.retry_delay, cap=handling.max_retry_delay, dice=call.env.dice
+            return StopRetrying("exhausted")
+        delay = backoff.full_jitter_delay(
+            attempt, base=handling.retry_delay, cap=handling.max_retry_delay, rng=call.execution.rng
         )
-        return within(call.remaining(), delay)
-    progress.read = answer.info
+        return wait_within(call.remaining(), delay)
+    progress.handler_info = answer.info
     if attempt >= limit_for(handling, answer.info.category):
-        return Stop("exhausted")
+        return StopRetrying("exhausted")
     if answer.delay is None:
-        return Stop("not_retryable")
-    return within(call.remaining(), min(answer.delay, handling.max_retry_delay))
+        return StopRetrying("not_retryable")
+    return wait_within(call.remaining(), min(answer.delay, handling.max_retry_delay))
 
 
-def _stopped(progress: _Progress, outcome: Failed, stop: Stop) -> Failed:
+def _final_failure(progress: _Progress, outcome: Failed, stop: StopRetrying) -> Failed:
     """The failure that counts, with the reason for giving up in it where that is news.
 
     A call that failed and then was held back failed for the first reason: the second only says
     why it was not tried again.
     """
-    final = outcome if outcome.sent or progress.last is None else progress.last
-    info = progress.read or final.info
-    if progress.handling.include_provider_details:
+    final = outcome if outcome.sent or progress.last_failure is None else progress.last_failure
+    info = progress.handler_info or final.info
+    if progress.options.include_provider_details:
         info = with_details(info)
     why = _WHY.get(stop.reason, "").format(detail=stop.detail)
     if final is not outcome:
@@ -381,9 +408,9 @@ def _stopped(progress: _Progress, outcome: Failed, stop: Stop) -> Failed:
     if isinstance(final.error, HoldfastError):
         final.error.info = info
     late = stop.reason == "deadline"
-    lost = progress.lost if final is outcome else final.lost
+    lost = progress.lost_usage if final is outcome else final.lost
     return msgspec.structs.replace(
-        final, info=info, attempts=progress.made, out_of_time=late, lost=lost
+        final, info=info, attempts=progress.attempts_made, out_of_time=late, lost=lost
     )
 
 

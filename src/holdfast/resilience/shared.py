@@ -17,71 +17,79 @@ from msgspec import Struct
 
 from holdfast.resilience.breaker import BreakerOptions
 from holdfast.resilience.budget import BudgetOptions, RetryBudget
-from holdfast.resilience.circuit import Circuit
+from holdfast.resilience.circuit import CircuitBreaker
 from holdfast.resilience.hedge import HedgeOptions, Latencies
 from holdfast.resilience.limiter import LimiterOptions
-from holdfast.resilience.throttle import Throttle
+from holdfast.resilience.throttle import RateLimiter
 
 S = TypeVar("S")
 
 
-class Shared:
+class EndpointStates:
     """Finds the state of an endpoint, or makes it; safe from any thread.
 
     Args:
-        most: how many states are remembered; the one that was not asked for longest goes first.
+        max_states: how many states are remembered; the one that was not asked for longest goes first.
 
-    >>> shared = Shared()
-    >>> shared.circuit("openai:x", BreakerOptions()) is shared.circuit("openai:x", BreakerOptions())
+    >>> shared = EndpointStates()
+    >>> shared.breaker_for("openai:x", BreakerOptions()) is shared.breaker_for("openai:x", BreakerOptions())
     True
-    >>> shared.circuit("openai:x", BreakerOptions()) is shared.circuit("openai:y", BreakerOptions())
+    >>> shared.breaker_for("openai:x", BreakerOptions()) is shared.breaker_for("openai:y", BreakerOptions())
     False
     """
 
-    __slots__ = ("_lock", "_most", "_states")
+    __slots__ = ("_lock", "_max_states", "_states")
 
-    def __init__(self, most: int = 4096) -> None:
-        self._most = most
+    def __init__(self, max_states: int = 4096) -> None:
+        self._max_states = max_states
         self._lock = Lock()
         self._states: OrderedDict[Hashable, object] = OrderedDict()
 
-    def circuit(self, endpoint: str, options: BreakerOptions, account: str = "") -> Circuit:
+    def breaker_for(
+        self, endpoint: str, options: BreakerOptions, account: str = ""
+    ) -> CircuitBreaker:
         """The circuit of this endpoint with these settings."""
-        return self._find((endpoint, account, options), lambda: Circuit(endpoint, options))
+        return self._find_or_make(
+            (endpoint, account, options), lambda: CircuitBreaker(endpoint, options)
+        )
 
-    def throttle(self, endpoint: str, options: LimiterOptions, account: str = "") -> Throttle:
+    def limiter_for(self, endpoint: str, options: LimiterOptions, account: str = "") -> RateLimiter:
         """The throttle of this endpoint with these settings."""
-        return self._find((endpoint, account, options), lambda: Throttle(endpoint, options))
+        return self._find_or_make(
+            (endpoint, account, options), lambda: RateLimiter(endpoint, options)
+        )
 
-    def budget(self, endpoint: str, options: BudgetOptions, account: str = "") -> RetryBudget:
+    def budget_for(self, endpoint: str, options: BudgetOptions, account: str = "") -> RetryBudget:
         """The retry budget of this endpoint with these settings."""
-        return self._find((endpoint, account, options), lambda: RetryBudget(options))
+        return self._find_or_make((endpoint, account, options), lambda: RetryBudget(options))
 
-    def latencies(self, endpoint: str, options: HedgeOptions, account: str = "") -> Latencies:
+    def latencies_for(self, endpoint: str, options: HedgeOptions, account: str = "") -> Latencies:
         """The latencies of this endpoint with these settings."""
-        return self._find((endpoint, account, options), lambda: Latencies(options))
+        return self._find_or_make((endpoint, account, options), lambda: Latencies(options))
 
-    def circuits(self) -> tuple[Circuit, ...]:
+    def all_breakers(self) -> tuple[CircuitBreaker, ...]:
         """Every circuit that is remembered, to watch or to work by hand."""
         with self._lock:
-            return tuple(state for state in self._states.values() if isinstance(state, Circuit))
+            return tuple(
+                state for state in self._states.values() if isinstance(state, CircuitBreaker)
+            )
 
-    def throttles(self) -> tuple[Throttle, ...]:
+    def all_limiters(self) -> tuple[RateLimiter, ...]:
         """Every throttle that is remembered; `load()` of each says what is going on."""
         with self._lock:
-            return tuple(state for state in self._states.values() if isinstance(state, Throttle))
+            return tuple(state for state in self._states.values() if isinstance(state, RateLimiter))
 
-    def _find(self, key: tuple[str, str, Struct], make: Callable[[], S]) -> S:
+    def _find_or_make(self, key: tuple[str, str, Struct], make: Callable[[], S]) -> S:
         with self._lock:
             state = self._states.get(key)
             if state is None:
                 state = self._states[key] = make()
-                if len(self._states) > self._most:
+                if len(self._states) > self._max_states:
                     self._states.popitem(last=False)
             self._states.move_to_end(key)
         # The type of the options decides the type of the state.
         return cast("S", state)
 
 
-PROCESS = Shared()
+PROCESS = EndpointStates()
 """The states of this process."""

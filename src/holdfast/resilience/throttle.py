@@ -19,15 +19,15 @@ from holdfast.resilience import limiter
 from holdfast.resilience.clock import Clock
 from holdfast.resilience.limiter import LimiterOptions, Reservation
 from holdfast.resilience.pipeline import (
-    Act,
-    Call,
+    CallContext,
     Done,
     Failed,
+    Operation,
     Outcome,
     P,
     T,
-    not_sent,
     settings_of,
+    unsent_outcome,
 )
 from holdfast.resilience.waiter import Waiter
 
@@ -53,7 +53,7 @@ class LimiterError(ProviderError):
         super().__init__(message, info=info)
 
 
-class Load(Struct, frozen=True):
+class LimiterLoad(Struct, frozen=True):
     """What can be seen of a throttle at one moment."""
 
     target: str
@@ -67,7 +67,7 @@ def reply_tokens(value: object) -> int:
     return value.usage.total if isinstance(value, Reply) else 0
 
 
-class Throttle:
+class RateLimiter:
     """One limiter's state and queue, for all runs, threads and event loops of the process.
 
     Args:
@@ -77,8 +77,8 @@ class Throttle:
     """
 
     __slots__ = (
+        "_has_pace",
         "_lock",
-        "_paced",
         "_queue",
         "_running",
         "_state",
@@ -97,23 +97,23 @@ class Throttle:
         self.target = target
         self.options = options or LimiterOptions()
         self._tokens_of = tokens_of
-        self._state = limiter.initial(self.options)
-        self._paced = limiter.has_pace(self.options)
+        self._state = limiter.initial_state(self.options)
+        self._has_pace = limiter.has_pace(self.options)
         self._running = 0
         self._queue: OrderedDict[Waiter[bool], None] = OrderedDict()
         self._lock = Lock()
 
-    def load(self) -> Load:
+    def load(self) -> LimiterLoad:
         """How much is going on."""
         state = self._state
-        return Load(self.target, self._running, len(self._queue), int(state.limit))
+        return LimiterLoad(self.target, self._running, len(self._queue), int(state.limit))
 
-    def enter_at_once(self) -> Reservation | None:
+    def try_enter(self) -> Reservation | None:
         """A place where there is one and nothing else to heed; else None, and `enter` must be asked.
 
         Who got a reservation must give it to `leave`.
         """
-        if self._paced:
+        if self._has_pace:
             return None
         with self._lock:
             state = self._state
@@ -122,18 +122,18 @@ class Throttle:
             self._running += 1
             return limiter.FREE
 
-    async def enter(self, call: Call[P]) -> Reservation | LimiterError:
+    async def enter(self, call: CallContext[P]) -> Reservation | LimiterError:
         """Wait for a place and for the pace; the error when that is not to be had.
 
         Who got a reservation must give it to `leave`.
         """
         waiter: Waiter[bool] | None = None
         taken = Reservation(0.0)
-        now, patience = call.env.clock.monotonic(), self._patience(call)
+        now, patience = call.execution.clock.monotonic(), self._max_wait(call)
         with self._lock:
             if not self._queue and limiter.has_place(self._state, self._running):
                 self._running += 1
-                self._state, taken = limiter.reserved(self.options, self._state, now, patience)
+                self._state, taken = limiter.reserve_call(self.options, self._state, now, patience)
                 if taken.wait <= 0:
                     return taken
             elif len(self._queue) >= self.options.queue:
@@ -145,27 +145,27 @@ class Throttle:
                 waiter = Waiter()
                 self._queue[waiter] = None
         if waiter is None:
-            return await self._pace(taken, call, patience)
-        if not await self._place(waiter, call):
+            return await self._wait_for_pace(taken, call, patience)
+        if not await self._wait_for_place(waiter, call):
             return LimiterError(
                 f"{self.target}: not called, no place became free in {patience:.3g} s, "
                 f"with {self._running} under way. "
                 "LimiterOptions(concurrency=..., max_wait=...) sets how many may, and how long"
             )
         with self._lock:
-            now, patience = call.env.clock.monotonic(), self._patience(call)
-            self._state, taken = limiter.reserved(self.options, self._state, now, patience)
-        return await self._pace(taken, call, patience)
+            now, patience = call.execution.clock.monotonic(), self._max_wait(call)
+            self._state, taken = limiter.reserve_call(self.options, self._state, now, patience)
+        return await self._wait_for_pace(taken, call, patience)
 
-    async def _place(self, waiter: Waiter[bool], call: Call[P]) -> bool:
+    async def _wait_for_place(self, waiter: Waiter[bool], call: CallContext[P]) -> bool:
         try:
-            got = await waiter.wait(call.env.clock, self._patience(call))
+            got = await waiter.wait(call.execution.clock, self._max_wait(call))
         except BaseException:
-            self._give_up(waiter)
+            self._leave_queue(waiter)
             raise
-        return got is not None or not self._give_up(waiter, keep=True)
+        return got is not None or not self._leave_queue(waiter, keep=True)
 
-    def _give_up(self, waiter: Waiter[bool], *, keep: bool = False) -> bool:
+    def _leave_queue(self, waiter: Waiter[bool], *, keep: bool = False) -> bool:
         """Leave the queue. True when there was no place; one that came late is kept or handed on."""
         with self._lock:
             if not waiter.granted:
@@ -173,63 +173,65 @@ class Throttle:
                 return True
             if not keep:
                 self._running -= 1
-                self._grant()
+                self._grant_places()
             return False
 
-    async def _pace(
-        self, taken: Reservation, call: Call[P], patience: float
+    async def _wait_for_pace(
+        self, reservation: Reservation, call: CallContext[P], max_wait: float
     ) -> Reservation | LimiterError:
         """Wait as long as reserved, and on if everybody pauses meanwhile; holds a place."""
-        clock, wait = call.env.clock, taken.wait
+        clock, wait = call.execution.clock, reservation.wait
         try:
             while wait > 0:
-                if wait > patience:
-                    self._abandon(taken)
+                if wait > max_wait:
+                    self._return_reservation(reservation)
                     message = f"{self.target}: not called, its limits allow that in {wait:.3g} s"
                     return LimiterError(message, wait)
                 await clock.sleep(wait)
-                patience -= wait
-                wait = limiter.pause_left(self.options, self._state, clock.monotonic(), patience)
+                max_wait -= wait
+                wait = limiter.remaining_pause(
+                    self.options, self._state, clock.monotonic(), max_wait
+                )
         except BaseException:
-            self._abandon(taken)
+            self._return_reservation(reservation)
             raise
-        return taken
+        return reservation
 
-    def _patience(self, call: Call[P]) -> float:
+    def _max_wait(self, call: CallContext[P]) -> float:
         remaining = call.remaining()
         return self.options.max_wait if remaining is None else min(remaining, self.options.max_wait)
 
-    def _abandon(self, taken: Reservation) -> None:
+    def _return_reservation(self, reservation: Reservation) -> None:
         """Give back a place and a reservation that were not used."""
         with self._lock:
             self._running -= 1
-            self._state = limiter.refunded(self.options, self._state, taken)
-            self._grant()
+            self._state = limiter.refund_call(self.options, self._state, reservation)
+            self._grant_places()
 
-    def leave(self, taken: Reservation, outcome: Outcome[T] | None, clock: Clock) -> None:
+    def leave(self, reservation: Reservation, outcome: Outcome[T] | None, clock: Clock) -> None:
         """Give the place back, and learn from how the call went; None when it was cancelled."""
         options = self.options
         tokens = 0
-        if self._paced and isinstance(outcome, Done):
+        if self._has_pace and isinstance(outcome, Done):
             tokens = self._tokens_of(outcome.value)
         with self._lock:
             state = self._state
-            if self._paced:
-                state = limiter.settled(options, state, taken, tokens)
+            if self._has_pace:
+                state = limiter.settle_cost(options, state, reservation, tokens)
             if isinstance(outcome, Done):
                 if state.limit < options.concurrency:
-                    state = limiter.succeeded(options, state, self._running)
+                    state = limiter.record_success(options, state, self._running)
                 if (resumes_at := outcome.resumes_at) is not None:
-                    state = limiter.used_up(options, state, clock.monotonic(), resumes_at)
+                    state = limiter.record_exhaustion(options, state, clock.monotonic(), resumes_at)
             elif isinstance(outcome, Failed) and outcome.info.category is _TOO_MANY:
                 now, told = clock.monotonic(), outcome.info.retry_after
-                state = limiter.refused(options, state, self._running, now, told)
+                state = limiter.record_refusal(options, state, self._running, now, told)
             self._state = state
             self._running -= 1
             if self._queue:
-                self._grant()
+                self._grant_places()
 
-    def _grant(self) -> None:
+    def _grant_places(self) -> None:
         """Hand free places to the first in the queue; the lock is held."""
         while self._queue and limiter.has_place(self._state, self._running):
             waiter, _ = self._queue.popitem(last=False)
@@ -238,10 +240,10 @@ class Throttle:
                 self._running += 1
 
 
-class Limiter(Struct, frozen=True):
+class LimiterStrategy(Struct, frozen=True):
     """The strategy: each call enters the throttle, and leaves it however it ends."""
 
-    throttle: Throttle
+    limiter: RateLimiter
 
     @property
     def name(self) -> str:
@@ -250,21 +252,21 @@ class Limiter(Struct, frozen=True):
 
     def describe(self) -> Mapping[str, object]:
         """The target and the settings."""
-        return {"target": self.throttle.target, **settings_of(self.throttle.options)}
+        return {"target": self.limiter.target, **settings_of(self.limiter.options)}
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, at the pace of the throttle."""
-        throttle = self.throttle
+        throttle = self.limiter
 
-        async def with_limiter(call: Call[P]) -> Outcome[T]:
-            taken = throttle.enter_at_once() or await throttle.enter(call)
+        async def with_limiter(call: CallContext[P]) -> Outcome[T]:
+            taken = throttle.try_enter() or await throttle.enter(call)
             if isinstance(taken, LimiterError):
-                return not_sent(taken)
+                return unsent_outcome(taken)
             outcome: Outcome[T] | None = None
             try:
-                outcome = await act(call)
+                outcome = await operation(call)
             finally:
-                throttle.leave(taken, outcome, call.env.clock)
+                throttle.leave(taken, outcome, call.execution.clock)
             return outcome
 
         return with_limiter

@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, TransportError
 from holdfast.core.limits import check_seconds
 from holdfast.core.notices import AttemptAbandoned
-from holdfast.resilience.pipeline import Act, Call, Failed, Outcome, P, T
+from holdfast.resilience.pipeline import CallContext, Failed, Operation, Outcome, P, T
 
 
 class AttemptTimeout(Struct, frozen=True):
@@ -33,7 +33,7 @@ class AttemptTimeout(Struct, frozen=True):
     may_repeat: bool = True
 
     def __post_init__(self) -> None:
-        _check("attempt_timeout", self.seconds)
+        _check_limit("attempt_timeout", self.seconds)
 
     @property
     def name(self) -> str:
@@ -44,22 +44,22 @@ class AttemptTimeout(Struct, frozen=True):
         """The seconds."""
         return {"seconds": self.seconds}
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, cut when it takes too long."""
         seconds, may_repeat = self.seconds, self.may_repeat
 
-        async def with_timeout(call: Call[P]) -> Outcome[T]:
+        async def with_timeout(call: CallContext[P]) -> Outcome[T]:
             limit = asyncio.timeout(seconds)
             try:
                 async with limit:
-                    return await act(call)
+                    return await operation(call)
             except TimeoutError:
                 if not limit.expired():
                     raise
-            cut = cut_off(
+            cut = timeout_outcome(
                 f"no answer within {seconds:g} s, the limit for one attempt", may_repeat=may_repeat
             )
-            call.env.tell(AttemptAbandoned(call.key, call.attempt, cut.info.public()))
+            call.execution.emit(AttemptAbandoned(call.key, call.attempt, cut.info.to_public()))
             return cut
 
         return with_timeout
@@ -74,7 +74,7 @@ class Deadline(Struct, frozen=True):
     seconds: float
 
     def __post_init__(self) -> None:
-        _check("deadline", self.seconds)
+        _check_limit("deadline", self.seconds)
 
     @property
     def name(self) -> str:
@@ -85,35 +85,35 @@ class Deadline(Struct, frozen=True):
         """The seconds."""
         return {"seconds": self.seconds}
 
-    def wrap(self, act: Act[P, T]) -> Act[P, T]:
+    def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, with a deadline that the strategies inside know."""
         seconds = self.seconds
 
-        async def with_deadline(call: Call[P]) -> Outcome[T]:
+        async def with_deadline(call: CallContext[P]) -> Outcome[T]:
             remaining = call.remaining()
             left = seconds if remaining is None else min(seconds, remaining)
-            deadline = call.env.clock.monotonic() + left
+            deadline = call.execution.clock.monotonic() + left
             limit = asyncio.timeout(left)
             try:
                 async with limit:
-                    return await act(msgspec.structs.replace(call, deadline=deadline))
+                    return await operation(msgspec.structs.replace(call, deadline=deadline))
             except TimeoutError:
                 if not limit.expired():
                     raise
-            return cut_off(
+            return timeout_outcome(
                 f"no answer within {left:.3g} s, the limit for all attempts", may_repeat=False
             )
 
         return with_deadline
 
 
-def cut_off(message: str, *, may_repeat: bool) -> Failed:
+def timeout_outcome(message: str, *, may_repeat: bool) -> Failed:
     """The outcome of an act that was cut: a timeout that may have landed."""
     info = ErrorInfo(category=ErrorCategory.TIMEOUT, safe=message, code="cut_off")
     return Failed(TransportError(message, info=info), info, may_repeat=may_repeat)
 
 
-def _check(argument: str, seconds: float | None) -> None:
+def _check_limit(argument: str, seconds: float | None) -> None:
     if seconds is None:
         raise ConfigurationError(argument, "must be a number of seconds", fix="Leave it out")
     check_seconds(argument, seconds)

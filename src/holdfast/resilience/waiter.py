@@ -26,12 +26,12 @@ class Waiter(Generic[V]):
     def wake(self, value: V) -> bool:
         """Let `wait` return this value; False when the waiter's event loop is gone."""
         try:
-            self._loop.call_soon_threadsafe(self._set, value)
+            self._loop.call_soon_threadsafe(self._set_result, value)
         except RuntimeError:
             return False
         return True
 
-    def _set(self, value: V | None) -> None:
+    def _set_result(self, value: V | None) -> None:
         if not self._future.done():
             self._future.set_result(value)
 
@@ -45,7 +45,7 @@ class Waiter(Generic[V]):
         if seconds is None:
             return await self._future
         timer = asyncio.ensure_future(clock.sleep(seconds))
-        timer.add_done_callback(lambda _: self._set(None))
+        timer.add_done_callback(lambda _: self._set_result(None))
         try:
             return await self._future
         finally:

@@ -10,26 +10,26 @@ import asyncio
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import QuestionAnswered
-from holdfast.core.kept_request import kept_request
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.question_log import QuestionLog
-from holdfast.core.requests import AnyAnswer, AnyRequest, checked, plain_form
-from holdfast.core.run_state import Phase
+from holdfast.core.questions import AnyAnswer, AnyQuestion, plain_form, validate_answer
+from holdfast.core.recorded_questions import restore_question
+from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
-from holdfast.runtime.conversations import Conversations
-from holdfast.runtime.kept_questions import answerable
-from holdfast.runtime.open_question import Receipt
-from holdfast.runtime.plan import Plan
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.finalize import finalize_left_turn
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.questions.open_question import Receipt
+from holdfast.runtime.questions.question_records import find_answerable
 from holdfast.runtime.result import Result
-from holdfast.runtime.run import Run
-from holdfast.runtime.settle import settle_left
+from holdfast.runtime.sessions.session_pool import SessionPool
 
 _PATIENCE = 5.0  # seconds; a run that goes on in another process cannot be told from here
 
 
-def open_requests(log: QuestionLog) -> tuple[AnyRequest, ...]:
+def list_open_questions(log: QuestionLog) -> tuple[AnyQuestion, ...]:
     """What waits for an answer, in the order of asking."""
-    return tuple(kept_request(asked) for asked in log.open)
+    return tuple(restore_question(asked) for asked in log.open_questions)
 
 
 class Answering:
@@ -37,73 +37,73 @@ class Answering:
 
     Args:
         plan: the agent, compiled.
-        conversations: its sessions.
+        session_pool: its sessions.
         journal: where its runs are kept; None when they do not outlive this process.
     """
 
-    __slots__ = ("_conversations", "_journal", "_plan", "under_way")
+    __slots__ = ("_journal", "_plan", "_session_pool", "active_turns")
 
-    def __init__(self, plan: Plan, conversations: Conversations, journal: Journal | None) -> None:
+    def __init__(self, plan: AgentPlan, session_pool: SessionPool, journal: Journal | None) -> None:
         self._plan = plan
-        self._conversations = conversations
+        self._session_pool = session_pool
         self._journal = journal
-        self.under_way: dict[str, Run] = {}
+        self.active_turns: dict[str, ActiveTurn] = {}
         """The runs that this agent drives now, by their ids."""
 
-    async def questions(self, run_id: str) -> tuple[AnyRequest, ...]:
+    async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
         """See `Agent.questions`."""
-        run = self.under_way.get(run_id)
-        machine = run.machine if run is not None else await self._read(run_id)
-        return open_requests(machine.questions)
+        run = self.active_turns.get(run_id)
+        machine = run.machine if run is not None else await self._load_machine(run_id)
+        return list_open_questions(machine.questions)
 
-    async def _read(self, run_id: str) -> RunMachine:
+    async def _load_machine(self, run_id: str) -> SessionMachine:
         """The run as the journal tells it, whoever drives it."""
-        machine = RunMachine(output=self._plan.output)
-        for record in await self._conversations.journal.read(run_id):
+        machine = SessionMachine(output=self._plan.output)
+        for record in await self._session_pool.journal.read(run_id):
             machine.apply(record.event)
-        _check_known(machine, run_id)
+        _check_run_exists(machine, run_id)
         return machine
 
     async def answer(self, run_id: str, answer: AnyAnswer) -> Receipt:
         """See `Agent.answer`."""
-        run = self.under_way.get(run_id)
+        run = self.active_turns.get(run_id)
         if run is not None:
-            receipt = await _given(run, answer)
+            receipt = await _deliver_answer(run, answer)
             if receipt is not None:
                 return receipt
-        async with self._conversations.turn(run_id, patience=_PATIENCE) as entry:
+        async with self._session_pool.open_session(run_id, max_wait=_PATIENCE) as entry:
             machine = entry.machine
-            _check_known(machine, run_id)
+            _check_run_exists(machine, run_id)
             at = self._plan.clock.now()
-            request = answerable(machine, answer.key, at)
+            request = find_answerable(machine, answer.key, at)
             if isinstance(request, Receipt):
                 return request
-            checked(request, answer.value)
-            run = Run(self._plan, run_id, machine, entry.log)
+            validate_answer(request, answer.value)
+            run = ActiveTurn(self._plan, run_id, machine, entry.log)
             run.folds = entry.folds
             value = plain_form(answer.value)
-            await run.commit(QuestionAnswered(answer.key, at, value, later=True))
+            await run.commit(QuestionAnswered(answer.key, at, value, deferred=True))
             return Receipt()
 
     async def abandon(self, run_id: str) -> Result[object]:
         """See `Agent.abandon`."""
-        async with self._conversations.turn(run_id) as entry:
-            _check_known(entry.machine, run_id)
-            run = Run(self._plan, run_id, entry.machine, entry.log)
-            run.folds, run.beside = entry.folds, self._journal
+        async with self._session_pool.open_session(run_id) as entry:
+            _check_run_exists(entry.machine, run_id)
+            run = ActiveTurn(self._plan, run_id, entry.machine, entry.log)
+            run.folds, run.child_journal = entry.folds, self._journal
             if entry.machine.phase is not Phase.IDLE:
-                await settle_left(run)
-            return run.result()
+                await finalize_left_turn(run)
+            return run.build_result()
 
 
-async def _given(run: Run, answer: AnyAnswer) -> Receipt | None:
-    giving = run.questions.give(run, answer)
+async def _deliver_answer(run: ActiveTurn, answer: AnyAnswer) -> Receipt | None:
+    giving = run.questions.deliver_answer(run, answer)
     if asyncio.get_running_loop() is run.loop:
         return await giving
     # It is kept there, and nobody would wake this loop.
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(giving, run.loop))
 
 
-def _check_known(machine: RunMachine, run_id: str) -> None:
+def _check_run_exists(machine: SessionMachine, run_id: str) -> None:
     if not machine.turn:
         raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")

@@ -12,36 +12,36 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.checks import check_optional_callable, check_port
+from holdfast.core.argument_checks import check_optional_callable, check_port
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait
 from holdfast.core.limits import Limits, check_count
 from holdfast.core.messages import Reply
-from holdfast.core.request import ModelRequest, ModelSettings
+from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with, tool_settings
-from holdfast.resilience.clock import Clock, Dice
-from holdfast.resilience.defaults import Candidate, Resilience, ask_models, tool_pipeline
-from holdfast.resilience.handling import ErrorHandling
-from holdfast.resilience.pipeline import Act
-from holdfast.runtime.asking import OnQuestion
-from holdfast.runtime.clock import SystemClock, system_dice
-from holdfast.runtime.conversations import OnBusy
-from holdfast.runtime.models import Model
-from holdfast.runtime.observers import Observer, checked_observers
-from holdfast.runtime.plan import Plan
-from holdfast.runtime.resolve import ModelAt, resolve
-from holdfast.runtime.tool_call import tool_act
+from holdfast.models.http_model import Model
+from holdfast.models.resolve import ModelAt, resolve_model
+from holdfast.resilience.clock import Clock, Rng
+from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call, tool_pipeline
+from holdfast.resilience.handling import RetryOptions
+from holdfast.resilience.pipeline import Operation
+from holdfast.resilience.system_clock import SystemClock, system_rng
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.questions.question_checks import OnQuestion
+from holdfast.runtime.sessions.session_pool import OnBusy
+from holdfast.runtime.tool_attempt import make_tool_operation
+from holdfast.telemetry.observers import Observer, check_observers
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
 from holdfast.transport.port import Timeouts, Transport
 
 if TYPE_CHECKING:
-    from holdfast.runtime.structured_output import Output
+    from holdfast.runtime.output.structured_output import Output
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AgentOptions:
     """The keywords of an agent, as they were given."""
 
     model: str | ModelAt | Model
@@ -51,7 +51,7 @@ class Settings:
     output: object
     settings: ModelSettings | None
     limits: Limits | None
-    error_handling: ErrorHandling | None
+    error_handling: RetryOptions | None
     resilience: Resilience | None
     fallback: Sequence[str | ModelAt | Model]
     middleware: Sequence[AnyMiddleware]
@@ -66,66 +66,73 @@ class Settings:
     journal: Journal | str | None = field(repr=False)
     transport: Transport | None
     clock: Clock | None
-    dice: Dice | None
+    rng: Rng | None
 
 
-def compile_plan(given: Settings) -> Plan:
+def compile_plan(options: AgentOptions) -> AgentPlan:
     """Check and compile. Raises ConfigurationError that names the argument."""
-    _check_types(given)
-    models = [_resolved(given, _preferred(given)), *_fallbacks(given)]
-    registry, output = Registry(given.tools), _output(given.output)
+    _check_types(options)
+    models = [_resolve_model(options, _pick_primary(options)), *_resolve_fallbacks(options)]
+    registry, output = Registry(options.tools), _compile_output(options.output)
     _check_tool_names(registry, output)
     candidates = [
-        Candidate(one.name, one.model, one.name, _attempt(one, output), one.account)
+        Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
         for one in models
     ]
-    chain, limits = compile_chain(given.middleware), limits_with(given.middleware, given.limits)
-    handling = given.error_handling or ErrorHandling()
-    of_tools = msgspec.structs.replace(
-        handling, **tool_settings(given.middleware, msgspec.structs.asdict(handling))
+    chain, limits = (
+        compile_chain(options.middleware),
+        limits_with(options.middleware, options.limits),
     )
-    pipeline, ask_model = ask_models(candidates, handling, given.resilience or Resilience())
-    return Plan(
-        name=given.name,
+    handling = options.error_handling or RetryOptions()
+    of_tools = msgspec.structs.replace(
+        handling, **tool_settings(options.middleware, msgspec.structs.asdict(handling))
+    )
+    pipeline, ask_model = compose_model_call(
+        candidates, handling, options.resilience or Resilience()
+    )
+    return AgentPlan(
+        name=options.name,
         model=models[0],
-        instructions=given.instructions,
+        instructions=options.instructions,
         registry=registry,
         output=output,
-        settings=given.settings or ModelSettings(),
-        limits=limits if output is None else output.capped(limits),
-        handling=of_tools,
-        parallel_tools=given.parallel_tools,
+        settings=options.settings or ModelSettings(),
+        limits=limits if output is None else output.cap_limits(limits),
+        retry_options=of_tools,
+        parallel_tools=options.parallel_tools,
         pipeline=pipeline,
         ask_model=ask_model,
-        use_tool=tool_pipeline(of_tools).around(tool_act(registry, of_tools.function_timeout)),
+        use_tool=tool_pipeline(of_tools).wrap_operation(
+            make_tool_operation(registry, of_tools.function_timeout)
+        ),
         chain=chain,
-        observers=checked_observers(given.observers),
-        clock=given.clock or SystemClock(),
-        dice=given.dice or system_dice,
+        observers=check_observers(options.observers),
+        clock=options.clock or SystemClock(),
+        rng=options.rng or system_rng,
     )
 
 
-def _preferred(given: Settings) -> ModelAt | Model:
-    if not isinstance(given.model, str):
-        return given.model
-    return ModelAt(given.model, base_url=given.base_url, api_key=given.api_key)
+def _pick_primary(options: AgentOptions) -> ModelAt | Model:
+    if not isinstance(options.model, str):
+        return options.model
+    return ModelAt(options.model, base_url=options.base_url, api_key=options.api_key)
 
 
-def _fallbacks(given: Settings) -> Iterable[Model]:
+def _resolve_fallbacks(options: AgentOptions) -> Iterable[Model]:
     """The other models. The base URL and the key that were given belong to the first one alone."""
-    if isinstance(given.fallback, str) or not isinstance(given.fallback, Sequence):
+    if isinstance(options.fallback, str) or not isinstance(options.fallback, Sequence):
         raise ConfigurationError(
             "fallback", "must be a list of models", fix='Write fallback=["anthropic:..."]'
         )
-    for at, model in enumerate(given.fallback):
+    for at, model in enumerate(options.fallback):
         try:
-            yield _resolved(given, model)
+            yield _resolve_model(options, model)
         except ConfigurationError as error:
-            raise _of_fallback(f"fallback[{at}]", model, error) from None
+            raise _to_fallback_error(f"fallback[{at}]", model, error) from None
 
 
-def _of_fallback(
-    place: str, model: str | ModelAt | Model, error: ConfigurationError
+def _to_fallback_error(
+    argument: str, model: str | ModelAt | Model, error: ConfigurationError
 ) -> ConfigurationError:
     """The same error for one of the other models: `api_key=` of the agent would not help it."""
     what, problem, fix = error.argument, error.problem, error.fix
@@ -133,24 +140,24 @@ def _of_fallback(
     if variable:
         problem = f"{what} {problem}"
     elif isinstance(model, ModelAt):
-        place = f"{place}.{what}"
+        argument = f"{argument}.{what}"
     if isinstance(model, str) and what not in ("model", "provider"):
         missing = "api_key" if variable else what
         fix = f"Write ModelAt({model!r}, {missing}=...)"
         fix += f", or export {what}=..." if variable else ""
-    return ConfigurationError(place, problem, fix=fix)
+    return ConfigurationError(argument, problem, fix=fix)
 
 
-def _resolved(given: Settings, model: str | ModelAt | Model) -> Model:
-    return resolve(
-        model, lambda: given.transport or _shared_transport(), given.timeouts or Timeouts()
+def _resolve_model(options: AgentOptions, model: str | ModelAt | Model) -> Model:
+    return resolve_model(
+        model, lambda: options.transport or _shared_transport(), options.timeouts or Timeouts()
     )
 
 
 _RECORDS = (
     ("settings", ModelSettings),
     ("limits", Limits),
-    ("error_handling", ErrorHandling),
+    ("error_handling", RetryOptions),
     ("resilience", Resilience),
     ("timeouts", Timeouts),
 )
@@ -162,39 +169,39 @@ _PORTS = {
 }
 
 
-def _check_types(given: Settings) -> None:
+def _check_types(options: AgentOptions) -> None:
     for argument, wanted in (("name", str), ("instructions", str), *_RECORDS):
-        value = getattr(given, argument)
+        value = getattr(options, argument)
         if not isinstance(value, wanted) and not (value is None and wanted is not str):
             raise ConfigurationError(
                 argument, f"must be {wanted.__name__}, got {type(value).__name__}"
             )
-    _check_access(given)
+    _check_access(options)
     for port, methods in _PORTS.items():
-        check_port(port, getattr(given, port), methods)
-    check_optional_callable("dice", given.dice)
-    middleware: object = given.middleware
+        check_port(port, getattr(options, port), methods)
+    check_optional_callable("rng", options.rng)
+    middleware: object = options.middleware
     if not isinstance(middleware, Iterable):
         raise ConfigurationError(
             "middleware",
             f"must be a list of middlewares, got {type(middleware).__name__}",
             fix="Write middleware=[...]",
         )
-    if not given.name.strip():
+    if not options.name.strip():
         raise ConfigurationError("name", "is empty")
-    if given.parallel_tools is None:
+    if options.parallel_tools is None:
         raise ConfigurationError("parallel_tools", "must be a whole number, got None")
-    check_count("parallel_tools", given.parallel_tools, at_least=1)
+    check_count("parallel_tools", options.parallel_tools, at_least=1)
 
 
-def _check_access(given: Settings) -> None:
+def _check_access(options: AgentOptions) -> None:
     for argument in ("base_url", "api_key"):
-        if (value := getattr(given, argument)) is None:
+        if (value := getattr(options, argument)) is None:
             continue
         if not isinstance(value, str):
             raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
-        if not isinstance(given.model, str):
-            kind = "ModelAt" if isinstance(given.model, ModelAt) else "Model"
+        if not isinstance(options.model, str):
+            kind = "ModelAt" if isinstance(options.model, ModelAt) else "Model"
             raise ConfigurationError(
                 argument, f"has no effect on a {kind} object", fix=f"Give it to the {kind}"
             )
@@ -210,18 +217,22 @@ def _check_tool_names(registry: Registry, output: Output | None) -> None:
             )
 
 
-def _attempt(model: Model, output: Output | None) -> Act[ModelRequest, Reply]:
+def _build_attempt(model: Model, output: Output | None) -> Operation[ModelRequest, Reply]:
     if output is None:
         return model.attempt
-    from holdfast.runtime.answer_modes import asked_for  # plain text needs none of it
+    from holdfast.runtime.output.output_modes import (
+        make_output_attempt,  # plain text needs none of it
+    )
 
-    return asked_for(model, output.schema)
+    return make_output_attempt(model, output.schema)
 
 
-def _output(given: object) -> Output | None:
+def _compile_output(given: object) -> Output | None:
     if given is str:
         return None
-    from holdfast.runtime.structured_output import compile_output  # plain text needs none of it
+    from holdfast.runtime.output.structured_output import (
+        compile_output,  # plain text needs none of it
+    )
 
     return compile_output(given)
 

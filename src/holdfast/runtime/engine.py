@@ -12,7 +12,7 @@ from typing import Generic
 
 from typing_extensions import TypeVar
 
-from holdfast.core.effects import attempts_within, is_within
+from holdfast.core.effects import is_nested_run, nested_run_ids
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -24,29 +24,34 @@ from holdfast.core.errors import (
 )
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
 from holdfast.core.question_log import ASKED
-from holdfast.core.run_state import Phase
+from holdfast.core.session_state import Phase
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import limits_with
+from holdfast.resilience.system_clock import new_run_id
+from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.answering import Answering
-from holdfast.runtime.asking import checked_handler, checked_on_wait
-from holdfast.runtime.clock import new_run_id
-from holdfast.runtime.compile import Settings, compile_plan
-from holdfast.runtime.conversations import Conversations, Open, checked_journal, checked_on_busy
-from holdfast.runtime.driver import drive
-from holdfast.runtime.hooked_turn import go_on, run_turn
-from holdfast.runtime.notices import Channel
-from holdfast.runtime.questions import Questions
-from holdfast.runtime.recovery import Recovered, RecoveryProgress, RecoveryTime, recover_each
+from holdfast.runtime.around_turn import continue_turn, run_turn
+from holdfast.runtime.channel import Channel
+from holdfast.runtime.compile import AgentOptions, compile_plan
+from holdfast.runtime.driver import drive_turn
+from holdfast.runtime.finalize import finalize_left_turn
+from holdfast.runtime.questions.broker import QuestionBroker
+from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
+from holdfast.runtime.recovery import RecoveredRun, RecoveryProgress, RecoveryTime, recover_each
 from holdfast.runtime.result import Result
-from holdfast.runtime.run import Run
-from holdfast.runtime.settle import settle_left
-from holdfast.runtime.stream import RunStream
-from holdfast.runtime.subagent import Beside, Subagent, subagent_tool
-from holdfast.runtime.turn import Prompt, Turn, message_of
+from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.sessions.session_pool import (
+    OpenSession,
+    SessionPool,
+    check_on_busy,
+    resolve_journal,
+)
+from holdfast.runtime.subagent import ChildRun, Subagent, subagent_tool
+from holdfast.runtime.turn_input import Prompt, TurnInput, to_message
 from holdfast.tools.tool import Tool
 
 T = TypeVar("T", default=str)
@@ -56,7 +61,7 @@ class Engine(Generic[T]):
     """Runs the turns of one agent.
 
     Args:
-        given: the keywords of the agent.
+        options: the keywords of the agent.
 
     Raises:
         ConfigurationError: one of them is wrong; it names the argument and the fix.
@@ -64,111 +69,115 @@ class Engine(Generic[T]):
 
     __slots__ = (
         "_journal",
+        "_max_wait",
         "_on_question",
         "_on_wait",
-        "_patience",
         "answering",
-        "conversations",
         "plan",
+        "session_pool",
     )
 
-    def __init__(self, given: Settings) -> None:
-        self.plan = compile_plan(given)
-        self._on_question = checked_handler(given.on_question)
-        self._on_wait = checked_on_wait(given.on_wait, given.journal)
-        self._patience = checked_on_busy(given.on_busy)
-        self._journal = journal = checked_journal(given.journal)
-        self.conversations = Conversations(
+    def __init__(self, options: AgentOptions) -> None:
+        self.plan = compile_plan(options)
+        self._on_question = check_handler(options.on_question)
+        self._on_wait = check_on_wait(options.on_wait, options.journal)
+        self._max_wait = check_on_busy(options.on_busy)
+        self._journal = journal = resolve_journal(options.journal)
+        self.session_pool = SessionPool(
             journal or MemoryJournal(), self.plan.output, self.plan.chain
         )
-        self.answering = Answering(self.plan, self.conversations, journal)
+        self.answering = Answering(self.plan, self.session_pool, journal)
 
     @staticmethod
-    def turn(
+    def make_turn(
         prompt: Prompt,
         session: str | None,
         history: Sequence[Message],
         limits: Limits | None,
         deps: object,
-    ) -> Turn:
+    ) -> TurnInput:
         """The turn that is asked for. Raises ConfigurationError."""
-        return Turn(
-            message=message_of(prompt), session=session, history=history, limits=limits, deps=deps
+        return TurnInput(
+            message=to_message(prompt), session=session, history=history, limits=limits, deps=deps
         )
 
-    async def run(self, turn: Turn) -> Result[T]:
+    async def run(self, turn: TurnInput) -> Result[T]:
         """Run a turn that nobody watches."""
-        return await self._turn(turn, None, self._questions())
+        return await self._run_turn(turn, None, self._make_broker())
 
-    def stream(self, turn: Turn) -> RunStream[T]:
+    def stream(self, turn: TurnInput) -> RunStream[T]:
         """Run a turn that somebody watches."""
-        return self._watched(partial(self._turn, turn))
+        return self._open_stream(partial(self._run_turn, turn))
 
-    def _watched(self, work: Callable[[Channel, Questions], Awaitable[Result[T]]]) -> RunStream[T]:
-        questions = self._questions(watched=True)
+    def _open_stream(
+        self, work: Callable[[Channel, QuestionBroker], Awaitable[Result[T]]]
+    ) -> RunStream[T]:
+        questions = self._make_broker(has_reader=True)
         output = self.plan.output.schema if self.plan.output is not None else None
         return RunStream(lambda channel: work(channel, questions), questions, output)
 
-    def _questions(self, *, watched: bool = False) -> Questions:
-        return Questions(self._on_question, watched=watched, on_wait=self._on_wait)
+    def _make_broker(self, *, has_reader: bool = False) -> QuestionBroker:
+        return QuestionBroker(self._on_question, has_reader=has_reader, on_wait=self._on_wait)
 
     async def resume(self, run_id: str, deps: object) -> Result[T]:
         """Go on with a turn that was cut short; see `Agent.resume`."""
-        return await self._resumed(run_id, deps, None, self._questions())
+        return await self._resume_turn(run_id, deps, None, self._make_broker())
 
     def resume_stream(self, run_id: str, deps: object) -> RunStream[T]:
         """Go on with a turn while somebody watches; see `Agent.resume_stream`."""
-        return self._watched(partial(self._resumed, run_id, deps))
+        return self._open_stream(partial(self._resume_turn, run_id, deps))
 
-    async def _resumed(
-        self, run_id: str, deps: object, channel: Channel | None, questions: Questions
+    async def _resume_turn(
+        self, run_id: str, deps: object, channel: Channel | None, questions: QuestionBroker
     ) -> Result[T]:
-        self._kept("resume")
-        async with self.conversations.turn(run_id, patience=self._patience) as entry:
+        self._require_journal("resume")
+        async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as entry:
             if not entry.machine.turn:
                 raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
-            return await self._go_on(self._left(run_id, entry, deps, channel, questions))
+            return await self._continue_turn(
+                self._restore_turn(run_id, entry, deps, channel, questions)
+            )
 
-    def _kept(self, act: str) -> Journal:
+    def _require_journal(self, action: str) -> Journal:
         if self._journal is None:
             raise ConfigurationError(
-                "journal", f"there is none to {act} from", fix="Pass journal= to the Agent"
+                "journal", f"there is none to {action} from", fix="Pass journal= to the Agent"
             )
         return self._journal
 
-    def _left(
+    def _restore_turn(
         self,
         run_id: str,
-        entry: Open,
+        entry: OpenSession,
         deps: object,
         channel: Channel | None,
-        questions: Questions,
-    ) -> Run:
+        questions: QuestionBroker,
+    ) -> ActiveTurn:
         """The run of a turn that was left as the journal tells it."""
-        run = Run(self.plan, run_id, entry.machine, entry.log, channel)
+        run = ActiveTurn(self.plan, run_id, entry.machine, entry.log, channel)
         run.folds, run.session, run.deps = entry.folds, run_id, deps
-        run.questions, run.beside = questions, self._journal
+        run.questions, run.child_journal = questions, self._journal
         return run
 
     async def recover(
         self, deps: object, parallel: int, seconds: float | None
-    ) -> list[Recovered[T]]:
+    ) -> list[RecoveredRun[T]]:
         """Go on with every interrupted run of this agent; see `Agent.recover`."""
-        journal, timing = self._kept("recover"), RecoveryTime(seconds)
+        journal, timing = self._require_journal("recover"), RecoveryTime(seconds)
         runs = [
             entry.run
             for entry in await timing.open_runs(journal)
             if entry.agent == self.plan.name
             and not entry.leased
-            and not is_within(entry.run)
-            and entry.run not in self.answering.under_way
+            and not is_nested_run(entry.run)
+            and entry.run not in self.answering.active_turns
         ]
 
         async def go_on(progress: RecoveryProgress[T]) -> None:
-            async with self.conversations.turn(progress.run_id, patience=0) as entry:
-                run = self._left(progress.run_id, entry, deps, None, self._questions())
+            async with self.session_pool.open_session(progress.run_id, max_wait=0) as entry:
+                run = self._restore_turn(progress.run_id, entry, deps, None, self._make_broker())
                 if progress.begin(run):
-                    progress.result = await self._go_on(run)
+                    progress.result = await self._continue_turn(run)
 
         return await recover_each(runs, go_on, parallel, timing)
 
@@ -183,82 +192,96 @@ class Engine(Generic[T]):
         """The agent as a tool of another one; see `Agent.as_tool`."""
         agent = Subagent(
             plan=self.plan,
-            turn=self._within,
+            turn=self._run_child,
             on_question=self._on_question,
             limits=limits,
             own_budget=own_budget,
         )
         return subagent_tool(agent, name, description)
 
-    async def _turn(self, turn: Turn, channel: Channel | None, questions: Questions) -> Result[T]:
+    async def _run_turn(
+        self, turn: TurnInput, channel: Channel | None, questions: QuestionBroker
+    ) -> Result[T]:
         if turn.session is not None:
-            async with self.conversations.turn(turn.session, patience=self._patience) as entry:
-                run = Run(self.plan, turn.session, entry.machine, entry.log, channel)
+            async with self.session_pool.open_session(
+                turn.session, max_wait=self._max_wait
+            ) as entry:
+                run = ActiveTurn(self.plan, turn.session, entry.machine, entry.log, channel)
                 run.folds = entry.folds
-                run.questions, run.beside = questions, self._journal
-                return await self._drive(run, turn)
+                run.questions, run.child_journal = questions, self._journal
+                return await self._start_turn(run, turn)
         run_id = new_run_id()
         # Nobody else can know a run that is in no journal.
-        lease = None if self._journal is None else await self.conversations.lease(run_id)
+        lease = None if self._journal is None else await self.session_pool.acquire_lease(run_id)
         try:
-            machine = RunMachine(turn.history, self.plan.output)
-            run = Run(self.plan, run_id, machine, lease or MemoryJournal(), channel)
+            machine = SessionMachine(turn.history, self.plan.output)
+            run = ActiveTurn(self.plan, run_id, machine, lease or MemoryJournal(), channel)
             run.folds = self.plan.chain.new_folds() if self.plan.chain is not None else None
-            run.questions, run.beside = questions, self._journal
+            run.questions, run.child_journal = questions, self._journal
             run.history = turn.history if self._journal is not None else ()
-            return await self._drive(run, turn)
+            return await self._start_turn(run, turn)
         finally:
             if lease is not None:
                 await lease.release()
 
-    async def _within(
-        self, turn: Turn, channel: Channel | None, questions: Questions, beside: Beside | None
+    async def _run_child(
+        self,
+        turn: TurnInput,
+        channel: Channel | None,
+        questions: QuestionBroker,
+        child_run: ChildRun | None,
     ) -> Result[T]:
         """A turn as the tool of another run; one that its journal knows goes on."""
-        if beside is None:
-            return await self._turn(turn, channel, questions)
-        conversations = Conversations(beside.journal, self.plan.output, self.plan.chain)
-        for run_id in attempts_within(beside.run_id):
-            async with conversations.turn(run_id) as entry:
-                run = Run(self.plan, run_id, entry.machine, entry.log, channel)
-                run.folds, run.questions, run.beside = entry.folds, questions, beside.journal
-                run.deps, run.works_for = turn.deps, turn.notes
-                run.recover_under(beside.recovery)
-                if turn.notes is not None:
-                    turn.notes.take_over(run_id, entry.machine.usage)
+        if child_run is None:
+            return await self._run_turn(turn, channel, questions)
+        conversations = SessionPool(child_run.journal, self.plan.output, self.plan.chain)
+        for run_id in nested_run_ids(child_run.run_id):
+            async with conversations.open_session(run_id) as entry:
+                run = ActiveTurn(self.plan, run_id, entry.machine, entry.log, channel)
+                run.folds, run.questions, run.child_journal = (
+                    entry.folds,
+                    questions,
+                    child_run.journal,
+                )
+                run.deps, run.parent_meter = turn.deps, turn.parent_meter
+                run.recover_under(child_run.recovery)
+                if turn.parent_meter is not None:
+                    turn.parent_meter.take_over(run_id, entry.machine.usage)
                 if not entry.machine.turn:
-                    return await self._drive(run, turn)
+                    return await self._start_turn(run, turn)
                 # What was cancelled is an attempt of the call, which is tried again from new.
                 if entry.machine.status is not Status.CANCELLED:
-                    return await self._go_on(run)
+                    return await self._continue_turn(run)
         raise AssertionError("unreachable")
 
-    async def _drive(self, run: Run, turn: Turn) -> Result[T]:
-        run.session, run.deps, run.works_for = turn.session, turn.deps, turn.notes
+    async def _start_turn(self, run: ActiveTurn, turn: TurnInput) -> Result[T]:
+        run.session, run.deps, run.parent_meter = turn.session, turn.deps, turn.parent_meter
         if turn.limits is not None:
-            run.limits = self.plan.capped(limits_with(self.plan.middlewares, turn.limits))
+            run.limits = self.plan.cap_limits(limits_with(self.plan.middlewares, turn.limits))
         if run.machine.phase is not Phase.IDLE:
-            if (log := run.machine.questions).waits:
-                keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open)
+            if (log := run.machine.questions).is_waiting:
+                keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open_questions)
                 raise WaitingError(run.run_id, keys)
-            await settle_left(run)
+            await finalize_left_turn(run)
         if self.plan.chain is None or run.folds is None:
-            return await self._to_its_end(run, _plain_turn(run, turn.message))
-        return await self._to_its_end(run, run_turn(run, turn.message, self.plan.chain, run.folds))
+            return await self._drive_to_end(run, _run_plain_turn(run, turn.message))
+        return await self._drive_to_end(
+            run, run_turn(run, turn.message, self.plan.chain, run.folds)
+        )
 
-    async def _go_on(self, run: Run) -> Result[T]:
+    async def _continue_turn(self, run: ActiveTurn) -> Result[T]:
         machine = run.machine
-        if machine.begun:
-            run.left.update(effect.key for effect in machine.pending())
-            run.in_doubt = frozenset(run.left - machine.questions.rested)
+        if machine.has_begun_tools:
+            run.left_effects.update(effect.key for effect in machine.pending_effects())
+            run.in_doubt = frozenset(run.left_effects - machine.questions.rerunnable_askers)
         run.take_over()
         if self.plan.chain is None or run.folds is None:
-            return await self._to_its_end(run, drive(run))
-        return await self._to_its_end(run, go_on(run, self.plan.chain, run.folds))
+            return await self._drive_to_end(run, drive_turn(run))
+        return await self._drive_to_end(run, continue_turn(run, self.plan.chain, run.folds))
 
-    async def _to_its_end(self, run: Run, work: Awaitable[None]) -> Result[T]:
+    async def _drive_to_end(self, run: ActiveTurn, work: Awaitable[None]) -> Result[T]:
         """Drive the run; as long as it is under way, answers are handed to it."""
-        under_way = self.answering.under_way
+        under_way = self.answering.active_turns
         under_way[run.run_id] = run
         try:
             await work
@@ -267,23 +290,23 @@ class Engine(Generic[T]):
             await run.questions.close()
             if run.recovery is not None:
                 await run.until_settled()
-        return self._ended(run)
+        return self._finish_turn(run)
 
-    def _ended(self, run: Run) -> Result[T]:
-        result: Result[T] = run.result()  # type: ignore[assignment]  # the plan's output type is T
+    def _finish_turn(self, run: ActiveTurn) -> Result[T]:
+        result: Result[T] = run.build_result()  # type: ignore[assignment]  # the plan's output type is T
         stopped = result.status is Status.STOPPED and self.plan.output is None
         if stopped or result.status in (Status.COMPLETED, Status.WAITING):
             return result
-        raise _failure(run, result)
+        raise _build_failure(run, result)
 
 
-async def _plain_turn(run: Run, message: Message) -> None:
+async def _run_plain_turn(run: ActiveTurn, message: Message) -> None:
     """A turn of an agent without middleware."""
-    await run.open(message)
-    await drive(run)
+    await run.open_turn(message)
+    await drive_turn(run)
 
 
-def _failure(run: Run, result: Result[T]) -> HoldfastError:
+def _build_failure(run: ActiveTurn, result: Result[T]) -> HoldfastError:
     """The exception of a turn that did not complete, with its result and its cause."""
     cause = run.error
     if result.status is Status.STOPPED:
@@ -297,8 +320,8 @@ def _failure(run: Run, result: Result[T]) -> HoldfastError:
         error = exception_for(info, run.machine.partial)
         error.__cause__ = cause
     if run.plan.output is not None:
-        from holdfast.runtime.checking import of_output  # plain text needs none of it
+        from holdfast.runtime.output_check import add_output_details  # plain text needs none of it
 
-        error = of_output(run, error)
+        error = add_output_details(run, error)
     error.result = result
     return error

@@ -13,8 +13,8 @@ from typing import Literal
 from holdfast.core.effects import CallModel
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.errors import HoldfastError, exception_for
-from holdfast.core.events import Attempted
-from holdfast.core.machine import RunMachine
+from holdfast.core.events import FailedTarget
+from holdfast.core.machine import SessionMachine
 from holdfast.core.notices import RetryScheduled
 from holdfast.core.turn_failures import closes_turn
 
@@ -84,7 +84,7 @@ class TurnRecovery:
         self._last_retry = retry
 
     def check_failure(
-        self, error: BaseException | None, info: ErrorInfo, tried: Sequence[Attempted] = ()
+        self, error: BaseException | None, info: ErrorInfo, tried: Sequence[FailedTarget] = ()
     ) -> None:
         """Raise TurnLeftOpen unless this failure ends the turn.
 
@@ -101,7 +101,7 @@ class TurnRecovery:
             error = made
         raise TurnLeftOpen(error)
 
-    def check_stop(self, machine: RunMachine, reason: Literal["cancelled", "deadline"]) -> None:
+    def check_stop(self, machine: SessionMachine, reason: Literal["cancelled", "deadline"]) -> None:
         """Raise TurnLeftOpen when the time of the turn went into attempts that failed.
 
         An agent that is a tool is cancelled by the deadline of its caller, so that either of the
@@ -114,5 +114,5 @@ class TurnRecovery:
         if reason == "deadline" and self.left_open is not None:
             raise self.left_open
         last = self._last_retry
-        if last is not None and type(machine.planned(last.key)) is CallModel:
+        if last is not None and type(machine.find_pending(last.key)) is CallModel:
             self.check_failure(None, last.error)

@@ -32,19 +32,19 @@ from holdfast.core.events import (
 )
 from holdfast.core.limits import ITERATION_LIMIT_TEXT
 from holdfast.core.messages import Reply, Text, ToolResult, Usage
+from holdfast.core.model_request import ModelRequest
 from holdfast.core.redaction import redact
-from holdfast.core.request import ModelRequest
-from holdfast.resilience.pipeline import Call, Done, Failed, Outcome
-from holdfast.runtime.hooked_live import as_shown
-from holdfast.runtime.hooked_model import around_model
-from holdfast.runtime.hooked_tool import around_tool
-from holdfast.runtime.run import Run
-from holdfast.runtime.settle import close_turn
-from holdfast.runtime.spending import CallNotes
-from holdfast.runtime.tool_call import ToolAttempt, outlet_of
+from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.finalize import close_turn
+from holdfast.runtime.hooks.around_model import around_model
+from holdfast.runtime.hooks.around_tool import around_tool
+from holdfast.runtime.live_text import filter_partial
+from holdfast.runtime.tool_attempt import ToolAttempt, make_event_sink
+from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.tools.checked_call import CheckedCall, Invocation
-from holdfast.tools.context import Meter, ToolContext
-from holdfast.tools.failures import text_of
+from holdfast.tools.context import ToolContext, UsageSink
+from holdfast.tools.tool_failures import error_text
 
 _log = logging.getLogger("holdfast")
 _log.addHandler(logging.NullHandler())  # silent until the application says where logs go
@@ -53,7 +53,7 @@ SHARED_LIMIT_TEXT = "The limit of tokens of the agent that it works for is reach
 IN_DOUBT_NOTE = " It may have taken effect: check before calling it again."
 
 
-def perform(run: Run, effect: Effect) -> Awaitable[Event]:
+def perform_effect(run: ActiveTurn, effect: Effect) -> Awaitable[Event]:
     """Perform any effect."""
     if isinstance(effect, RunTool):
         return run_tool(run, effect)
@@ -64,14 +64,16 @@ def perform(run: Run, effect: Effect) -> Awaitable[Event]:
     return close_turn(run, effect)
 
 
-async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed | TurnStopped:
+async def call_model(
+    run: ActiveTurn, effect: CallModel
+) -> ModelReplied | ModelFailed | TurnStopped:
     """Ask the model, with everything that the pipeline does for safety.
 
     Raises:
         TurnLeftOpen: a recovery drives the turn, and this failure must not end it.
     """
     plan = run.plan
-    run.cut.partial = None
+    run.partial_reply.reply = None
     request = ModelRequest(
         model=plan.model.model,
         messages=run.machine.transcript,
@@ -82,35 +84,35 @@ async def call_model(run: Run, effect: CallModel) -> ModelReplied | ModelFailed 
         stream=run.channel is not None and run.channel.live,
     )
     if run.hooks is None:
-        outcome = await _ask(run, effect, request)
+        outcome = await _ask_model(run, effect, request)
     else:
-        hooked = await around_model(run, run.hooks, effect, request, _ask)
+        hooked = await around_model(run, run.hooks, effect, request, _ask_model)
         if isinstance(hooked, TurnStopped):
             return hooked
         # What a hook gives in place of a reply counts for the limit as well.
         unasked = isinstance(hooked, Done) and not hooked.attempts
-        over = unasked and run.machine.over_limit
-        outcome = _over_limit(run) if over else hooked
+        over = unasked and run.machine.is_over_limit
+        outcome = _make_over_limit(run) if over else hooked
     at = plan.clock.now()
     if isinstance(outcome, Done):
-        if run.works_for is not None:
-            _count(run.works_for, outcome.value, outcome.lost)
+        if run.parent_meter is not None:
+            _meter_usage(run.parent_meter, outcome.value, outcome.lost)
         return ModelReplied(
             effect.key, at, outcome.value, outcome.attempts, outcome.tried, lost=outcome.lost
         )
     run.error = outcome.error
-    _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _detail(outcome))
+    _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _log_detail(outcome))
     if run.recovery is not None:
         run.recovery.check_failure(outcome.error, outcome.info, outcome.tried)
-    partial = as_shown(run, _partial_of(outcome))
+    partial = filter_partial(run, _partial_of(outcome))
     if isinstance(outcome.error, HoldfastError):
         outcome.error.partial = partial
-    if run.works_for is not None:
-        _count(run.works_for, partial, outcome.lost)
+    if run.parent_meter is not None:
+        _meter_usage(run.parent_meter, partial, outcome.lost)
     return ModelFailed(
         effect.key,
         at,
-        outcome.info.public(),
+        outcome.info.to_public(),
         partial,
         outcome.attempts,
         outcome.tried,
@@ -122,49 +124,49 @@ def _partial_of(outcome: Failed) -> Reply | None:
     return outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
 
 
-def _count(above: Meter, reply: Reply | None, lost: Usage | None) -> None:
+def _meter_usage(parent: UsageSink, reply: Reply | None, lost: Usage | None) -> None:
     """What a run spends counts at once for the agent that it works for."""
     for usage in (reply.usage if reply is not None else None, lost):
         if usage is not None:
-            above.add(usage)
+            parent.add(usage)
 
 
-async def _ask(run: Run, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
-    if run.machine.over_limit:
-        return _over_limit(run)
-    left = run.works_for.left() if run.works_for is not None else None
+async def _ask_model(run: ActiveTurn, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
+    if run.machine.is_over_limit:
+        return _make_over_limit(run)
+    left = run.parent_meter.remaining_tokens() if run.parent_meter is not None else None
     if left is not None and left <= 0:
-        return _limited(SHARED_LIMIT_TEXT, "tokens")
-    run.acted.add(effect.key)
+        return _make_limit_failure(SHARED_LIMIT_TEXT, "tokens")
+    run.called_effects.add(effect.key)
     try:
         env = run.env if run.hooks is None else run.hooks.env or run.env
-        return await run.plan.ask_model(Call(effect.key, request, env, run.deadline))
+        return await run.plan.ask_model(CallContext(effect.key, request, env, run.deadline))
     except Exception as error:
-        return _unexpected(error)
+        return _make_unexpected(error)
 
 
-def _over_limit(run: Run) -> Failed:
+def _make_over_limit(run: ActiveTurn) -> Failed:
     """Nobody extended the limit, so the model is not asked."""
     limit = run.machine.limits.iterations
-    return _limited(ITERATION_LIMIT_TEXT.format(max_iterations=limit), "iterations")
+    return _make_limit_failure(ITERATION_LIMIT_TEXT.format(max_iterations=limit), "iterations")
 
 
-def _limited(text: str, limit: str) -> Failed:
+def _make_limit_failure(text: str, limit: str) -> Failed:
     error = LimitError(text, limit=limit)
     info = ErrorInfo(category=ErrorCategory.LIMIT, safe=text, code=limit, landed=Landed.NO)
     return Failed(error, info, attempts=0, sent=False)
 
 
-async def run_tool(run: Run, effect: RunTool) -> ToolFinished:
+async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     """Run one tool; a failure becomes the text that the model reads."""
     if effect.key in run.in_doubt and not _may_repeat(run, effect):
-        return _doubted(run, effect)
+        return _make_in_doubt(run, effect)
     if run.hooks is None:
-        return _finished(run, effect, await _use(run, effect, None))
-    return await around_tool(run, run.hooks, effect, _use, _finished)
+        return _finish_tool(run, effect, await _use_tool(run, effect, None))
+    return await around_tool(run, run.hooks, effect, _use_tool, _finish_tool)
 
 
-def _may_repeat(run: Run, effect: RunTool) -> bool:
+def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:
     """After a crash, only what changes nothing, or nothing twice, is run again unasked.
 
     Of a tool that is gone nobody knows what it was, so that the model must learn of the doubt.
@@ -173,7 +175,7 @@ def _may_repeat(run: Run, effect: RunTool) -> bool:
     return tool is not None and tool.effect in ("read", "idempotent")
 
 
-def _doubted(run: Run, effect: RunTool) -> ToolFinished:
+def _make_in_doubt(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     call = effect.call
     text = IN_DOUBT_TEXT.format(name=call.name)
     info = ErrorInfo(category=ErrorCategory.UNKNOWN, safe=text, code="in_doubt")
@@ -181,12 +183,12 @@ def _doubted(run: Run, effect: RunTool) -> ToolFinished:
     return ToolFinished(effect.key, run.plan.clock.now(), result, info, attempts=0)
 
 
-async def _use(
-    run: Run, effect: RunTool, checked: CheckedCall | Invocation | None
+async def _use_tool(
+    run: ActiveTurn, effect: RunTool, checked: CheckedCall | Invocation | None
 ) -> Outcome[ToolResult]:
     call = effect.call
-    notes = run.notes.setdefault(effect.key, CallNotes(run.tokens_left, run.works_for))
-    run.acted.add(effect.key)
+    notes = run.usage_meters.setdefault(effect.key, UsageMeter(run.tokens_left, run.parent_meter))
+    run.called_effects.add(effect.key)
     context = ToolContext(
         run_id=run.run_id,
         key=effect.key,
@@ -195,66 +197,71 @@ async def _use(
         session=run.session,
         deps=run.deps,
         remaining=run.time_left(),
-        asker=run.questions.of_attempts(run),
-        outlet=outlet_of(run.env),
-        meter=notes,
+        asker=run.questions.make_tool_asker(run),
+        event_sink=make_event_sink(run.env),
+        usage_sink=notes,
     )
     try:
         return await run.plan.use_tool(
-            Call(effect.key, ToolAttempt(effect, context, notes, checked), run.env, run.deadline)
+            CallContext(
+                effect.key, ToolAttempt(effect, context, notes, checked), run.env, run.deadline
+            )
         )
     except Exception as error:
-        return _unexpected(error)
+        return _make_unexpected(error)
 
 
-def _finished(run: Run, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:
+def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:
     call = effect.call
     at = run.plan.clock.now()
-    notes = run.notes.get(effect.key)
+    notes = run.usage_meters.get(effect.key)
     usage = notes.usage if notes is not None else Usage()
     if isinstance(outcome, Done):
         refusal = notes.refusal if notes is not None and outcome.value.is_error else None
-        info = refusal.public() if refusal is not None else None
+        info = refusal.to_public() if refusal is not None else None
         return ToolFinished(effect.key, at, outcome.value, info, outcome.attempts, usage)
     _log.warning(
-        "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _detail(outcome)
+        "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _log_detail(outcome)
     )
     text: str = tool_failure_text(
         call.name,
-        text_of(outcome.error),
-        detailed=run.plan.handling.include_detailed_errors_in_chat,
+        error_text(outcome.error),
+        detailed=run.plan.retry_options.include_detailed_errors_in_chat,
     )
     if not outcome.may_repeat:
         text += IN_DOUBT_NOTE
     result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
-    return ToolFinished(effect.key, at, result, outcome.info.public(), outcome.attempts, usage)
+    return ToolFinished(effect.key, at, result, outcome.info.to_public(), outcome.attempts, usage)
 
 
-async def check_output(run: Run, effect: CheckOutput) -> OutputChecked:
+async def check_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:
     """Check an answer; a validator that fails is no answer to the model, and ends the turn.
 
     Raises:
         TurnLeftOpen: a recovery drives the turn, and the failing validator must not end it.
     """
-    from holdfast.runtime.checking import checked, wanted_by  # plain text needs none of it
+    from holdfast.runtime.output_check import (  # plain text needs none of it
+        require_output,
+        validate_output,
+    )
 
-    wanted_by(run)
+    require_output(run)
     try:
-        return await checked(run, effect)
+        return await validate_output(run, effect)
     except Exception as error:
-        failure = _unexpected(error)
+        failure = _make_unexpected(error)
     run.error = failure.error
-    _log.warning("check %s of run %s failed: %s", effect.key, run.run_id, _detail(failure))
+    _log.warning("check %s of run %s failed: %s", effect.key, run.run_id, _log_detail(failure))
     if run.recovery is not None:
         run.recovery.check_failure(failure.error, failure.info)
     safe = (
         f"An output validator failed with {type(failure.error).__name__}; the log has the details."
     )
-    info = msgspec.structs.replace(failure.info.public(), safe=safe, code="output_validator")
+    info = msgspec.structs.replace(failure.info.to_public(), safe=safe, code="output_validator")
     return OutputChecked(effect.key, run.plan.clock.now(), error=info)
 
 
-def _unexpected(error: Exception) -> Failed:
+def _make_unexpected(error: Exception) -> Failed:
     if isinstance(error, HoldfastError):
         return Failed(error, error.info)
     name = type(error).__name__
@@ -267,5 +274,5 @@ def _unexpected(error: Exception) -> Failed:
     return Failed(error, info)
 
 
-def _detail(outcome: Failed) -> str:
+def _log_detail(outcome: Failed) -> str:
     return outcome.info.private or outcome.info.safe

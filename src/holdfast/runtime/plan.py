@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
-from holdfast.core.request import ModelRequest, ModelSettings
+from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.middleware.chain import AnyMiddleware, Chain
-from holdfast.resilience.clock import Clock, Dice
-from holdfast.resilience.handling import ErrorHandling
-from holdfast.resilience.pipeline import Act, Pipeline
-from holdfast.runtime.models import Model
-from holdfast.runtime.observers import Observed
-from holdfast.runtime.tool_call import ToolAttempt
+from holdfast.models.http_model import Model
+from holdfast.resilience.clock import Clock, Rng
+from holdfast.resilience.handling import RetryOptions
+from holdfast.resilience.pipeline import Operation, Pipeline
+from holdfast.runtime.tool_attempt import ToolAttempt
+from holdfast.telemetry.observers import Observation
 from holdfast.tools.registry import Registry
 
 if TYPE_CHECKING:
-    from holdfast.runtime.structured_output import Output
+    from holdfast.runtime.output.structured_output import Output
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class AgentPlan:
     """Everything that is decided before a run begins."""
 
     name: str
@@ -37,19 +37,19 @@ class Plan:
     output: Output | None
     settings: ModelSettings
     limits: Limits
-    handling: ErrorHandling
+    retry_options: RetryOptions
     parallel_tools: int
     pipeline: Pipeline
-    ask_model: Act[ModelRequest, Reply]
-    use_tool: Act[ToolAttempt, ToolResult]
+    ask_model: Operation[ModelRequest, Reply]
+    use_tool: Operation[ToolAttempt, ToolResult]
     chain: Chain | None
-    observers: tuple[Callable[[Observed], None], ...]
+    observers: tuple[Callable[[Observation], None], ...]
     clock: Clock
-    dice: Dice
+    rng: Rng
 
-    def capped(self, limits: Limits) -> Limits:
+    def cap_limits(self, limits: Limits) -> Limits:
         """The limits of a turn, with what the output says in place of theirs."""
-        return limits if self.output is None else self.output.capped(limits)
+        return limits if self.output is None else self.output.cap_limits(limits)
 
     @property
     def middlewares(self) -> tuple[AnyMiddleware, ...]:

@@ -25,13 +25,13 @@ from holdfast.core.errors import (
 )
 from holdfast.core.events import Status
 from holdfast.core.limits import check_count, check_seconds
-from holdfast.core.run_state import Phase
-from holdfast.journal.failures import JournalUnreachableError, LeaseLostError
+from holdfast.core.session_state import Phase
+from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
 from holdfast.journal.port import Journal, RunEntry
+from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.leaving_open import Recovery, TurnLeftOpen
 from holdfast.runtime.result import Result
-from holdfast.runtime.run import Run
-from holdfast.runtime.waiting import all_waits
+from holdfast.runtime.suspension import all_suspended
 
 T = TypeVar("T", default=str)
 
@@ -64,7 +64,7 @@ class RecoveryStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class Recovered(Generic[T]):
+class RecoveredRun(Generic[T]):
     """What became of one interrupted run: its `status`, and its `result` or else an `error`."""
 
     run_id: str
@@ -78,7 +78,7 @@ class Recovered(Generic[T]):
         if self.error is None:
             return None
         if isinstance(self.error, HoldfastError):
-            return self.error.info.public()
+            return self.error.info.to_public()
         name = type(self.error).__name__
         safe = f"An unexpected {name} stopped the recovery of this run; the log has the details."
         return ErrorInfo(category=ErrorCategory.PROGRAMMING, safe=safe, code=name)
@@ -149,13 +149,13 @@ class RecoveryProgress(Generic[T]):
     def __init__(self, run_id: str, recovery: Recovery) -> None:
         self._recovery = recovery
         self.run_id = run_id
-        self.run: Run | None = None
+        self.run: ActiveTurn | None = None
         """The run, once it goes on."""
         self.result: Result[T] | None = None
         """Its result, once there is one."""
-        self.outcome: Recovered[T] | None = None
+        self.outcome: RecoveredRun[T] | None = None
 
-    def begin(self, run: Run) -> bool:
+    def begin(self, run: ActiveTurn) -> bool:
         """Whether there is something to do: a crash cut the turn short, and not a question."""
         if not is_interrupted(run):
             return False
@@ -169,29 +169,29 @@ class RecoveryProgress(Generic[T]):
         if self.run is None or machine is None or self.result is not None:
             return
         if machine.phase is Phase.IDLE and machine.status is Status.COMPLETED:
-            self.result = self.run.result()  # type: ignore[assignment]  # the plan's output type is T
+            self.result = self.run.build_result()  # type: ignore[assignment]  # the plan's output type is T
 
 
-def is_interrupted(run: Run) -> bool:
+def is_interrupted(run: ActiveTurn) -> bool:
     """Whether a crash cut its turn short, and not a question that nobody has answered yet."""
     if run.machine.phase is Phase.IDLE:
         return False  # somebody else was faster
-    return bool(run.machine.questions.due) or not all_waits(run.machine)
+    return bool(run.machine.questions.due_askers) or not all_suspended(run.machine)
 
 
 async def recover_each(
     runs: Sequence[str],
-    go_on: Callable[[RecoveryProgress[T]], Awaitable[None]],
+    resume: Callable[[RecoveryProgress[T]], Awaitable[None]],
     parallel: int,
     timing: RecoveryTime,
-) -> list[Recovered[T]]:
+) -> list[RecoveredRun[T]]:
     """Go on with each run; those that turn out not to be interrupted are left out.
 
     Cancelled, it returns when every run has let go of its session, with all turns left open.
 
     Args:
         runs: their ids.
-        go_on: resumes one, and notes in the progress how far it is.
+        resume: resumes one, and notes in the progress how far it is.
         parallel: how many at once.
         timing: the time for all of them.
 
@@ -205,7 +205,7 @@ async def recover_each(
     async def drive(progress: RecoveryProgress[T]) -> None:
         try:
             async with places:
-                await go_on(progress)
+                await resume(progress)
         except BaseException as error:
             progress.outcome = _outcome_of_error(progress, error, recovery, timing)
             if progress.outcome is None:
@@ -250,30 +250,30 @@ async def _stop(tasks: Sequence[asyncio.Task[None]], recovery: Recovery) -> None
 
 def _find_outcome(
     progress: RecoveryProgress[T], task: asyncio.Task[None], timing: RecoveryTime
-) -> Recovered[T] | None:
+) -> RecoveredRun[T] | None:
     """The outcome of one run; None when its run was not interrupted."""
     if not task.done():
         busy = SessionBusyError(progress.run_id, "something in it does not stop")
-        return Recovered(progress.run_id, error=busy, status=RecoveryStatus.BUSY)
+        return RecoveredRun(progress.run_id, error=busy, status=RecoveryStatus.BUSY)
     if task.cancelled():  # before its first step
         error = timing.make_error(begun=False, cancelled=False)
-        return Recovered(progress.run_id, error=error, status=RecoveryStatus.NOT_BEGUN)
+        return RecoveredRun(progress.run_id, error=error, status=RecoveryStatus.NOT_BEGUN)
     task.result()
     return progress.outcome
 
 
-def _outcome_of_result(progress: RecoveryProgress[T]) -> Recovered[T] | None:
+def _outcome_of_result(progress: RecoveryProgress[T]) -> RecoveredRun[T] | None:
     result = progress.result
     if result is None:
         return None
     waits = result.status is Status.WAITING
     status = RecoveryStatus.WAITING if waits else RecoveryStatus.RECOVERED
-    return Recovered(progress.run_id, result, status=status)
+    return RecoveredRun(progress.run_id, result, status=status)
 
 
 def _outcome_of_error(
     progress: RecoveryProgress[T], error: BaseException, recovery: Recovery, timing: RecoveryTime
-) -> Recovered[T] | None:
+) -> RecoveredRun[T] | None:
     """What this exception says about the run; None when it is not about the run."""
     if not isinstance(error, Exception | asyncio.CancelledError | TurnLeftOpen):
         return None
@@ -285,7 +285,7 @@ def _outcome_of_error(
     status = _choose_status(progress, shown, stopped=isinstance(error, asyncio.CancelledError))
     if status is RecoveryStatus.LEFT_OPEN:
         _log.warning("the turn of run %s is left open: %s", progress.run_id, shown)
-    return Recovered(progress.run_id, error=shown, status=status)
+    return RecoveredRun(progress.run_id, error=shown, status=status)
 
 
 def _choose_error(

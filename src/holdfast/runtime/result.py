@@ -7,10 +7,10 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.events import Attempted, Status
+from holdfast.core.events import FailedTarget, Status
 from holdfast.core.messages import Message, Usage
-from holdfast.core.output import OutputRung
-from holdfast.core.requests import AnyRequest
+from holdfast.core.output import OutputParsedBy
+from holdfast.core.questions import AnyQuestion
 from holdfast.core.transcript import Transcript
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
             it said in place of an answer.
         questions: what the turn waits for, when `status` is WAITING: answer them with
             `agent.answer(run_id, ...)` and go on with `agent.resume(run_id)`. `output` is None.
-        rung: how a typed answer was read: "strict", "embedded", "repaired" or "raw".
+        parsed_by: how a typed answer was read: "strict", "embedded", "repaired" or "raw".
     """
 
     output: T
@@ -45,10 +45,10 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     run_id: str
     history: Transcript
     error: ErrorInfo | None = None
-    tried: tuple[Attempted, ...] = ()
+    tried: tuple[FailedTarget, ...] = ()
     stop_reason: str = ""
-    questions: tuple[AnyRequest, ...] = ()
-    rung: OutputRung = ""
+    questions: tuple[AnyQuestion, ...] = ()
+    parsed_by: OutputParsedBy = ""
 
     @property
     def messages(self) -> tuple[Message, ...]:

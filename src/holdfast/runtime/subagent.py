@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.effects import run_within
+from holdfast.core.effects import nested_run_id
 from holdfast.core.errors import (
     ConfigurationError,
     ConflictError,
@@ -31,30 +31,30 @@ from holdfast.core.errors import (
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.notices import FromAgent
-from holdfast.core.requests import AnyRequest, Request
-from holdfast.journal.failures import JournalError
+from holdfast.core.questions import AnyQuestion, Question
+from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
-from holdfast.runtime.asking import OnQuestion
+from holdfast.runtime.channel import Channel, Item
 from holdfast.runtime.leaving_open import Recovery
-from holdfast.runtime.notices import Channel, Item
-from holdfast.runtime.open_question import Suspended
-from holdfast.runtime.plan import Plan
-from holdfast.runtime.questions import Questions, TurnAsker
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.questions.broker import QuestionBroker, TurnAsker
+from holdfast.runtime.questions.open_question import Suspended
+from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.result import Result
-from holdfast.runtime.turn import Turn, message_of
-from holdfast.tools.context import Outlet, ToolContext
-from holdfast.tools.failures import ToolError
+from holdfast.runtime.turn_input import TurnInput, to_message
+from holdfast.tools.context import EventSink, ToolContext
 from holdfast.tools.tool import Tool, ToolEffect, tool
+from holdfast.tools.tool_failures import ToolError
 
 T = TypeVar("T")
 
 MOST_DEEP = 8
 """How many agents may stand inside each other; more is a loop of agents that call each other."""
 
-_at_work: ContextVar[tuple[Plan, ...]] = ContextVar("holdfast-agents-at-work", default=())
+_at_work: ContextVar[tuple[AgentPlan, ...]] = ContextVar("holdfast-agents-at-work", default=())
 
 
-class Beside(Struct, frozen=True):
+class ChildRun(Struct, frozen=True):
     """Where a turn within another run is kept.
 
     Args:
@@ -81,8 +81,10 @@ class Subagent(Generic[T]):
         own_budget: what it spends is its own, and does not count for the calling agent.
     """
 
-    plan: Plan
-    turn: Callable[[Turn, Channel | None, Questions, Beside | None], Awaitable[Result[T]]]
+    plan: AgentPlan
+    turn: Callable[
+        [TurnInput, Channel | None, QuestionBroker, ChildRun | None], Awaitable[Result[T]]
+    ]
     on_question: OnQuestion | None
     limits: Limits | None
     own_budget: bool = False
@@ -104,11 +106,11 @@ def subagent_tool(agent: Subagent[T], name: str | None, description: str | None)
     shown = agent.plan.name if name is None else name
     if description is None:
         description = f"Give a task to the agent '{shown}', and get its answer."
-    work = _Work(agent, shown)
-    return tool(name=shown, description=description, effect=_effect(agent.plan))(work)
+    work = _AgentFunction(agent, shown)
+    return tool(name=shown, description=description, effect=_choose_effect(agent.plan))(work)
 
 
-class _Work(Generic[T]):
+class _AgentFunction(Generic[T]):
     """What such a tool does.
 
     Args:
@@ -129,23 +131,23 @@ class _Work(Generic[T]):
             task: all that the agent needs to know; it sees nothing of this conversation.
             context: of the call.
         """
-        with _entered(self.agent.plan, self._name):
-            return await _answer(self.agent, self._name, task, context)
+        with _enter_agent(self.agent.plan, self._name):
+            return await _run_agent(self.agent, self._name, task, context)
 
 
-def agent_of(made: Tool | None) -> Subagent[object] | None:
+def agent_of(candidate: Tool | None) -> Subagent[object] | None:
     """The agent that is this tool; None when it is none."""
-    work = made.function if made is not None else None
-    return work.agent if isinstance(work, _Work) else None
+    work = candidate.function if candidate is not None else None
+    return work.agent if isinstance(work, _AgentFunction) else None
 
 
-def _effect(plan: Plan) -> ToolEffect:
+def _choose_effect(plan: AgentPlan) -> ToolEffect:
     """An agent whose tools only read changes nothing; any other goes on where its journal ends."""
     return "read" if all(one.effect == "read" for one in plan.registry) else "idempotent"
 
 
 @contextmanager
-def _entered(plan: Plan, name: str) -> Iterator[None]:
+def _enter_agent(plan: AgentPlan, name: str) -> Iterator[None]:
     """The agents at work in this task, outermost first. Raises ToolError for a loop."""
     chain = _at_work.get()
     if plan in chain or len(chain) >= MOST_DEEP:
@@ -158,32 +160,36 @@ def _entered(plan: Plan, name: str) -> Iterator[None]:
         _at_work.reset(token)
 
 
-async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext) -> T:
+async def _run_agent(agent: Subagent[T], name: str, task: str, context: ToolContext) -> T:
     try:
-        message = message_of(task)
+        message = to_message(task)
     except ConfigurationError as error:
         raise ToolError(f"Agent '{name}' was not run: its task is empty.") from error
-    turn = Turn(
+    turn = TurnInput(
         message=message,
         session=None,
         history=(),
-        limits=_limits(agent.limits or agent.plan.limits, context.remaining),
+        limits=_cap_limits(agent.limits or agent.plan.limits, context.remaining),
         deps=context.deps,
-        notes=None if agent.own_budget else context.meter,
+        parent_meter=None if agent.own_budget else context.usage_sink,
     )
-    channel = upward(context.outlet, context.key, name)
+    channel = make_child_channel(context.event_sink, context.key, name)
     caller = context.asker if isinstance(context.asker, TurnAsker) else None
     if caller is not None:
         await caller.run.until_kept()  # its hooks see the task, also where it only reads
     left: set[str] = set()
     on_wait = caller.questions.on_wait if caller is not None else "hold"
-    questions = Questions(_asker(agent, context, left), on_wait=on_wait, within=True)
-    beside = _beside(caller, context)
+    questions = QuestionBroker(
+        _build_handler(agent, context, left), on_wait=on_wait, is_nested=True
+    )
+    beside = _make_child_run(caller, context)
     try:
         result = await agent.turn(turn, channel, questions, beside)
     except HoldfastError as error:
         if caller and beside and isinstance(error, JournalError | ConflictError):
-            caller.run.unkept = error  # or it would stay open when its caller goes on without it
+            caller.run.journal_error = (
+                error  # or it would stay open when its caller goes on without it
+            )
         raise ToolError(f"Agent '{name}' failed: {error.info.safe}") from error
     if result.status is Status.WAITING:
         raise Suspended(frozenset(left))
@@ -192,15 +198,15 @@ async def _answer(agent: Subagent[T], name: str, task: str, context: ToolContext
     return result.output
 
 
-def _beside(caller: TurnAsker | None, context: ToolContext) -> Beside | None:
+def _make_child_run(caller: TurnAsker | None, context: ToolContext) -> ChildRun | None:
     run = caller.run if caller is not None else None
-    if run is None or run.beside is None:
+    if run is None or run.child_journal is None:
         return None
     recovery = run.recovery.recovery if run.recovery is not None else None
-    return Beside(run.beside, run_within(context.run_id, context.key), recovery)
+    return ChildRun(run.child_journal, nested_run_id(context.run_id, context.key), recovery)
 
 
-def _limits(own: Limits, remaining: float | None) -> Limits:
+def _cap_limits(own: Limits, remaining: float | None) -> Limits:
     """Its own limits, within the time that the calling agent has left."""
     if remaining is None or (own.seconds is not None and own.seconds <= remaining):
         return own
@@ -209,16 +215,18 @@ def _limits(own: Limits, remaining: float | None) -> Limits:
     return msgspec.structs.replace(own, seconds=remaining)
 
 
-def _asker(agent: Subagent[T], context: ToolContext, left: set[str]) -> OnQuestion:
+def _build_handler(
+    agent: Subagent[T], context: ToolContext, suspended_keys: set[str]
+) -> OnQuestion:
     """Asks the agent's own handler, and then whoever the calling agent would ask.
 
     Args:
         agent: the agent.
         context: of the call.
-        left: takes the keys of questions that the calling run is suspended for.
+        suspended_keys: takes the keys of questions that the calling run is suspended for.
     """
 
-    async def ask(request: AnyRequest) -> object:
+    async def ask(request: AnyQuestion) -> object:
         if agent.on_question is not None:
             given = await agent.on_question(request)
             if given is not None:
@@ -231,45 +239,45 @@ def _asker(agent: Subagent[T], context: ToolContext, left: set[str]) -> OnQuesti
         except UnansweredError:
             return None
         except Suspended as suspended:
-            left.update(suspended.keys)
+            suspended_keys.update(suspended.keys)
             raise
 
     return ask
 
 
-def upward(outlet: Outlet | None, key: str, name: str) -> Channel | None:
+def make_child_channel(event_sink: EventSink | None, key: str, name: str) -> Channel | None:
     """Where an agent shows things to whoever watches its caller; None when nobody does.
 
     Args:
-        outlet: of the caller.
+        event_sink: of the caller.
         key: of the call.
         name: of the tool.
     """
-    return _Upward(outlet, key, name) if outlet is not None else None
+    return _ChildChannel(event_sink, key, name) if event_sink is not None else None
 
 
-class _Upward(Channel):
+class _ChildChannel(Channel):
     """A channel without a reader: what is published goes on to the stream of the caller."""
 
-    __slots__ = ("_key", "_name", "_outlet", "live")
+    __slots__ = ("_event_sink", "_key", "_name", "live")
 
-    def __init__(self, outlet: Outlet, key: str, name: str) -> None:
+    def __init__(self, event_sink: EventSink, key: str, name: str) -> None:
         super().__init__()
-        self._outlet = outlet
-        self.live = outlet.live
+        self._event_sink = event_sink
+        self.live = event_sink.live
         self._key = key
         self._name = name
 
     def publish(self, item: Item) -> None:
         """Show it as coming from this agent; questions are asked by the caller itself."""
-        if isinstance(item, Request):
+        if isinstance(item, Question):
             return
         if isinstance(item, FromAgent):
             shown = FromAgent(self._key, (self._name, *item.chain), item.item)
         else:
             shown = FromAgent(self._key, (self._name,), item)
-        self._outlet.publish(shown)
+        self._event_sink.publish(shown)
 
     async def ready(self) -> None:
         """Wait while the caller's reader is far behind."""
-        await self._outlet.ready()
+        await self._event_sink.ready()

@@ -14,14 +14,14 @@ from contextvars import Context, copy_context
 
 from holdfast.core.effects import Effect, RunTool
 from holdfast.core.events import Event, ModelReplied, ToolFinished, ToolsBegun
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ReplyKind
 from holdfast.core.notices import Notice
 from holdfast.journal.port import Enqueue, HandedOver, RunLog, Then
-from holdfast.resilience.patience import Patience
-from holdfast.runtime.notices import wake_all
-from holdfast.runtime.observers import Publish
-from holdfast.runtime.plan import Plan
+from holdfast.resilience.patience import PausableTimeout
+from holdfast.runtime.channel import wake_all
+from holdfast.runtime.plan import AgentPlan
+from holdfast.telemetry.observers import Publish
 
 
 def enqueue_of(log: RunLog) -> Enqueue | None:
@@ -38,7 +38,7 @@ def enqueue_of(log: RunLog) -> Enqueue | None:
 
 
 def goes_ahead(
-    machine: RunMachine, event: Event, plan: Plan, *, all_kept: bool, keeping: int
+    machine: SessionMachine, event: Event, plan: AgentPlan, *, all_kept: bool, keeping: int
 ) -> bool:
     """Whether the turn may go on before this event is kept.
 
@@ -56,9 +56,9 @@ def goes_ahead(
     """
     kind = type(event)
     if kind is ToolFinished:
-        return all_kept and len(machine.pending()) == keeping
+        return all_kept and len(machine.pending_effects()) == keeping
     if kind is ToolsBegun:
-        return all(_only_reads(effect, plan) for effect in machine.pending())
+        return all(_only_reads(effect, plan) for effect in machine.pending_effects())
     if isinstance(event, ModelReplied):
         reply = event.reply
         checked = plan.output is not None
@@ -66,7 +66,7 @@ def goes_ahead(
     return False
 
 
-def _only_reads(effect: Effect, plan: Plan) -> bool:
+def _only_reads(effect: Effect, plan: AgentPlan) -> bool:
     tool = plan.registry.get(effect.call.name) if isinstance(effect, RunTool) else None
     return tool is not None and tool.effect == "read"
 
@@ -97,7 +97,7 @@ class WriteBehind:
         self._show = show
         self._context: Context | None = None
         self._last: HandedOver | None = None
-        self._limit: Patience | None = None
+        self._limit: PausableTimeout | None = None
         self._on_the_way = 0
         self._results: list[asyncio.Future[None]] = []
         self._unshown: list[Event | Notice] = []
@@ -111,7 +111,7 @@ class WriteBehind:
         return self._on_the_way == len(self._results)
 
     async def hand_over(
-        self, run: str, event: Event, effect: Effect | None, limit: Patience | None
+        self, run: str, event: Event, effect: Effect | None, limit: PausableTimeout | None
     ) -> None:
         """Let an event be kept; returns at once.
 
@@ -124,7 +124,7 @@ class WriteBehind:
         self._hand_over(run, event, effect, limit, self._over)
 
     async def keep_result(
-        self, run: str, event: Event, effect: Effect | None, limit: Patience | None
+        self, run: str, event: Event, effect: Effect | None, limit: PausableTimeout | None
     ) -> None:
         """Keep the result of a tool; returns when it is kept, or when `let_go` is called.
 
@@ -157,7 +157,12 @@ class WriteBehind:
         wake_all(self._results)
 
     def _hand_over(
-        self, run: str, event: Event, effect: Effect | None, limit: Patience | None, then: Then
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None,
+        limit: PausableTimeout | None,
+        then: Then,
     ) -> None:
         self._last = self._enqueue(run, event, effect, after=self._last, then=then)
         self._limit = limit
@@ -199,7 +204,7 @@ class WriteBehind:
         if error is not None and self.error is None:
             self.error = error
             if self._limit is not None:
-                self._limit.end_now()  # the model would be asked for nothing
+                self._limit.expire_now()  # the model would be asked for nothing
         if not self._on_the_way:
             self._last = None
         if not self.all_kept:

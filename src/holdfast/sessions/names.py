@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Iterable
 
-from holdfast.core.effects import is_within
+from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConfigurationError
 
 TITLES = "/:title"
@@ -33,13 +33,13 @@ def is_session(run: str) -> bool:
     >>> [is_session(run) for run in ("ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0")]
     [True, True, False, False]
     """
-    return not run.endswith(TITLES) and not is_within(run)
+    return not run.endswith(TITLES) and not is_nested_run(run)
 
 
-def beside(session: str, runs: Iterable[str]) -> list[str]:
+def find_related_runs(session: str, runs: Iterable[str]) -> list[str]:
     """The runs that belong to a session and are not the session itself, by name.
 
-    >>> beside("ada", ["ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0", "adam/:title"])
+    >>> find_related_runs("ada", ["ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0", "adam/:title"])
     ['ada/:title', 'ada/t1.i0.tool.0']
     """
     length = len(session)
@@ -56,7 +56,7 @@ def new_name() -> str:
     return f"{random.getrandbits(128):032x}"
 
 
-def checked(session: object, argument: str = "session") -> str:
+def check_session_name(session: object, argument: str = "session") -> str:
     """The name as it is. Raises ConfigurationError when no session can have it."""
     if not isinstance(session, str) or not session.strip():
         raise ConfigurationError(argument, f"must be a text that is not empty, got {session!r}")

@@ -22,14 +22,14 @@ from holdfast.core.events import (
     TurnStopped,
 )
 from holdfast.sessions.names import TITLES, is_session
-from holdfast.sessions.port import Indexed
+from holdfast.sessions.session_index import SessionIndex
 
 _LONGEST = 1000
 _AROUND = 40
 _BATCH = 100
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class SearchHit(Struct, frozen=True, kw_only=True):
     """One place where something was said.
 
     Args:
@@ -47,7 +47,7 @@ class Found(Struct, frozen=True, kw_only=True):
     text: str
 
 
-async def search(journal: Indexed, text: str, limit: int) -> list[Found]:
+async def search_sessions(journal: SessionIndex, text: str, limit: int) -> list[SearchHit]:
     """The latest places where the text was said, whatever its case.
 
     Args:
@@ -55,19 +55,19 @@ async def search(journal: Indexed, text: str, limit: int) -> list[Found]:
         text: what was said, as one piece.
         limit: the most places.
     """
-    wanted = _checked(text).lower()
-    found: list[Found] = []
-    places = await journal.holding(_words(wanted))
-    for run, keys in _batches([place for place in places if _is_public(place[0])]):
-        records = await journal.pick(run, keys)
+    wanted = _check_query(text).lower()
+    found: list[SearchHit] = []
+    places = await journal.find_words(_split_words(wanted))
+    for run, keys in _batch_keys([place for place in places if _is_public(place[0])]):
+        records = await journal.read_by_keys(run, keys)
         for record in reversed(records):
-            found += _in(run, record.event, wanted)
+            found += _find_in_event(run, record.event, wanted)
             if len(found) >= limit:
                 return found[:limit]
     return found
 
 
-def _words(wanted: str) -> list[str]:
+def _split_words(wanted: str) -> list[str]:
     """The pieces that stand in a JSON text as they are, whatever case they were written in."""
     return "".join(letter if _is_plain(letter) else " " for letter in wanted).split()
 
@@ -78,7 +78,7 @@ def _is_plain(letter: str) -> bool:
     return letter.isalnum() and letter.upper() == letter.lower() == letter
 
 
-def _checked(text: object) -> str:
+def _check_query(text: object) -> str:
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
         raise ConfigurationError(
             "text", f"must have 1 to {_LONGEST} characters, and not only spaces"
@@ -90,7 +90,7 @@ def _is_public(run: str) -> bool:
     return is_session(run) or run.endswith(TITLES)
 
 
-def _batches(places: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
+def _batch_keys(places: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     """Keys of the same run that follow each other, not too many at once."""
     for run, group in groupby(places, key=lambda place: place[0]):
         keys = [key for _, key in group]
@@ -98,8 +98,8 @@ def _batches(places: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
             yield run, keys[start : start + _BATCH]
 
 
-def _in(run: str, event: Event, wanted: str) -> list[Found]:
-    role, said = _said(event)
+def _find_in_event(run: str, event: Event, wanted: str) -> list[SearchHit]:
+    role, said = _get_text(event)
     line = " ".join(said.split())
     folded = line.lower()
     at = folded.find(" ".join(wanted.split()))
@@ -110,10 +110,10 @@ def _in(run: str, event: Event, wanted: str) -> list[Found]:
     end = at + len(wanted) + _AROUND
     excerpt = ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")
     session = run.removesuffix(TITLES)
-    return [Found(session=session, key=event.key, role=role, at=event.at, text=excerpt)]
+    return [SearchHit(session=session, key=event.key, role=role, at=event.at, text=excerpt)]
 
 
-def _said(event: Event) -> tuple[str, str]:
+def _get_text(event: Event) -> tuple[str, str]:
     match event:
         case TurnOpened():
             return "user", event.message.text

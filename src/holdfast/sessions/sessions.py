@@ -10,22 +10,22 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from holdfast.core.checks import check_callable, check_optional_callable, check_port
+from holdfast.core.argument_checks import check_callable, check_optional_callable, check_port
 from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyError
 from holdfast.core.events import HistoryCompacted, SessionRewound, SessionTitled
 from holdfast.core.limits import check_count
-from holdfast.core.run_state import Phase
+from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
-from holdfast.sessions import lines, overview
-from holdfast.sessions.compaction import Pinned, Summarize, cut, summary_of
-from holdfast.sessions.history import History, Replay, history_of
-from holdfast.sessions.names import beside, checked, new_name, title_run
+from holdfast.sessions import overview, session_export
+from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
+from holdfast.sessions.names import check_session_name, find_related_runs, new_name, title_run
 from holdfast.sessions.overview import SessionInfo
-from holdfast.sessions.port import heads_of, indexed
-from holdfast.sessions.search import Found, search
+from holdfast.sessions.search import SearchHit, search_sessions
+from holdfast.sessions.session_history import History, Replay, fold_history
+from holdfast.sessions.session_index import list_heads, to_index
 
-Hold = Callable[[str], AbstractAsyncContextManager[RunLog]]
+HoldSession = Callable[[str], AbstractAsyncContextManager[RunLog]]
 """Keeps a session for one change: what it gives is where the change is appended."""
 
 
@@ -57,7 +57,7 @@ class Sessions:
         self,
         journal: Journal,
         *,
-        hold: Hold | None = None,
+        hold: HoldSession | None = None,
         summarize: Summarize | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -65,14 +65,14 @@ class Sessions:
         check_optional_callable("hold", hold)
         check_optional_callable("summarize", summarize)
         check_callable("clock", clock)
-        self._journal = indexed(journal)
+        self._journal = to_index(journal)
         self._shared = journal if isinstance(journal, SharedJournal) else None
-        self._hold = hold or self._claim
+        self._hold = hold or self._claim_session
         self._summarize = summarize
         self._now = clock
 
     @asynccontextmanager
-    async def _claim(self, session: str) -> AsyncIterator[RunLog]:
+    async def _claim_session(self, session: str) -> AsyncIterator[RunLog]:
         if self._shared is None:
             yield self._journal  # one process only: of two appends with one key one is refused
             return
@@ -95,10 +95,10 @@ class Sessions:
         Raises:
             ConfigurationError: there is such a session already.
         """
-        name = new_name() if session is None else checked(session)
-        _title(title)
+        name = new_name() if session is None else check_session_name(session)
+        _check_title(title)
         if await self._journal.read(name) or await self._journal.read(title_run(name)):
-            raise _exists(name)
+            raise _session_exists_error(name)
         await self.rename(name, title)
         return name
 
@@ -112,7 +112,7 @@ class Sessions:
             before: the last one of the page before.
         """
         _check_count("limit", limit, at_least=1)
-        found = await overview.entries(self._journal)
+        found = await overview.list_entries(self._journal)
         if before is not None and not isinstance(before, SessionInfo):
             raise ConfigurationError("before", f"must be a SessionInfo, got {before!r}")
         if before is not None:
@@ -122,10 +122,10 @@ class Sessions:
 
     async def info(self, session: str) -> SessionInfo:
         """What a list shows of one session. Raises ConfigurationError for an unknown one."""
-        for entry in await overview.entries(self._journal):
+        for entry in await overview.list_entries(self._journal):
             if entry.run == session:
                 return await overview.info_of(self._journal, entry)
-        raise _unknown(session)
+        raise _unknown_session_error(session)
 
     async def read(self, session: str) -> History:
         """What a session holds: its messages, and its turns and changes with their numbers.
@@ -133,12 +133,12 @@ class Sessions:
         Raises:
             ConfigurationError: there is no such session.
         """
-        records = await self._journal.read(checked(session))
+        records = await self._journal.read(check_session_name(session))
         if not records and not await self._journal.read(title_run(session)):
-            raise _unknown(session)
-        return history_of(records)
+            raise _unknown_session_error(session)
+        return fold_history(records)
 
-    async def search(self, text: str, *, limit: int = 20) -> Sequence[Found]:
+    async def search(self, text: str, *, limit: int = 20) -> Sequence[SearchHit]:
         """The latest places where something was said, whatever its case, also in titles.
 
         Turns that were rewound or compacted are looked at too. The time grows with the journal:
@@ -152,7 +152,7 @@ class Sessions:
             ConfigurationError: there is nothing to look for.
         """
         _check_count("limit", limit, at_least=1)
-        return await search(self._journal, text, limit)
+        return await search_sessions(self._journal, text, limit)
 
     async def fork(self, session: str, at: int | None = None, *, to: str | None = None) -> str:
         """Make another session that begins with this one's turns; returns its id.
@@ -169,12 +169,12 @@ class Sessions:
         Raises:
             ConfigurationError: there is no such session or number, or `to` exists.
         """
-        name = new_name() if to is None else checked(to, "to")
-        records = await self._known(session)
-        lengths = _lengths(records)
+        name = new_name() if to is None else check_session_name(to, "to")
+        records = await self._require_records(session)
+        lengths = _count_records(records)
         number = len(lengths) - 1 if at is None else at
         _check_number("at", number, 1, len(lengths) - 1)
-        await self._restore({name: records[: lengths[number]]}, "to")
+        await self._restore_runs({name: records[: lengths[number]]}, "to")
         return name
 
     async def rewind(self, session: str, to: int) -> int:
@@ -195,8 +195,8 @@ class Sessions:
             SessionBusyError: its last turn is not over.
             ConflictError: something else happened in the session at the same time.
         """
-        async with self._hold(checked(session)) as log:
-            machine = (await self._idle(session)).machine
+        async with self._hold(check_session_name(session)) as log:
+            machine = (await self._replay_idle(session)).machine
             _check_number("to", to, 0, machine.turn)
             number = machine.turn + 1
             await log.append(session, SessionRewound(turn_key(number), self._now(), to))
@@ -233,14 +233,14 @@ class Sessions:
         if pinned is not None and not callable(pinned):
             raise ConfigurationError("pinned", f"must be a function, got {pinned!r}")
         given = self._summarize if summary is None else summary
-        async with self._hold(checked(session)) as log:
-            machine = (await self._idle(session)).machine
-            found = cut(machine.transcript, keep, pinned)
-            if not found.gone:
+        async with self._hold(check_session_name(session)) as log:
+            machine = (await self._replay_idle(session)).machine
+            found = plan_compaction(machine.transcript, keep, pinned)
+            if not found.removed:
                 return None
-            text = await summary_of(found.gone, given)
+            text = await make_summary(found.removed, given)
             number = machine.turn + 1
-            event = HistoryCompacted(turn_key(number), self._now(), found.kept, text)
+            event = HistoryCompacted(turn_key(number), self._now(), found.kept_ranges, text)
             await log.append(session, event)
         return number
 
@@ -251,8 +251,8 @@ class Sessions:
             ConfigurationError: the title is empty.
             ConflictError: it got another title at the same time.
         """
-        run = title_run(checked(session))
-        named = _title(title)
+        run = title_run(check_session_name(session))
+        named = _check_title(title)
         key = turn_key(len(await self._journal.read(run)) + 1)
         await self._journal.append(run, SessionTitled(key, self._now(), named))
 
@@ -267,11 +267,11 @@ class Sessions:
         Raises:
             ConfigurationError: there is no such session.
         """
-        async with self._hold(checked(session)):
-            runs = [entry.run for entry in await heads_of(self._journal)]
-            own = beside(session, runs)
+        async with self._hold(check_session_name(session)):
+            runs = [entry.run for entry in await list_heads(self._journal)]
+            own = find_related_runs(session, runs)
             if session not in runs and not own:
-                raise _unknown(session)
+                raise _unknown_session_error(session)
             gone = 0
             # The session itself goes last: until then it is listed, and can be deleted again.
             for run in [*own, *([session] if session in runs else ())]:
@@ -284,12 +284,16 @@ class Sessions:
         Raises:
             ConfigurationError: there is no such session.
         """
-        runs = [entry.run for entry in await heads_of(self._journal)]
-        own = [run for run in (checked(session), *beside(session, runs)) if run in runs]
+        runs = [entry.run for entry in await list_heads(self._journal)]
+        own = [
+            run
+            for run in (check_session_name(session), *find_related_runs(session, runs))
+            if run in runs
+        ]
         if not own:
-            raise _unknown(session)
+            raise _unknown_session_error(session)
         kept = {run: await self._journal.read(run) for run in own}
-        for line in lines.exported(kept):
+        for line in session_export.export_lines(kept):
             yield line
 
     async def import_(
@@ -309,38 +313,40 @@ class Sessions:
         """
         if isinstance(given, str | bytes):
             raise ConfigurationError("given", "must be lines", fix="Give an open file, or a list")
-        runs = lines.imported(given, name)
-        old = checked(next(iter(runs), "").removesuffix("/:title"))
-        new = old if session is None else checked(session)
-        strange = set(runs) - {old, *beside(old, runs)}
+        runs = session_export.import_lines(given, name)
+        old = check_session_name(next(iter(runs), "").removesuffix("/:title"))
+        new = old if session is None else check_session_name(session)
+        strange = set(runs) - {old, *find_related_runs(old, runs)}
         if strange:
             raise ConfigurationError(
                 "given", f"holds more than one session: {min(strange)!r} as well"
             )
-        await self._restore({new + run[len(old) :]: kept for run, kept in runs.items()}, "session")
+        await self._restore_runs(
+            {new + run[len(old) :]: kept for run, kept in runs.items()}, "session"
+        )
         return new
 
-    async def _restore(self, runs: dict[str, Sequence[Record]], argument: str) -> None:
+    async def _restore_runs(self, runs: dict[str, Sequence[Record]], argument: str) -> None:
         first = next(iter(runs))
-        there = {entry.run for entry in await heads_of(self._journal)}
-        if there & {first, *runs, *beside(first, there)}:
-            raise _exists(first, argument)
+        there = {entry.run for entry in await list_heads(self._journal)}
+        if there & {first, *runs, *find_related_runs(first, there)}:
+            raise _session_exists_error(first, argument)
         try:
             await self._journal.restore(runs)
         except ConflictError as error:
-            raise _exists(first, argument) from error
+            raise _session_exists_error(first, argument) from error
 
-    async def _known(self, session: str) -> Sequence[Record]:
-        records = await self._journal.read(checked(session))
+    async def _require_records(self, session: str) -> Sequence[Record]:
+        records = await self._journal.read(check_session_name(session))
         if not records:
-            raise _unknown(session)
+            raise _unknown_session_error(session)
         return records
 
-    async def _idle(self, session: str) -> Replay:
+    async def _replay_idle(self, session: str) -> Replay:
         """The session with its last turn over."""
-        replay = Replay(await self._known(session))
+        replay = Replay(await self._require_records(session))
         for _ in replay.records:
-            replay.take()
+            replay.apply_next()
         if replay.machine.phase is not Phase.IDLE:
             raise SessionBusyError(
                 session, "its last turn is not over; agent.resume(...) goes on with it"
@@ -348,11 +354,11 @@ class Sessions:
         return replay
 
 
-def _lengths(records: Sequence[Record]) -> Sequence[int]:
+def _count_records(records: Sequence[Record]) -> Sequence[int]:
     """How many records there are when each number is over, from number 0 on."""
     replay, lengths = Replay(records), [0]
     for count, _ in enumerate(records, 1):
-        replay.take()
+        replay.apply_next()
         if replay.machine.phase is Phase.IDLE and len(lengths) <= replay.machine.turn:
             lengths.append(count)
     return lengths
@@ -373,19 +379,19 @@ def _check_number(argument: str, number: object, least: int, most: int) -> None:
         )
 
 
-def _title(given: object) -> str:
+def _check_title(given: object) -> str:
     if isinstance(given, str) and given.strip():
         return given
     raise ConfigurationError("title", f"must be a text that is not empty, got {given!r}")
 
 
-def _unknown(session: str) -> ConfigurationError:
+def _unknown_session_error(session: str) -> ConfigurationError:
     return ConfigurationError(
         "session", f"there is no session {session!r}", fix="`list` shows those that there are"
     )
 
 
-def _exists(session: str, argument: str = "session") -> ConfigurationError:
+def _session_exists_error(session: str, argument: str = "session") -> ConfigurationError:
     return ConfigurationError(
         argument, f"there is a session {session!r} already", fix="Choose another id"
     )

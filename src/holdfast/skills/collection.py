@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
-from holdfast.core.checks import check_instance
+from holdfast.core.argument_checks import check_instance
 from holdfast.skills.documents import read_document
 from holdfast.skills.files import UnreadableFileError
-from holdfast.skills.find import find
-from holdfast.skills.limits import SkillLimits
+from holdfast.skills.find import find_skills
 from holdfast.skills.middleware import SkillInstructions, check_names
 from holdfast.skills.skill import Skill
-from holdfast.skills.wording import block_of
+from holdfast.skills.skill_limits import SkillLimits
+from holdfast.skills.wording import skill_block
 
 _LONGEST_QUOTE = 100
 
@@ -37,7 +37,7 @@ class Skills:
     def __init__(self, *folders: str | os.PathLike[str], limits: SkillLimits | None = None) -> None:
         check_instance("limits", limits, SkillLimits, optional=True)
         self._limits = limits or SkillLimits()
-        found = tuple(one for folder in folders for one in find(folder, limits=self._limits))
+        found = tuple(one for folder in folders for one in find_skills(folder, limits=self._limits))
         check_names(found)
         self._by_name = {one.name: one for one in sorted(found, key=lambda one: one.name)}
         self.middleware = SkillInstructions(found)
@@ -55,7 +55,7 @@ class Skills:
             name: The skill's name, as it is listed.
         """
         skill = self._by_name.get(name)
-        return block_of(skill) if skill is not None else self._no_skill(name)
+        return skill_block(skill) if skill is not None else self._unknown_skill_text(name)
 
     def read_skill_file(self, name: str, path: str) -> str | bytes:
         """Read one of the documents of a skill.
@@ -66,13 +66,13 @@ class Skills:
         """
         skill = self._by_name.get(name)
         if skill is None:
-            return self._no_skill(name)
+            return self._unknown_skill_text(name)
         try:
             return read_document(skill, path, self._limits.document)
         except UnreadableFileError as error:
-            return f"Error: {path[:_LONGEST_QUOTE]!r} {error}. {_documents(skill)}"
+            return f"Error: {path[:_LONGEST_QUOTE]!r} {error}. {_list_documents(skill)}"
 
-    def _no_skill(self, name: str) -> str:
+    def _unknown_skill_text(self, name: str) -> str:
         name = name[:_LONGEST_QUOTE]
         near = get_close_matches(name, self._by_name, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -88,7 +88,7 @@ class Skills:
         return f"Skills({', '.join(self._by_name)})"
 
 
-def _documents(skill: Skill) -> str:
+def _list_documents(skill: Skill) -> str:
     if not skill.documents:
         return f"Skill {skill.name!r} has no documents."
     return f"Skill {skill.name!r} has: {', '.join(skill.documents)}."

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path, PurePosixPath
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.skills.files import UnreadableFileError, inside, read_plain
+from holdfast.skills.files import UnreadableFileError, read_plain_file, resolve_inside
 from holdfast.skills.skill import Skill
 
 SKILL_FILE = "SKILL.md"
@@ -19,29 +19,29 @@ _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 _UNLISTED = {"__pycache__", "node_modules"}
 
 
-def documents_of(folder: Path, most: int) -> tuple[str, ...]:
+def list_documents(folder: Path, max_count: int) -> tuple[str, ...]:
     """The paths of the plain files in `folder`, sorted, without SKILL.md.
 
     Args:
         folder: the skill's, without links.
-        most: how many there may be.
+        max_count: how many there may be.
 
     Raises:
         ConfigurationError: there are more, one has an unprintable name, or a link leads out.
     """
     found: list[str] = []
     for place, folders, files in os.walk(folder, onerror=_refuse_unread):
-        folders[:] = sorted(name for name in folders if _shown(name))
+        folders[:] = sorted(name for name in folders if _is_listed(name))
         here = Path(place)
-        for name in (*folders, *filter(_shown, files)):
+        for name in (*folders, *filter(_is_listed, files)):
             file = here / name
-            _check(folder, file)
+            _check_file(folder, file)
             if name in files and stat.S_ISREG(file.stat().st_mode):
                 found.append(file.relative_to(folder).as_posix())
-        if len(found) - 1 > most:
+        if len(found) - 1 > max_count:
             raise ConfigurationError(
                 str(folder),
-                f"holds more than {most} files",
+                f"holds more than {max_count} files",
                 fix="Raise SkillLimits(documents=...), or keep them elsewhere",
             )
     return tuple(sorted(path for path in found if path != SKILL_FILE))
@@ -61,10 +61,10 @@ def read_document(skill: Skill, path: str, limit: int) -> str | bytes:
     parts = PurePosixPath(path).parts
     if not path.strip() or path.startswith("/") or "\\" in path or ".." in parts:
         raise UnreadableFileError("is no path in the skill's folder")
-    real = inside(skill.folder, skill.folder.joinpath(*parts))
-    if not all(map(_shown, real.relative_to(skill.folder).parts)):
+    real = resolve_inside(skill.folder, skill.folder.joinpath(*parts))
+    if not all(map(_is_listed, real.relative_to(skill.folder).parts)):
         raise UnreadableFileError("does not exist")
-    content = read_plain(real, limit)
+    content = read_plain_file(real, limit)
     if content.startswith(_IMAGES) or (content[:4] == b"RIFF" and content[8:12] == b"WEBP"):
         return content
     try:
@@ -76,18 +76,18 @@ def read_document(skill: Skill, path: str, limit: int) -> str | bytes:
     return text
 
 
-def _shown(name: str) -> bool:
+def _is_listed(name: str) -> bool:
     return not name.startswith(".") and name not in _UNLISTED
 
 
-def _check(folder: Path, file: Path) -> None:
+def _check_file(folder: Path, file: Path) -> None:
     if not file.name.isprintable():
         raise ConfigurationError(
             str(folder), f"the name {file.name!r} cannot be shown", fix="Rename the file"
         )
     if file.is_symlink():
         try:
-            inside(folder, file)
+            resolve_inside(folder, file)
         except UnreadableFileError as error:
             raise ConfigurationError(
                 str(file), f"is a link that {error}", fix="Put a copy in its place"

@@ -15,7 +15,7 @@ class UnreadableFileError(Exception):
     """Why a file is not given out, in words that a model may read."""
 
 
-def inside(folder: Path, file: Path) -> Path:
+def resolve_inside(folder: Path, file: Path) -> Path:
     """Where `file` really is. Raises UnreadableFileError when that is not in `folder`.
 
     Args:
@@ -32,7 +32,7 @@ def inside(folder: Path, file: Path) -> Path:
     return real
 
 
-def read_plain(file: Path, limit: int) -> bytes:
+def read_plain_file(file: Path, limit: int) -> bytes:
     """The content of a plain file.
 
     Args:

@@ -12,14 +12,16 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.skills.documents import SKILL_FILE, documents_of
-from holdfast.skills.files import UnreadableFileError, inside, read_plain
-from holdfast.skills.front_matter import header_of, split
-from holdfast.skills.limits import SkillLimits
+from holdfast.skills.documents import SKILL_FILE, list_documents
+from holdfast.skills.files import UnreadableFileError, read_plain_file, resolve_inside
+from holdfast.skills.front_matter import parse_header, split_front_matter
 from holdfast.skills.skill import Skill
+from holdfast.skills.skill_limits import SkillLimits
 
 
-def find(folder: str | os.PathLike[str], *, limits: SkillLimits | None = None) -> tuple[Skill, ...]:
+def find_skills(
+    folder: str | os.PathLike[str], *, limits: SkillLimits | None = None
+) -> tuple[Skill, ...]:
     """The skills in a folder, sorted by name; or the one skill, when it is the folder of one.
 
     Args:
@@ -42,8 +44,8 @@ def find(folder: str | os.PathLike[str], *, limits: SkillLimits | None = None) -
             "folder", f"{str(given)!r} is no folder that can be read ({type(error).__name__})"
         ) from error
     if alone:
-        return (_read(root, root.name, limits or SkillLimits()),)
-    found = tuple(_inner(root, inner, limits or SkillLimits()))
+        return (_read_skill(root, root.name, limits or SkillLimits()),)
+    found = tuple(_read_inner_skills(root, inner, limits or SkillLimits()))
     if not found:
         raise ConfigurationError(
             "folder",
@@ -53,14 +55,14 @@ def find(folder: str | os.PathLike[str], *, limits: SkillLimits | None = None) -
     return found
 
 
-def _inner(root: Path, entries: list[Path], limits: SkillLimits) -> list[Skill]:
+def _read_inner_skills(root: Path, entries: list[Path], limits: SkillLimits) -> list[Skill]:
     found = []
     for entry in entries:
         if entry.name.startswith(".") or not entry.is_dir():
             continue
         try:
             has_skill = _has_skill_file(entry)
-            place = inside(root, entry) if has_skill else entry
+            place = resolve_inside(root, entry) if has_skill else entry
         except UnreadableFileError as error:
             raise ConfigurationError(
                 str(entry), f"is a link that {error}", fix="Give the folder that it leads to"
@@ -70,7 +72,7 @@ def _inner(root: Path, entries: list[Path], limits: SkillLimits) -> list[Skill]:
                 str(entry), f"cannot be read ({type(error).__name__})", fix="Make it readable"
             ) from error
         if has_skill:
-            found.append(_read(place, entry.name, limits))
+            found.append(_read_skill(place, entry.name, limits))
     return found
 
 
@@ -87,14 +89,18 @@ def _has_skill_file(folder: Path) -> bool:
     return False
 
 
-def _read(folder: Path, name: str, limits: SkillLimits) -> Skill:
+def _read_skill(folder: Path, name: str, limits: SkillLimits) -> Skill:
     file = folder / SKILL_FILE
     try:
-        content = read_plain(inside(folder, file), limits.instructions)
+        content = read_plain_file(resolve_inside(folder, file), limits.instructions)
     except UnreadableFileError as error:
-        fix = "Make it shorter, or raise SkillLimits(instructions=...)" if _large(error) else ""
+        fix = (
+            "Make it shorter, or raise SkillLimits(instructions=...)"
+            if _is_too_large(error)
+            else ""
+        )
         raise ConfigurationError(str(file), str(error), fix=fix) from error
-    head, body = split(_decoded(content, file), str(file))
+    head, body = split_front_matter(_decode_text(content, file), str(file))
     if len(head) > limits.front_matter:
         raise ConfigurationError(
             f"{file}:1",
@@ -102,20 +108,20 @@ def _read(folder: Path, name: str, limits: SkillLimits) -> Skill:
             f"{limits.front_matter:,} are read",
             fix="Make it shorter, or raise SkillLimits(front_matter=...)",
         )
-    header = header_of(head, str(file), name)
+    header = parse_header(head, str(file), name)
     return Skill(
         folder=folder,
         instructions=body,
-        documents=documents_of(folder, limits.documents),
+        documents=list_documents(folder, limits.documents),
         **msgspec.structs.asdict(header),
     )
 
 
-def _large(error: UnreadableFileError) -> bool:
+def _is_too_large(error: UnreadableFileError) -> bool:
     return "too large" in str(error)
 
 
-def _decoded(content: bytes, file: Path) -> str:
+def _decode_text(content: bytes, file: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

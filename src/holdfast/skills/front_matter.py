@@ -22,10 +22,10 @@ _TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
 _HEAD_FIX = "Begin the file with a line ---, then name: and description:, then another line ---"
 
 
-def split(text: str, file: str) -> tuple[str, str]:
+def split_front_matter(text: str, file: str) -> tuple[str, str]:
     r"""The front matter and what stands below it. Raises ConfigurationError when there is none.
 
-    >>> split("---\nname: x\n---\nDo it.\n", "SKILL.md")
+    >>> split_front_matter("---\nname: x\n---\nDo it.\n", "SKILL.md")
     ('name: x\n', 'Do it.')
     """
     lines = text.replace("\r\n", "\n").split("\n")
@@ -37,7 +37,7 @@ def split(text: str, file: str) -> tuple[str, str]:
     raise ConfigurationError(f"{file}:1", "its front matter has no end", fix=_HEAD_FIX)
 
 
-def header_of(head: str, file: str, folder: str) -> Header:
+def parse_header(head: str, file: str, folder: str) -> Header:
     """The front matter, checked.
 
     Args:
@@ -48,20 +48,20 @@ def header_of(head: str, file: str, folder: str) -> Header:
     Raises:
         ConfigurationError: it breaks a rule; it names the file, the line, the key and the fix.
     """
-    fields = _fields(head, file)
-    name = _text(fields, "name", file, most=64)
-    _check_name(name, _place(file, fields["name"].line, "name"), folder)
+    fields = _parse_fields(head, file)
+    name = _text_field(fields, "name", file, max_length=64)
+    _check_name(name, _error_place(file, fields["name"].line, "name"), folder)
     return Header(
         name=name,
-        description=" ".join(_text(fields, "description", file, most=1024).split()),
-        license=_text(fields, "license", file),
-        compatibility=_text(fields, "compatibility", file, most=500),
-        metadata=_metadata(fields, file),
-        allowed_tools=_allowed_tools(fields, file),
+        description=" ".join(_text_field(fields, "description", file, max_length=1024).split()),
+        license=_text_field(fields, "license", file),
+        compatibility=_text_field(fields, "compatibility", file, max_length=500),
+        metadata=_metadata_field(fields, file),
+        allowed_tools=_allowed_tools_field(fields, file),
     )
 
 
-def _place(file: str, line: int, key: str = "") -> str:
+def _error_place(file: str, line: int, key: str = "") -> str:
     return f"{file}:{line} {key}".rstrip()
 
 
@@ -76,45 +76,47 @@ def _check_name(name: str, place: str, folder: str) -> None:
         )
 
 
-def _text(fields: Mapping[str, Field], key: str, file: str, *, most: int | None = None) -> str:
+def _text_field(
+    fields: Mapping[str, Field], key: str, file: str, *, max_length: int | None = None
+) -> str:
     needed = key in {"name", "description"}
     field = fields.get(key)
     if field is None:
         if needed:
             raise ConfigurationError(
-                _place(file, 1, key), "is missing", fix=f"Add a line {key}: ..."
+                _error_place(file, 1, key), "is missing", fix=f"Add a line {key}: ..."
             )
         return ""
-    place = _place(file, field.line, key)
+    place = _error_place(file, field.line, key)
     if not isinstance(field.value, str):
         raise ConfigurationError(place, "must be text", fix="Put it in quotes")
-    if not field.value.strip() and (needed or most is not None):
+    if not field.value.strip() and (needed or max_length is not None):
         raise ConfigurationError(place, "is empty", fix="Write it, or remove the key")
-    if most is not None and len(field.value) > most:
+    if max_length is not None and len(field.value) > max_length:
         raise ConfigurationError(
-            place, f"must have at most {most:,} characters, got {len(field.value):,}"
+            place, f"must have at most {max_length:,} characters, got {len(field.value):,}"
         )
     return field.value.strip()
 
 
-def _metadata(fields: Mapping[str, Field], file: str) -> Mapping[str, str]:
+def _metadata_field(fields: Mapping[str, Field], file: str) -> Mapping[str, str]:
     field = fields.get("metadata")
     if field is None or field.value == "":
         return {}
     if not isinstance(field.value, Mapping):
         raise ConfigurationError(
-            _place(file, field.line, "metadata"),
+            _error_place(file, field.line, "metadata"),
             "must be keys with texts",
             fix='Write lines such as `  author: "Ann"` below it',
         )
     return field.value
 
 
-def _allowed_tools(fields: Mapping[str, Field], file: str) -> tuple[str, ...]:
+def _allowed_tools_field(fields: Mapping[str, Field], file: str) -> tuple[str, ...]:
     field = fields.get("allowed-tools")
     if field is None:
         return ()
-    place = _place(file, field.line, "allowed-tools")
+    place = _error_place(file, field.line, "allowed-tools")
     if isinstance(field.value, Mapping):
         raise ConfigurationError(place, "must be text or a list", fix="Write allowed-tools: a b")
     if isinstance(field.value, str):
@@ -126,24 +128,24 @@ def _allowed_tools(fields: Mapping[str, Field], file: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.strip() for one in found))
 
 
-def _fields(head: str, file: str) -> dict[str, Field]:
+def _parse_fields(head: str, file: str) -> dict[str, Field]:
     try:
-        from holdfast.skills.yaml_text import fields_of
+        from holdfast.skills.yaml_text import parse_fields
     except ImportError as error:
         raise ConfigurationError(
             "skills", "need PyYAML", fix="Install it with pip install 'holdfast[skills]'"
         ) from error
-    fields = fields_of(head, file)
+    fields = parse_fields(head, file)
     for key, field in fields.items():
-        meant = _meant(key)
+        meant = _intended_key(key)
         if meant is not None and key != meant:
             raise ConfigurationError(
-                _place(file, field.line, key), "is no key of a skill", fix=f"Write {meant}"
+                _error_place(file, field.line, key), "is no key of a skill", fix=f"Write {meant}"
             )
     return fields
 
 
-def _meant(key: str) -> str | None:
+def _intended_key(key: str) -> str | None:
     """The key that this one is a misspelling of: `allowed_tools`, `Name`. Other keys are allowed."""
     plain = re.sub(r"[-_\s]", "", key).lower()
     return next((one for one in _KEYS if one.replace("-", "") == plain), None)

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.checks import check_instance
+from holdfast.core.argument_checks import check_instance
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ToolFinished, TurnClosed
 from holdfast.middleware.decisions import Patch, Replace
+from holdfast.middleware.hook_contexts import AfterTool, BeforeIteration
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.moments import AfterTool, BeforeIteration
 from holdfast.skills.skill import Skill
-from holdfast.skills.wording import OPEN_TOOL, OPENED_TEXT, head_of, index_of, protocols_of
+from holdfast.skills.wording import (
+    OPEN_TOOL,
+    OPENED_TEXT,
+    index_text,
+    protocols_text,
+    skill_heading,
+)
 
-Opened = frozenset[str]
+OpenSkills = frozenset[str]
 """The names of the skills that are open in a turn."""
 
 
-class SkillInstructions(Middleware[Opened]):
+class SkillInstructions(Middleware[OpenSkills]):
     """Shows the model what skills there are, and the instructions of those that it opened.
 
     A skill that is opened in one iteration is seen from the next one on, and closed when the turn
@@ -46,12 +52,14 @@ class SkillInstructions(Middleware[Opened]):
             check_instance(f"skills[{index}]", one, Skill)
         check_names(found)
         self._skills = {one.name: one for one in found}
-        self._index = index_of(found)
-        self._said = {OPENED_TEXT.format(name=one.name): one.name for one in found}
-        self._heads = {head_of(one): OPENED_TEXT.format(name=one.name) for one in found}
+        self._index = index_text(found)
+        self._names_by_text = {OPENED_TEXT.format(name=one.name): one.name for one in found}
+        self._texts_by_heading = {
+            skill_heading(one): OPENED_TEXT.format(name=one.name) for one in found
+        }
 
     @property
-    def initial(self) -> Opened:
+    def initial(self) -> OpenSkills:
         """No skill is open."""
         return frozenset()
 
@@ -59,31 +67,31 @@ class SkillInstructions(Middleware[Opened]):
         """The names of the skills."""
         return {"skills": " ".join(sorted(self._skills))}
 
-    def fold(self, state: Opened, event: Event) -> Opened:
+    def fold(self, state: OpenSkills, event: Event) -> OpenSkills:
         """Remember what was opened, until the turn is over."""
         if isinstance(event, TurnClosed):
             return frozenset()
         if isinstance(event, ToolFinished) and event.result.name == OPEN_TOOL:
-            name = self._said.get(event.result.text)
+            name = self._names_by_text.get(event.result.text)
             if name is not None and not event.result.is_error:
                 return state | {name}
         return state
 
-    async def before_iteration(self, moment: BeforeIteration) -> Patch | None:
+    async def before_iteration(self, context: BeforeIteration) -> Patch | None:
         """Append the index and the open skills to the instructions, unless they stand there."""
-        opened = [self._skills[name] for name in moment.state_of(self)]
-        wanted = (self._index, protocols_of(opened))
-        missing = [block for block in wanted if block and block not in moment.instructions]
+        opened = [self._skills[name] for name in context.state_of(self)]
+        wanted = (self._index, protocols_text(opened))
+        missing = [block for block in wanted if block and block not in context.instructions]
         if not missing:
             return None
-        given = moment.instructions.rstrip()
+        given = context.instructions.rstrip()
         return Patch(instructions="\n\n".join([given, *missing] if given else missing))
 
-    async def after_tool(self, moment: AfterTool) -> Replace | None:
+    async def after_tool(self, context: AfterTool) -> Replace | None:
         """Keep the instructions out of the history: they are shown once, in their own place."""
         # By its first line: a long result may have been cut.
-        said = self._heads.get(moment.result.text.partition("\n")[0])
-        return Replace(said) if said is not None and not moment.result.is_error else None
+        said = self._texts_by_heading.get(context.result.text.partition("\n")[0])
+        return Replace(said) if said is not None and not context.result.is_error else None
 
 
 def check_names(skills: tuple[Skill, ...]) -> None:

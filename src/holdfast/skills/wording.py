@@ -24,21 +24,21 @@ OPENED_TEXT = (
 )
 
 
-def index_of(skills: Iterable[Skill]) -> str:
+def index_text(skills: Iterable[Skill]) -> str:
     """Level 1: the names and descriptions of all skills, sorted by name."""
-    lines = [f"- {one.name}: {one.description}" for one in _sorted(skills)]
+    lines = [f"- {one.name}: {one.description}" for one in _sort_by_name(skills)]
     return "\n".join([INDEX_HEAD, "", *lines])
 
 
-def protocols_of(skills: Iterable[Skill]) -> str:
+def protocols_text(skills: Iterable[Skill]) -> str:
     """Level 2: the instructions of the open skills, sorted by name; "" when none is open."""
-    blocks = [block_of(one) for one in _sorted(skills)]
+    blocks = [skill_block(one) for one in _sort_by_name(skills)]
     return "\n\n".join([PROTOCOLS_HEAD, *blocks]) if blocks else ""
 
 
-def block_of(skill: Skill) -> str:
+def skill_block(skill: Skill) -> str:
     """One skill: its heading, its tools, its instructions and its documents."""
-    parts = [head_of(skill)]
+    parts = [skill_heading(skill)]
     if skill.allowed_tools:
         parts.append(f"**Available functions:** {', '.join(skill.allowed_tools)}")
     parts.append(skill.instructions)
@@ -49,15 +49,15 @@ def block_of(skill: Skill) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def head_of(skill: Skill) -> str:
+def skill_heading(skill: Skill) -> str:
     """The first line of a skill's block.
 
     >>> from pathlib import Path
-    >>> head_of(Skill(name="pdf", description="PDFs.", folder=Path(), instructions=""))
+    >>> skill_heading(Skill(name="pdf", description="PDFs.", folder=Path(), instructions=""))
     '## pdf:'
     """
     return f"## {skill.name}:"
 
 
-def _sorted(skills: Iterable[Skill]) -> list[Skill]:
+def _sort_by_name(skills: Iterable[Skill]) -> list[Skill]:
     return sorted(skills, key=lambda one: one.name)

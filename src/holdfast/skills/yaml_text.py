@@ -29,7 +29,7 @@ class Field(Struct, frozen=True):
     line: int
 
 
-def fields_of(head: str, file: str) -> dict[str, Field]:
+def parse_fields(head: str, file: str) -> dict[str, Field]:
     """The keys of a front matter with their values.
 
     Args:
@@ -39,17 +39,17 @@ def fields_of(head: str, file: str) -> dict[str, Field]:
     Raises:
         ConfigurationError: it is no such mapping; it names the file and the line.
 
-    >>> fields_of("version: 1.0", "SKILL.md")["version"]
+    >>> parse_fields("version: 1.0", "SKILL.md")["version"]
     Field(value='1.0', line=2)
     """
-    root = _parsed(head, file)
+    root = _compose_yaml(head, file)
     if root is None:
-        _refuse(file, 1, "its front matter is empty", _LINES_FIX)
-    pairs = _pairs(root, file, "its front matter")
-    return {key: Field(_value(node, file, key), line) for key, line, node in pairs}
+        _raise_at(file, 1, "its front matter is empty", _LINES_FIX)
+    pairs = _mapping_pairs(root, file, "its front matter")
+    return {key: Field(_node_value(node, file, key), line) for key, line, node in pairs}
 
 
-def _parsed(head: str, file: str) -> yaml.Node | None:
+def _compose_yaml(head: str, file: str) -> yaml.Node | None:
     try:
         _refuse_tricks(yaml.parse(head, yaml.SafeLoader), file)
         return yaml.compose(head, yaml.SafeLoader)
@@ -72,45 +72,45 @@ def _refuse_tricks(events: Iterable[yaml.Event], file: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            _refuse(file, line, "uses an anchor or an alias", "Write the value out")
+            _raise_at(file, line, "uses an anchor or an alias", "Write the value out")
         if getattr(event, "tag", None) is not None:
-            _refuse(file, line, "uses a YAML tag", "Write the value without it")
+            _raise_at(file, line, "uses a YAML tag", "Write the value without it")
         if depth > _DEEPEST:
-            _refuse(file, line, "is nested too deeply", "Keep to keys with texts and lists")
+            _raise_at(file, line, "is nested too deeply", "Keep to keys with texts and lists")
 
 
-def _refuse(file: str, line: int, problem: str, fix: str) -> NoReturn:
+def _raise_at(file: str, line: int, problem: str, fix: str) -> NoReturn:
     raise ConfigurationError(f"{file}:{line}", problem, fix=fix)
 
 
-def _line(node: yaml.Node) -> int:
+def _line_of(node: yaml.Node) -> int:
     return int(node.start_mark.line) + _FIRST_LINE
 
 
-def _pairs(node: yaml.Node, file: str, what: str) -> list[tuple[str, int, yaml.Node]]:
+def _mapping_pairs(node: yaml.Node, file: str, what: str) -> list[tuple[str, int, yaml.Node]]:
     """The keys and values of a mapping, each key a text and there once."""
     if not isinstance(node, yaml.MappingNode):
-        _refuse(file, _line(node), f"{what} is no list of `key: value` lines", _LINES_FIX)
+        _raise_at(file, _line_of(node), f"{what} is no list of `key: value` lines", _LINES_FIX)
     found: list[tuple[str, int, yaml.Node]] = []
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            _refuse(file, _line(key), f"{what} has a key that is no text", "Write a plain key")
+            _raise_at(file, _line_of(key), f"{what} has a key that is no text", "Write a plain key")
         if any(other == key.value for other, _, _ in found):
-            _refuse(file, _line(key), f"has the key {key.value!r} twice", "Remove one of them")
-        found.append((key.value, _line(key), value))
+            _raise_at(file, _line_of(key), f"has the key {key.value!r} twice", "Remove one of them")
+        found.append((key.value, _line_of(key), value))
     return found
 
 
-def _value(node: yaml.Node, file: str, key: str) -> Value:
+def _node_value(node: yaml.Node, file: str, key: str) -> Value:
     if isinstance(node, yaml.SequenceNode):
-        return tuple(_scalar(one, file, key) for one in node.value)
+        return tuple(_scalar_text(one, file, key) for one in node.value)
     if isinstance(node, yaml.MappingNode):
-        pairs = _pairs(node, file, key)
-        return {name: _scalar(one, file, f"{key}.{name}") for name, _, one in pairs}
-    return _scalar(node, file, key)
+        pairs = _mapping_pairs(node, file, key)
+        return {name: _scalar_text(one, file, f"{key}.{name}") for name, _, one in pairs}
+    return _scalar_text(node, file, key)
 
 
-def _scalar(node: yaml.Node, file: str, key: str) -> str:
+def _scalar_text(node: yaml.Node, file: str, key: str) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        _refuse(file, _line(node), f"{key} holds something that is no text", "Write a text")
+        _raise_at(file, _line_of(node), f"{key} holds something that is no text", "Write a text")
     return "" if node.tag == "tag:yaml.org,2002:null" else str(node.value)

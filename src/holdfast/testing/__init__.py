@@ -9,13 +9,13 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.middleware.folds import folding_twice as folding_twice
-    from holdfast.testing.clock import FakeClock as FakeClock
-    from holdfast.testing.clock import FixedDice as FixedDice
     from holdfast.testing.crash import CrashAt as CrashAt
     from holdfast.testing.crash import SimulatedCrash as SimulatedCrash
     from holdfast.testing.emulator import Emulator as Emulator
+    from holdfast.testing.fake_clock import FakeClock as FakeClock
+    from holdfast.testing.fake_clock import FixedRng as FixedRng
     from holdfast.testing.replaying import ReplayDifference as ReplayDifference
-    from holdfast.testing.replaying import Replayed as Replayed
+    from holdfast.testing.replaying import ReplayResult as ReplayResult
     from holdfast.testing.replaying import replay as replay
     from holdfast.testing.scripted import ScriptedModel as ScriptedModel
     from holdfast.testing.waits import no_waits as no_waits
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _HOME: dict[str, str] = {
     "CrashAt": "holdfast.testing.crash",
     "Emulator": "holdfast.testing.emulator",
-    "FakeClock": "holdfast.testing.clock",
-    "FixedDice": "holdfast.testing.clock",
+    "FakeClock": "holdfast.testing.fake_clock",
+    "FixedRng": "holdfast.testing.fake_clock",
     "ReplayDifference": "holdfast.testing.replaying",
-    "Replayed": "holdfast.testing.replaying",
+    "ReplayResult": "holdfast.testing.replaying",
     "ScriptedModel": "holdfast.testing.scripted",
     "SimulatedCrash": "holdfast.testing.crash",
     "folding_twice": "holdfast.middleware.folds",
@@ -39,9 +39,9 @@ __all__ = [
     "CrashAt",
     "Emulator",
     "FakeClock",
-    "FixedDice",
+    "FixedRng",
     "ReplayDifference",
-    "Replayed",
+    "ReplayResult",
     "ScriptedModel",
     "SimulatedCrash",
     "folding_twice",

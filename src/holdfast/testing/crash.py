@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.checks import check_flag, check_port
+from holdfast.core.argument_checks import check_flag, check_port
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.core.limits import check_whole

@@ -21,11 +21,11 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from holdfast.core.effects import CallModel, digest
+from holdfast.core.effects import CallModel, effect_digest
 from holdfast.core.errors import ConfigurationError, ConflictError, HoldfastError, SessionBusyError
 from holdfast.core.events import ModelReplied, Status, ToolsBegun, TurnClosed, TurnOpened
 from holdfast.core.messages import Media, Reply, Text, ToolCall, user
-from holdfast.journal.failures import LeaseLostError
+from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Journal, QueueingLog, RunLog, SharedJournal
 
 Lapse: TypeAlias = Callable[[str], Awaitable[None]]
@@ -33,12 +33,12 @@ Lapse: TypeAlias = Callable[[str], Awaitable[None]]
 _ODD = "héllo \U0001f9ff \x00 \u2028 \ud800"
 
 
-def opened(number: int, text: str = "hi", at: float = 1.0) -> TurnOpened:
+def make_turn_opened(number: int, text: str = "hi", at: float = 1.0) -> TurnOpened:
     """An event to append; each number has its own key."""
     return TurnOpened(f"t{number}", at, user(text))
 
 
-async def keys(journal: RunLog, run: str) -> Sequence[str]:
+async def read_keys(journal: RunLog, run: str) -> Sequence[str]:
     """The keys of a run, in order."""
     return [record.event.key for record in await journal.read(run)]
 
@@ -58,7 +58,7 @@ class JournalConformance:
         picture = Media("image/png", data=b"\x00\xff", extra={"id": [1, {"deep": None}]})
         reply = Reply((Text(_ODD), ToolCall("", "pay", '{"sum": 1'), picture), model="m")
         events = (
-            opened(1, _ODD),
+            make_turn_opened(1, _ODD),
             ModelReplied("t1.i0.model", 2.5, reply, 3),
             TurnClosed("t1.closed", 3.0, Status.COMPLETED),
         )
@@ -66,29 +66,29 @@ class JournalConformance:
             await journal.append("r", event, effect if event.key == effect.key else None)
         kept = await journal.read("r")
         assert tuple(record.event for record in kept) == events
-        assert [record.digest for record in kept] == ["", digest(effect), ""]
+        assert [record.digest for record in kept] == ["", effect_digest(effect), ""]
 
     async def test_reading_can_skip_what_is_known(self, journal: Journal) -> None:
         """`after` counts records."""
         for number in range(1, 6):
-            await journal.append("r", opened(number))
+            await journal.append("r", make_turn_opened(number))
         assert [record.event.key for record in await journal.read("r", 3)] == ["t4", "t5"]
         assert list(await journal.read("r", 5)) == []
         assert list(await journal.read("r", 99)) == []
 
     async def test_a_key_is_kept_once(self, journal: Journal) -> None:
         """The second of two drivers learns that it lost, and changes nothing."""
-        await journal.append("r", opened(1, "first"))
-        await _refused(journal, "r", opened(1, "second"))
-        await journal.append("r", opened(2))
+        await journal.append("r", make_turn_opened(1, "first"))
+        await _expect_conflict(journal, "r", make_turn_opened(1, "second"))
+        await journal.append("r", make_turn_opened(2))
         assert [record.event for record in await journal.read("r")] == [
-            opened(1, "first"),
-            opened(2),
+            make_turn_opened(1, "first"),
+            make_turn_opened(2),
         ]
 
     async def test_of_many_at_once_one_wins(self, journal: Journal) -> None:
         """The others are told, and the winner's record is the one that was acknowledged."""
-        rivals = [opened(1, f"rival {number}") for number in range(20)]
+        rivals = [make_turn_opened(1, f"rival {number}") for number in range(20)]
         outcomes = await asyncio.gather(
             *(journal.append("r", rival) for rival in rivals), return_exceptions=True
         )
@@ -99,17 +99,17 @@ class JournalConformance:
     async def test_runs_do_not_mix(self, journal: Journal) -> None:
         """The same key in two runs is two facts."""
         await asyncio.gather(
-            *(journal.append(f"run {n % 3}", opened(n, at=float(n))) for n in range(30))
+            *(journal.append(f"run {n % 3}", make_turn_opened(n, at=float(n))) for n in range(30))
         )
         for run in range(3):
             wanted = [f"t{n}" for n in range(30) if n % 3 == run]
-            assert sorted(await keys(journal, f"run {run}")) == sorted(wanted)
+            assert sorted(await read_keys(journal, f"run {run}")) == sorted(wanted)
 
     async def test_runs_are_listed_by_name(self, journal: Journal) -> None:
         """With how much they hold, and from when to when."""
-        await journal.append("b", opened(1, at=5.0))
-        await journal.append("a", opened(1, at=2.0))
-        await journal.append("a", opened(2, at=7.0))
+        await journal.append("b", make_turn_opened(1, at=5.0))
+        await journal.append("a", make_turn_opened(1, at=2.0))
+        await journal.append("a", make_turn_opened(2, at=7.0))
         listed = await journal.runs()
         assert [(e.run, e.records, e.opened_at, e.changed_at) for e in listed] == [
             ("a", 2, 2.0, 7.0),
@@ -138,7 +138,7 @@ class JournalConformance:
     async def test_a_clock_that_went_back_changes_nothing(self, journal: Journal) -> None:
         """Order is that of appending; the entry tells the earliest and the latest time."""
         for number, at in enumerate((100.0, 50.0, 75.0)):
-            await journal.append("r", opened(number, at=at))
+            await journal.append("r", make_turn_opened(number, at=at))
         assert [record.event.at for record in await journal.read("r")] == [100.0, 50.0, 75.0]
         entry = (await journal.runs())[0]
         assert (entry.opened_at, entry.changed_at) == (50.0, 100.0)
@@ -146,19 +146,19 @@ class JournalConformance:
     async def test_a_large_event_comes_back_whole(self, journal: Journal) -> None:
         """Five megabytes of text that does not compress to nothing."""
         text = "".join(f"{number:x}é" for number in range(1_000_000))
-        await journal.append("r", opened(1, text))
-        assert [record.event for record in await journal.read("r")] == [opened(1, text)]
+        await journal.append("r", make_turn_opened(1, text))
+        assert [record.event for record in await journal.read("r")] == [make_turn_opened(1, text)]
 
     async def test_a_deleted_run_is_gone_and_its_name_is_free(self, journal: Journal) -> None:
         """Other runs stay."""
-        await journal.append("a", opened(1))
-        await journal.append("a", opened(2))
-        await journal.append("b", opened(1))
+        await journal.append("a", make_turn_opened(1))
+        await journal.append("a", make_turn_opened(2))
+        await journal.append("b", make_turn_opened(1))
         assert await journal.delete("a") == 2
         assert list(await journal.read("a")) == []
         assert [entry.run for entry in await journal.runs()] == ["b"]
-        await journal.append("a", opened(1, "again"))
-        assert await keys(journal, "a") == ["t1"]
+        await journal.append("a", make_turn_opened(1, "again"))
+        assert await read_keys(journal, "a") == ["t1"]
 
     async def test_names_may_be_anything(self, journal: Journal) -> None:
         """Quotes, spaces, nothing at all: a name is never a command."""
@@ -174,24 +174,26 @@ class JournalConformance:
         ]
         names += ["x" * 5000, "".join(map(chr, range(0x4E00, 0x4E00 + 5000)))]
         for name in names:
-            await journal.append(name, opened(1, name))
+            await journal.append(name, make_turn_opened(1, name))
         for name in names:
-            assert [record.event for record in await journal.read(name)] == [opened(1, name)]
+            assert [record.event for record in await journal.read(name)] == [
+                make_turn_opened(1, name)
+            ]
 
     async def test_a_cancelled_append_is_kept_or_not_and_harms_nobody(
         self, journal: Journal
     ) -> None:
         """When it has raised, reading says which, and nothing comes later."""
         for number in range(40):
-            task = asyncio.ensure_future(journal.append("r", opened(number)))
+            task = asyncio.ensure_future(journal.append("r", make_turn_opened(number)))
             for _ in range(number % 4):
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-            kept = await keys(journal, "r")
+            kept = await read_keys(journal, "r")
             assert task.cancelled() or f"t{number}" in kept
-            await journal.append("r", opened(1000 + number))
-            assert await keys(journal, "r") == [*kept, f"t{1000 + number}"]
+            await journal.append("r", make_turn_opened(1000 + number))
+            assert await read_keys(journal, "r") == [*kept, f"t{1000 + number}"]
 
     async def test_threads_with_loops_of_their_own_may_share_it(self, journal: Journal) -> None:
         """Nothing is lost between them, and each reads its own writes."""
@@ -199,7 +201,7 @@ class JournalConformance:
 
         async def work(run: str) -> None:
             for number in range(10):
-                await journal.append(run, opened(number))
+                await journal.append(run, make_turn_opened(number))
                 assert len(await journal.read(run)) == number + 1
 
         def in_thread(run: str) -> None:
@@ -226,39 +228,41 @@ class QueueingConformance:
     async def test_what_nobody_awaits_is_kept_in_order(self, queueing: QueueingLog) -> None:
         """And whoever handed it over is told."""
         told: list[BaseException | None] = []
-        handed = [queueing.enqueue("r", opened(n), then=told.append) for n in range(20)]
+        handed = [queueing.enqueue("r", make_turn_opened(n), then=told.append) for n in range(20)]
         assert told == []
-        await queueing.append("r", opened(20))
+        await queueing.append("r", make_turn_opened(20))
         assert told == [None] * len(handed)
-        assert await keys(queueing, "r") == [f"t{n}" for n in range(21)]
+        assert await read_keys(queueing, "r") == [f"t{n}" for n in range(21)]
 
     async def test_a_reader_sees_what_was_handed_over_before(self, queueing: QueueingLog) -> None:
         """Also when nobody knows yet whether it is kept: the next turn may begin there."""
         for number in range(20):
-            queueing.enqueue("r", opened(number))
-        assert await keys(queueing, "r") == [f"t{n}" for n in range(20)]
+            queueing.enqueue("r", make_turn_opened(number))
+        assert await read_keys(queueing, "r") == [f"t{n}" for n in range(20)]
 
     async def test_whoever_awaits_it_is_told_after_the_others(self, queueing: QueueingLog) -> None:
         """So that what depends on it is in order when he goes on."""
         told: list[str] = []
-        first = queueing.enqueue("r", opened(1), then=lambda _: told.append("first"))
-        await queueing.enqueue("r", opened(2), after=first, then=lambda _: told.append("second"))
+        first = queueing.enqueue("r", make_turn_opened(1), then=lambda _: told.append("first"))
+        await queueing.enqueue(
+            "r", make_turn_opened(2), after=first, then=lambda _: told.append("second")
+        )
         assert told == ["first", "second"]
 
     async def test_what_comes_after_a_failure_fails_too(self, queueing: QueueingLog) -> None:
         """With the same error, and other runs do not notice."""
-        await queueing.append("r", opened(1))
+        await queueing.append("r", make_turn_opened(1))
         told: list[BaseException | None] = []
-        failing = queueing.enqueue("r", opened(1, "again"), then=told.append)
-        after = queueing.enqueue("r", opened(2), after=failing, then=told.append)
-        last = queueing.enqueue("r", opened(3), after=after)
+        failing = queueing.enqueue("r", make_turn_opened(1, "again"), then=told.append)
+        after = queueing.enqueue("r", make_turn_opened(2), after=failing, then=told.append)
+        last = queueing.enqueue("r", make_turn_opened(3), after=after)
         assert told == []
-        await queueing.append("s", opened(1))
-        await _raises(ConflictError, last)
+        await queueing.append("s", make_turn_opened(1))
+        await _expect_error(ConflictError, last)
         assert [type(error) for error in told] == [ConflictError] * 2
-        assert await keys(queueing, "r") == ["t1"]
-        await queueing.append("r", opened(2))
-        assert await keys(queueing, "r") == ["t1", "t2"]
+        assert await read_keys(queueing, "r") == ["t1"]
+        await queueing.append("r", make_turn_opened(2))
+        assert await read_keys(queueing, "r") == ["t1", "t2"]
 
 
 class LeaseConformance:
@@ -274,14 +278,14 @@ class LeaseConformance:
         """Until it is released; other runs are free."""
         lease = await journal.claim("r")
         for rival in (journal, other):
-            await _raises(SessionBusyError, rival.claim("r"))
-            await _raises(SessionBusyError, rival.append("r", opened(1)))
+            await _expect_error(SessionBusyError, rival.claim("r"))
+            await _expect_error(SessionBusyError, rival.append("r", make_turn_opened(1)))
         await (await other.claim("s")).release()
-        await lease.append("r", opened(1))
+        await lease.append("r", make_turn_opened(1))
         await lease.release()
         await (await other.claim("r")).release()
-        await other.append("r", opened(2))
-        assert await keys(journal, "r") == ["t1", "t2"]
+        await other.append("r", make_turn_opened(2))
+        assert await read_keys(journal, "r") == ["t1", "t2"]
 
     async def test_of_many_claims_one_wins(
         self, journal: SharedJournal, other: SharedJournal
@@ -292,38 +296,38 @@ class LeaseConformance:
         won = [lease for lease in outcomes if not isinstance(lease, BaseException)]
         assert len(won) == 1
         assert {type(lost) for lost in outcomes if lost is not won[0]} == {SessionBusyError}
-        await won[0].append("r", opened(1))
+        await won[0].append("r", make_turn_opened(1))
 
     async def test_a_lease_appends_and_reads_its_run_only(self, journal: SharedJournal) -> None:
         """A key is kept once, under a lease as without."""
         lease = await journal.claim("r")
         assert lease.run == "r"
         assert list(await lease.read("r")) == []
-        await lease.append("r", opened(1))
-        await _raises(ConflictError, lease.append("r", opened(1, "again")))
-        assert [record.event for record in await lease.read("r", 0)] == [opened(1)]
-        await _raises(ConfigurationError, lease.append("s", opened(1)))
+        await lease.append("r", make_turn_opened(1))
+        await _expect_error(ConflictError, lease.append("r", make_turn_opened(1, "again")))
+        assert [record.event for record in await lease.read("r", 0)] == [make_turn_opened(1)]
+        await _expect_error(ConfigurationError, lease.append("s", make_turn_opened(1)))
         await lease.release()
         await lease.release()
-        await _raises(LeaseLostError, lease.append("r", opened(2)))
-        assert await keys(journal, "r") == ["t1"]
+        await _expect_error(LeaseLostError, lease.append("r", make_turn_opened(2)))
+        assert await read_keys(journal, "r") == ["t1"]
 
     async def test_who_was_taken_over_cannot_append(
         self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
     ) -> None:
         """It learns that, nothing is changed, and it cannot end the lease of the other."""
         first = await journal.claim("r")
-        await first.append("r", opened(1))
+        await first.append("r", make_turn_opened(1))
         await lapse("r")
         second = await other.claim("r")
         assert second.token > first.token
-        await _raises(LeaseLostError, first.append("r", opened(2, "of the zombie")))
+        await _expect_error(LeaseLostError, first.append("r", make_turn_opened(2, "of the zombie")))
         await first.release()
-        await _raises(SessionBusyError, journal.claim("r"))
-        await second.append("r", opened(2, "of the second"))
+        await _expect_error(SessionBusyError, journal.claim("r"))
+        await second.append("r", make_turn_opened(2, "of the second"))
         assert [record.event for record in await journal.read("r")] == [
-            opened(1),
-            opened(2, "of the second"),
+            make_turn_opened(1),
+            make_turn_opened(2, "of the second"),
         ]
 
     async def test_who_was_late_and_not_taken_over_goes_on(
@@ -332,8 +336,8 @@ class LeaseConformance:
         """A process that slept is not punished when nobody missed it; it holds the run again."""
         lease = await journal.claim("r")
         await lapse("r")
-        await lease.append("r", opened(1))
-        await _raises(SessionBusyError, other.claim("r"))
+        await lease.append("r", make_turn_opened(1))
+        await _expect_error(SessionBusyError, other.claim("r"))
 
     async def test_an_append_without_a_lease_ends_one_that_ran_out(
         self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
@@ -341,23 +345,23 @@ class LeaseConformance:
         """What the old holder read is true no longer."""
         lease = await journal.claim("r")
         await lapse("r")
-        await other.append("r", opened(1))
-        await _raises(LeaseLostError, lease.append("r", opened(2)))
-        assert await keys(journal, "r") == ["t1"]
+        await other.append("r", make_turn_opened(1))
+        await _expect_error(LeaseLostError, lease.append("r", make_turn_opened(2)))
+        assert await read_keys(journal, "r") == ["t1"]
 
     async def test_a_deleted_run_cannot_be_brought_back_by_its_driver(
         self, journal: SharedJournal, other: SharedJournal
     ) -> None:
         """Nor can it append to the run of the same name that came after."""
         first = await journal.claim("r")
-        await first.append("r", opened(1))
+        await first.append("r", make_turn_opened(1))
         assert await other.delete("r") == 1
-        await _raises(LeaseLostError, first.append("r", opened(2)))
+        await _expect_error(LeaseLostError, first.append("r", make_turn_opened(2)))
         assert list(await journal.read("r")) == []
         second = await other.claim("r")
         assert second.token > first.token
-        await _raises(LeaseLostError, first.append("r", opened(2)))
-        await second.append("r", opened(1, "new"))
+        await _expect_error(LeaseLostError, first.append("r", make_turn_opened(2)))
+        await second.append("r", make_turn_opened(1, "new"))
 
     async def test_a_claim_makes_no_run_and_shows_in_the_list(
         self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
@@ -365,7 +369,7 @@ class LeaseConformance:
         """A run without records is none; `leased` says whether somebody works on it."""
         lease = await journal.claim("r")
         assert list(await other.runs()) == []
-        await lease.append("r", opened(1))
+        await lease.append("r", make_turn_opened(1))
         assert [entry.leased for entry in await other.runs(turn_open=True)] == [True]
         await lapse("r")
         assert [entry.leased for entry in await other.runs()] == [False]
@@ -388,7 +392,7 @@ class LeaseConformance:
             await (await other.claim("r")).release()
 
 
-async def _raises(wanted: type[HoldfastError], act: Awaitable[object]) -> None:
+async def _expect_error(wanted: type[HoldfastError], act: Awaitable[object]) -> None:
     try:
         await act
     except wanted:
@@ -396,7 +400,7 @@ async def _raises(wanted: type[HoldfastError], act: Awaitable[object]) -> None:
     raise AssertionError(f"{wanted.__name__} was not raised")
 
 
-async def _refused(journal: Journal, run: str, event: TurnOpened) -> None:
+async def _expect_conflict(journal: Journal, run: str, event: TurnOpened) -> None:
     try:
         await journal.append(run, event)
     except ConflictError:

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixtures `emulator`, `fake_clock`, `fixed_dice`, `no_waits` and `pure_folds`.
+"""The pytest plugin: the fixtures `emulator`, `fake_clock`, `fixed_rng`, `no_waits` and `pure_folds`.
 
 pytest loads this module in every project that has Holdfast installed, so it must import nothing
 until a fixture is used, and must change nothing of a project that uses none.
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from holdfast.testing.clock import FakeClock, FixedDice
     from holdfast.testing.emulator import Emulator
+    from holdfast.testing.fake_clock import FakeClock, FixedRng
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def emulator() -> Iterator[Callable[..., Emulator]]:
 @pytest.fixture
 def fake_clock() -> FakeClock:
     """A clock whose time passes only when everybody sleeps."""
-    from holdfast.testing.clock import FakeClock
+    from holdfast.testing.fake_clock import FakeClock
 
     return FakeClock()
 
@@ -60,8 +60,8 @@ def pure_folds() -> Iterator[None]:
 
 
 @pytest.fixture
-def fixed_dice() -> FixedDice:
+def fixed_rng() -> FixedRng:
     """Dice that always show 0.5."""
-    from holdfast.testing.clock import FixedDice
+    from holdfast.testing.fake_clock import FixedRng
 
-    return FixedDice(0.5)
+    return FixedRng(0.5)

@@ -13,25 +13,25 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core import events as ev
-from holdfast.core.answer import ANSWERS_TOLD
-from holdfast.core.effects import CallModel, Effect, RunTool, digest
+from holdfast.core.effects import CallModel, Effect, RunTool, effect_digest
 from holdfast.core.errors import ConfigurationError, StoppedError
 from holdfast.core.limits import Limits
-from holdfast.core.machine import RunMachine
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
+from holdfast.core.output_retries import OUTPUT_FLAGGED
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Record
 from holdfast.middleware.chain import limits_with
-from holdfast.runtime.driver import drive
-from holdfast.runtime.hooked_turn import run_turn
-from holdfast.runtime.plan import Plan
-from holdfast.runtime.questions import Questions
-from holdfast.runtime.run import Run
-from holdfast.sessions.history import history_of
-from holdfast.testing.clock import FakeClock
-from holdfast.testing.recorded import Recording, Source, recorded
-from holdfast.testing.served import Differs, SaysNoMore, Tape
-from holdfast.testing.told import difference, told
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.around_turn import run_turn
+from holdfast.runtime.driver import drive_turn
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.questions.broker import QuestionBroker
+from holdfast.sessions.session_history import fold_history
+from holdfast.testing.event_text import describe_difference, describe_event
+from holdfast.testing.fake_clock import FakeClock
+from holdfast.testing.recording import Recording, Source, load_recording
+from holdfast.testing.tape import DifferenceFound, RecordingEnded, Tape
 
 if TYPE_CHECKING:
     from holdfast.agent import Agent
@@ -53,7 +53,7 @@ class ReplayDifference(AssertionError):
         self.problem = problem
 
 
-class Replayed(Struct, frozen=True):
+class ReplayResult(Struct, frozen=True):
     """What was played again.
 
     Args:
@@ -76,7 +76,7 @@ async def replay(
     run: str | None = None,
     limits: Limits | None = None,
     deps: object = None,
-) -> Replayed:
+) -> ReplayResult:
     """Play a recorded run again with this agent, and assert that it goes as it went.
 
     The model's replies, the results of tools and the answers of people are those of the recording,
@@ -110,86 +110,92 @@ async def replay(
     engine = getattr(agent, "_engine", None)
     if engine is None:
         raise ConfigurationError("agent", f"must be an Agent, got {type(agent).__name__}")
-    recording = await recorded(source, run)
+    recording = await load_recording(source, run)
     player = _Player(recording, engine.plan, limits, deps)
     await player.play()
-    return Replayed(recording.run, player.turns, player.events, tuple(player.machine.transcript))
+    return ReplayResult(
+        recording.run, player.turns, player.events, tuple(player.machine.transcript)
+    )
 
 
 class _Player:
     """Plays one recording, turn by turn, on one machine."""
 
     def __init__(
-        self, recording: Recording, plan: Plan, limits: Limits | None, deps: object
+        self, recording: Recording, plan: AgentPlan, limits: Limits | None, deps: object
     ) -> None:
         self._recording = recording
         self._plan = plan
         self._deps = deps
         self._limits = limits_with(plan.middlewares, limits) if limits is not None else plan.limits
         self._folds = plan.chain.new_folds() if plan.chain is not None else None
-        self.machine = RunMachine(output=plan.output)
+        self.machine = SessionMachine(output=plan.output)
         self.turns = 0
         self.events = 0
 
     async def play(self) -> None:
         """Raises ReplayDifference."""
-        for part in _parts(self._recording.records):
+        for part in _split_turns(self._recording.records):
             first = part[0].event
             if isinstance(first, ev.TurnOpened):
-                await self._turn(Tape(part, self._plan.registry), first)
+                await self._play_turn(Tape(part, self._plan.registry), first)
             else:
-                self._take(first)
+                self._apply_recorded(first)
         self._compare_messages()
 
-    async def _turn(self, tape: Tape, opened: ev.TurnOpened) -> None:
+    async def _play_turn(self, tape: Tape, opened: ev.TurnOpened) -> None:
         self.turns += 1
-        run = self._run(tape)
+        run = self._new_run(tape)
         try:
-            await _work(run, opened.message)
-            if (left := tape.first_left()) is not None:
-                raise Differs(left.key, f"was done then, and is not now: {told(left)}")
-        except SaysNoMore:
-            for event in tape.left:
-                self._take(event)
-        except Differs as found:
-            raise self._difference(found.key, found.problem) from None
+            await _run_again(run, opened.message)
+            if (left := tape.find_first_remaining()) is not None:
+                raise DifferenceFound(
+                    left.key, f"was done then, and is not now: {describe_event(left)}"
+                )
+        except RecordingEnded:
+            for event in tape.remaining:
+                self._apply_recorded(event)
+        except DifferenceFound as found:
+            raise self._to_difference(found.key, found.problem) from None
         except StoppedError as stopped:
-            raise self._difference(opened.key, f"the message is refused now: {stopped}") from None
-        self.events += run.same
+            raise self._to_difference(
+                opened.key, f"the message is refused now: {stopped}"
+            ) from None
+        self.events += run.matched_events
 
-    def _run(self, tape: Tape) -> _Rerun:
+    def _new_run(self, tape: Tape) -> _Rerun:
         plan = dataclasses.replace(
             self._plan, ask_model=tape.ask_model, use_tool=tape.use_tool, clock=FakeClock()
         )
         run = _Rerun(plan, self._recording.run, self.machine, MemoryJournal())
         run.tape = tape
         run.folds = self._folds
-        run.questions = Questions(tape.answer)
+        run.questions = QuestionBroker(tape.answer)
         run.session, run.deps = self._recording.run, self._deps
         run.limits = self._limits
         return run
 
-    def _take(self, event: ev.Event) -> None:
+    def _apply_recorded(self, event: ev.Event) -> None:
         """What only the recording knows: a change of the history, or how a turn was cut off."""
         self.machine.apply(event)
         if self._folds is not None:
             self._folds.apply(event)
 
     def _compare_messages(self) -> None:
-        then = history_of(self._recording.records).messages
+        then = fold_history(self._recording.records).messages
         now = tuple(self.machine.transcript)
         for number, (before, after) in enumerate(zip(then, now, strict=False)):
             if before != after:
                 problem = f"then {before.role}: {before.text!r}; now {after.role}: {after.text!r}"
-                raise self._difference(f"message {number}", problem)
+                raise self._to_difference(f"message {number}", problem)
         if len(then) != len(now):
-            raise self._difference("its end", f"{len(then)} messages then, {len(now)} now")
+            raise self._to_difference("its end", f"{len(then)} messages then, {len(now)} now")
 
-    def _difference(self, key: str, problem: str) -> ReplayDifference:
+    def _to_difference(self, key: str, problem: str) -> ReplayDifference:
         return ReplayDifference(self._recording.run, key, problem)
 
 
-def _parts(records: tuple[Record, ...]) -> list[list[Record]]:
+def _split_turns(records: tuple[Record, ...]) -> list[list[Record]]:
     """The records, cut before each turn and each change of the history."""
     parts: list[list[Record]] = []
     changes = (ev.TurnOpened, ev.SessionRewound, ev.HistoryCompacted)
@@ -200,46 +206,48 @@ def _parts(records: tuple[Record, ...]) -> list[list[Record]]:
     return parts
 
 
-async def _work(run: Run, message: Message) -> None:
+async def _run_again(run: ActiveTurn, message: Message) -> None:
     if run.plan.chain is None or run.folds is None:
-        await run.open(message)
-        await drive(run)
+        await run.open_turn(message)
+        await drive_turn(run)
     else:
         await run_turn(run, message, run.plan.chain, run.folds)
 
 
-class _Rerun(Run):
+class _Rerun(ActiveTurn):
     """A run that believes what was recorded, and only when the same comes about again."""
 
     tape: Tape
-    same: int = 0
+    matched_events: int = 0
 
     async def commit(self, event: ev.Event, effect: Effect | None = None) -> None:
         """Compare with the record of the same key, and go on with that one."""
         tape = self.tape
-        left = tape.first_left()
-        if isinstance(event, ev.TurnClosed) and left is not None and not tape.is_cut:
-            raise Differs(left.key, f"then: {told(left)}; now: {told(event)}")
-        then = tape.found(event.key, told(event))
-        if problem := difference(then, event):
-            raise Differs(event.key, problem)
+        left = tape.find_first_remaining()
+        if isinstance(event, ev.TurnClosed) and left is not None and not tape.is_truncated:
+            raise DifferenceFound(
+                left.key, f"then: {describe_event(left)}; now: {describe_event(event)}"
+            )
+        then = tape.find_event(event.key, describe_event(event))
+        if problem := describe_difference(then, event):
+            raise DifferenceFound(event.key, problem)
         _check_plan(tape.by_key[event.key], effect)
-        await super().commit(_kept(then, event), effect)
-        tape.done.add(event.key)
-        self.same += 1
+        await super().commit(_merge_recorded(then, event), effect)
+        tape.done_keys.add(event.key)
+        self.matched_events += 1
 
 
 def _check_plan(record: Record, effect: Effect | None) -> None:
     """Raise Differs when the same key stands for another act."""
-    if isinstance(effect, CallModel | RunTool) and record.digest not in ("", digest(effect)):
-        raise Differs(effect.key, "another act is planned now than then")
+    if isinstance(effect, CallModel | RunTool) and record.digest not in ("", effect_digest(effect)):
+        raise DifferenceFound(effect.key, "another act is planned now than then")
 
 
-def _kept(then: ev.Event, now: ev.Event) -> ev.Event:
+def _merge_recorded(then: ev.Event, now: ev.Event) -> ev.Event:
     """The record, but for what belongs to the agent as it is now."""
     if isinstance(then, ev.TurnOpened) and isinstance(now, ev.TurnOpened):
         # Journals from before the flags were told are played as they were made.
-        flags = now.flags if then.flags & ANSWERS_TOLD else then.flags
+        flags = now.flags if then.flags & OUTPUT_FLAGGED else then.flags
         return msgspec.structs.replace(then, limits=now.limits, flags=flags)
     if isinstance(then, ev.QuestionAnswered | ev.QuestionUnanswered | ev.QuestionAsked):
         return msgspec.structs.replace(now, at=then.at)

@@ -14,16 +14,18 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.checks import check_text
+from holdfast.core.argument_checks import check_text
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.messages import FinishReason, Reply, Text, ToolCall, Usage
+from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
-from holdfast.core.request import ModelRequest
-from holdfast.resilience.pipeline import Call, Done, Outcome, failed
+from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
 
-Answer: TypeAlias = str | ToolCall | Sequence[ToolCall] | Reply | HoldfastError
-Line: TypeAlias = Answer | Callable[[ModelRequest], Answer | Awaitable[Answer]]
+ScriptedAnswer: TypeAlias = str | ToolCall | Sequence[ToolCall] | Reply | HoldfastError
+ScriptLine: TypeAlias = (
+    ScriptedAnswer | Callable[[ModelRequest], ScriptedAnswer | Awaitable[ScriptedAnswer]]
+)
 """One answer, which may be several calls at once, or a function from the question to an answer."""
 
 _ANSWER = "a text, a ToolCall, a list of them, a Reply or an error"
@@ -48,15 +50,15 @@ class ScriptedModel:
     'Hello!'
     """
 
-    def __init__(self, *script: Line, name: str = "scripted:model") -> None:
+    def __init__(self, *script: ScriptLine, name: str = "scripted:model") -> None:
         check_text("name", name)
         for index, line in enumerate(script):
             if not callable(line) and not _is_answer(line):
                 raise ConfigurationError(
                     f"script[{index}]",
-                    f"must be {_ANSWER}, or a function of the request, got {_shown(line)}",
+                    f"must be {_ANSWER}, or a function of the request, got {_describe_types(line)}",
                 )
-        self._script: list[Line] = list(script)
+        self._script: list[ScriptLine] = list(script)
         self.name = name
         self.model = name.partition(":")[2] or name
         self.account = f"script-{next(_numbers)}"
@@ -66,7 +68,7 @@ class ScriptedModel:
         """Its name and how much of the script is left."""
         return {"model": self.name, "lines_left": len(self._script)}
 
-    async def attempt(self, call: Call[ModelRequest]) -> Outcome[Reply]:
+    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         """The next line.
 
         Raises:
@@ -81,31 +83,35 @@ class ScriptedModel:
                 f"{self.name} has no line left for {call.key}, attempt {call.attempt}",
                 fix="Give it one more: each attempt takes a line",
             )
-        call.env.tell(AttemptStarted(call.key, call.attempt, self.name))
+        call.execution.emit(AttemptStarted(call.key, call.attempt, self.name))
         line = self._script.pop(0)
         if callable(line):
             answer = line(call.payload)
             line = await answer if isinstance(answer, Awaitable) else answer
             if not _is_answer(line):
                 raise ConfigurationError(
-                    "script", f"a function must give {_ANSWER}, got {_shown(line)}"
+                    "script", f"a function must give {_ANSWER}, got {_describe_types(line)}"
                 )
         await asyncio.sleep(0)
-        return self._outcome(line, call)
+        return self._to_outcome(line, call)
 
-    def _outcome(self, answer: Answer, call: Call[ModelRequest]) -> Outcome[Reply]:
+    def _to_outcome(
+        self, answer: ScriptedAnswer, call: CallContext[ModelRequest]
+    ) -> Outcome[Reply]:
         if isinstance(answer, HoldfastError):
             if answer.partial is not None:
-                self._show(answer.partial, call)
-                call.env.tell(AttemptAbandoned(call.key, call.attempt, answer.info.public()))
-            return failed(answer)
-        reply = answer if isinstance(answer, Reply) else _reply(answer)
-        self._show(reply, call)
+                self._emit_text(answer.partial, call)
+                call.execution.emit(
+                    AttemptAbandoned(call.key, call.attempt, answer.info.to_public())
+                )
+            return failed_outcome(answer)
+        reply = answer if isinstance(answer, Reply) else _to_reply(answer)
+        self._emit_text(reply, call)
         return Done(reply)
 
-    def _show(self, reply: Reply, call: Call[ModelRequest]) -> None:
+    def _emit_text(self, reply: Reply, call: CallContext[ModelRequest]) -> None:
         for word in _WORD.findall(reply.text):
-            call.env.tell(TextDelta(word))
+            call.execution.emit(TextDelta(word))
 
 
 def _is_answer(value: object) -> bool:
@@ -114,12 +120,12 @@ def _is_answer(value: object) -> bool:
     return isinstance(value, str | ToolCall | Reply | HoldfastError)
 
 
-def _shown(value: object) -> str:
+def _describe_types(value: object) -> str:
     kinds = sorted({type(one).__name__ for one in value}) if isinstance(value, list | tuple) else ()
     return f"{type(value).__name__} of {' and '.join(kinds)}" if kinds else type(value).__name__
 
 
-def _reply(answer: str | ToolCall | Sequence[ToolCall]) -> Reply:
+def _to_reply(answer: str | ToolCall | Sequence[ToolCall]) -> Reply:
     usage = Usage(10, 5)
     if isinstance(answer, str):
         return Reply((Text(answer),), usage=usage)

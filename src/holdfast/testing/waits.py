@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from holdfast.runtime.clock import SystemClock
-from holdfast.testing.clock import FakeClock
+from holdfast.resilience.system_clock import SystemClock
+from holdfast.testing.fake_clock import FakeClock
 
 
 @contextmanager
@@ -40,15 +40,15 @@ def no_waits() -> Iterator[FakeClock]:
     async def sleep(_self: SystemClock, seconds: float) -> None:
         await clock.sleep(seconds)
 
-    _give(
+    _patch_clock(
         {"now": staticmethod(clock.now), "monotonic": staticmethod(clock.monotonic), "sleep": sleep}
     )
     try:
         yield clock
     finally:
-        _give(before)
+        _patch_clock(before)
 
 
-def _give(functions: Mapping[str, object]) -> None:
+def _patch_clock(functions: Mapping[str, object]) -> None:
     for name, function in functions.items():
         setattr(SystemClock, name, function)

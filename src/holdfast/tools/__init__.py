@@ -8,8 +8,8 @@ neither pydantic nor asyncio: the first comes with the first tool, the second wi
 from __future__ import annotations
 
 from holdfast.tools.context import ToolContext
-from holdfast.tools.failures import ToolError
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool, as_tool, tool
+from holdfast.tools.tool_failures import ToolError
 
 __all__ = ["Registry", "Tool", "ToolContext", "ToolError", "as_tool", "tool"]

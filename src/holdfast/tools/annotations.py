@@ -23,7 +23,7 @@ class UndefinedNameError(ConfigurationError):
     """An annotation names a type that cannot be found, or not yet."""
 
 
-def unwrapped(function: Callable[..., object]) -> Callable[..., object]:
+def unwrap_function(function: Callable[..., object]) -> Callable[..., object]:
     """The plain function below partials, methods, callable objects and `functools.wraps`."""
     while True:
         if isinstance(function, functools.partial):
@@ -69,26 +69,26 @@ def annotation_of(function: Callable[..., object], parameter: Parameter, where: 
         raise ConfigurationError(
             where, "has no annotation", fix=f"Write its type, for example `{parameter.name}: str`"
         )
-    names = getattr(unwrapped(function), "__globals__", {})
+    names = getattr(unwrap_function(function), "__globals__", {})
     try:
-        return _evaluated(annotation, names, {})
+        return _evaluate_annotation(annotation, names, {})
     except NameError:
         pass
     except (TypeError, SyntaxError, AttributeError, ValueError) as error:
         raise _not_a_type(where, annotation) from error
     try:
-        return _evaluated(annotation, names, _Nearby(names))
+        return _evaluate_annotation(annotation, names, _StackNames(names))
     except NameError as error:
         raise UndefinedNameError(
             where,
-            f"its annotation {_shown(annotation)} names {error.name!r}, which cannot be found",
+            f"its annotation {_format_annotation(annotation)} names {error.name!r}, which cannot be found",
             fix="Import it outside `if TYPE_CHECKING:`, or define it before the tool",
         ) from error
     except (TypeError, SyntaxError, AttributeError, ValueError) as error:
         raise _not_a_type(where, annotation) from error
 
 
-def _evaluated(
+def _evaluate_annotation(
     annotation: object, names: Mapping[str, object], nearby: Mapping[str, object]
 ) -> object:
     """Strings in it become types, at any depth."""
@@ -103,12 +103,12 @@ def _evaluated(
     return found
 
 
-class _Nearby(Mapping[str, object]):
+class _StackNames(Mapping[str, object]):
     """The local variables of the frames of one module that are on the stack, nearest first."""
 
     def __init__(self, module_names: Mapping[str, object]) -> None:
         self._scopes = [
-            dict(frame.f_locals) for frame in _frames() if frame.f_globals is module_names
+            dict(frame.f_locals) for frame in _stack_frames() if frame.f_globals is module_names
         ]
         # A linter moves this import below TYPE_CHECKING when a module uses it in annotations only.
         self._scopes.append({"ToolContext": ToolContext})
@@ -126,7 +126,7 @@ class _Nearby(Mapping[str, object]):
         return len(list(iter(self)))
 
 
-def _frames() -> Iterator[types.FrameType]:
+def _stack_frames() -> Iterator[types.FrameType]:
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001  # REASON: the only way to see types local to a function
     while frame is not None:
         yield frame
@@ -136,12 +136,12 @@ def _frames() -> Iterator[types.FrameType]:
 def _not_a_type(where: str, annotation: object) -> ConfigurationError:
     return ConfigurationError(
         where,
-        f"its annotation {_shown(annotation)} is no type",
+        f"its annotation {_format_annotation(annotation)} is no type",
         fix="Use a type such as str, int, list[str], Literal[...] or a pydantic model",
     )
 
 
-def _shown(annotation: object) -> str:
+def _format_annotation(annotation: object) -> str:
     return f"`{annotation}`" if isinstance(annotation, str) else f"`{annotation!r}`"[:120]
 
 

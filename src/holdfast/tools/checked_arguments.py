@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct
 from pydantic import AliasChoices, BaseModel, ValidationError
 
-from holdfast.core.json_strict import NotJson, is_finite, read_strictly
-from holdfast.tools.arguments import not_showable, parse
+from holdfast.core.json_strict import NotJson, is_finite, read_strict_json
+from holdfast.tools.argument_wording import RefusedCall
+from holdfast.tools.arguments import not_showable, parse_arguments
 from holdfast.tools.json_data import NotShowableError, UnknownKindError, fields_data, json_data
-from holdfast.tools.wording import Refused
 
 _encode = msgspec.json.encode
 
@@ -45,7 +45,7 @@ class Fields(Protocol):
 
 def check_arguments(
     signature: Fields, text: str, *, edited: bool = False
-) -> CheckedArguments | Refused:
+) -> CheckedArguments | RefusedCall:
     """Validate the argument text of one call, and write the validated values as JSON.
 
     Args:
@@ -56,8 +56,8 @@ def check_arguments(
     Raises:
         Exception: whatever a validator of the user raises.
     """
-    validated = parse(signature, text, by_name=edited)
-    if isinstance(validated, Refused):
+    validated = parse_arguments(signature, text, by_name=edited)
+    if isinstance(validated, RefusedCall):
         return validated
     values, given = validated.__dict__, validated.__pydantic_fields_set__
     if signature.is_plain and (plain := _plain_text(values)):
@@ -66,7 +66,7 @@ def check_arguments(
         data = fields_data((name, values[at], at in given) for name, at in signature.fields)
     except (NotShowableError, UnknownKindError):
         shown = _field_by_field(signature, text, validated)
-        if isinstance(shown, Refused):
+        if isinstance(shown, RefusedCall):
             return shown
         data = shown
     try:
@@ -87,7 +87,7 @@ def _plain_text(values: dict[str, object]) -> str:
 
 def _field_by_field(
     signature: Fields, text: str, validated: BaseModel
-) -> dict[str, object] | Refused:
+) -> dict[str, object] | RefusedCall:
     """What is shown where some value has no JSON form of its own, or none at all."""
     values, data = validated.__dict__, dict[str, object]()
     for name, field in signature.fields:
@@ -102,7 +102,7 @@ def _field_by_field(
                 data[name] = json_data(values[field])
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]["msg"]
-            return Refused(
+            return RefusedCall(
                 f"its arguments are invalid:\n- {name}: {problem}\nCorrect them and call it again.",
                 "invalid_arguments",
             )
@@ -120,7 +120,7 @@ def _field_by_field(
 
 def _as_written(validated: BaseModel, field: str, text: str) -> object:
     """Raises NotJson for what JSON cannot hold, and KeyError for what has a place of its own."""
-    written = read_strictly(text)
+    written = read_strict_json(text)
     if not isinstance(written, dict):
         raise KeyError(field)
     known = type(validated).__pydantic_fields__[field]

@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
 from holdfast.core.messages import Text, ToolCall, ToolResult
-from holdfast.tools.failures import ToolError, failure_info, text_of
+from holdfast.tools.argument_wording import RefusedCall, refuse_unfinished
 from holdfast.tools.registry import Registry
-from holdfast.tools.results import RESULT_LIMIT, clean, cut
+from holdfast.tools.results import RESULT_LIMIT, cut_text, replace_surrogates
 from holdfast.tools.tool import NAME_PATTERN, Tool
-from holdfast.tools.wording import Refused, cut_off
+from holdfast.tools.tool_failures import ToolError, error_text, failure_info
 
 if TYPE_CHECKING:
     from pydantic import BaseModel  # it is heavy, and imported with the first tool
@@ -82,7 +82,7 @@ class CheckedCall(Struct, gc=False):
             self.used = True
             return self.validated
         found = self.tool.signature.check(self.call.arguments, edited=self.edited)
-        if isinstance(found, Refused) or found.text != self.text:
+        if isinstance(found, RefusedCall) or found.text != self.text:
             # A default such as the time of day: what was judged is what runs.
             return self.validated
         return found.validated
@@ -110,20 +110,22 @@ def check_call(
     if tool is None:
         return _not_run(call, UNKNOWN_TOOL, _unknown(registry, call.name))
     if unfinished:
-        refused = cut_off(call.arguments)
+        refused = refuse_unfinished(call.arguments)
         return _not_run(call, refused.code, refused.text)
     try:
         found = tool.signature.check(call.arguments, edited=edited)
     except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code
         return call_failed(call, error, landed=Landed.NO)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedCall):
         return _not_run(call, found.code, found.text)
     return CheckedCall(tool, call, found.validated, found.text, edited)
 
 
 def error_result(call: ToolCall, text: str) -> ToolResult:
     """The result of a call that failed, in words that the model reads."""
-    return ToolResult(call.id, call.name, (Text(cut(clean(text), RESULT_LIMIT)),), is_error=True)
+    return ToolResult(
+        call.id, call.name, (Text(cut_text(replace_surrogates(text), RESULT_LIMIT)),), is_error=True
+    )
 
 
 _WHY = {
@@ -136,7 +138,7 @@ _WHY = {
 
 def _not_run(call: ToolCall, code: str, text: str) -> Invocation:
     shown = call.name if NAME_PATTERN.fullmatch(call.name) else call.name[:_LONGEST_NAME]
-    head = f"Function '{clean(shown)}' was not run: "
+    head = f"Function '{replace_surrogates(shown)}' was not run: "
     info = ErrorInfo(
         category=ErrorCategory.CLIENT_ERROR,
         landed=Landed.NO,
@@ -167,4 +169,4 @@ def call_failed(call: ToolCall, error: Exception, landed: Landed | None = None) 
     if landed is not None:
         info = msgspec.structs.replace(info, landed=landed)
     told = isinstance(error, ToolError)
-    return Invocation(error_result(call, text_of(error)) if told else None, error, info)
+    return Invocation(error_result(call, error_text(error)) if told else None, error, info)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Usage
 from holdfast.core.notices import Notice
-from holdfast.core.requests import AnyRequest, Request, Timeout
+from holdfast.core.questions import AnyQuestion, Question, Timeout
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -28,11 +28,11 @@ else:
     A = TypeVar("A")
     D = TypeVar("D")
 
-Asker: TypeAlias = Callable[[str, int, AnyRequest, Timeout], Awaitable[object]]
+Asker: TypeAlias = Callable[[str, int, AnyQuestion, Timeout], Awaitable[object]]
 """Asks for the effect of this key, in this attempt of it, and waits so long at most."""
 
 
-class Meter(Protocol):
+class UsageSink(Protocol):
     """Counts what is spent in a call, and knows what may still be."""
 
     def add(self, usage: Usage) -> None:
@@ -43,12 +43,12 @@ class Meter(Protocol):
         """Count what a run in it had spent, unless that was counted here."""
         ...
 
-    def left(self) -> int | None:
+    def remaining_tokens(self) -> int | None:
         """Tokens that may still be spent; None without a limit."""
         ...
 
 
-class Outlet(Struct, frozen=True):
+class EventSink(Struct, frozen=True):
     """How a tool shows notices on the stream of its run; `ready` waits for a slow reader.
 
     `live` says that somebody reads them as they come, and not only observers.
@@ -72,8 +72,8 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
         deps: the object that was given to `agent.run(deps=...)`.
         remaining: seconds until the run's deadline when the attempt began, or None.
         asker: how `ask` reaches people; the run sets it.
-        outlet: where notices are shown; None when nobody watches.
-        meter: counts what the call spends; the run sets it.
+        event_sink: where notices are shown; None when nobody watches.
+        usage_sink: counts what the call spends; the run sets it.
 
     >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay")
     >>> context.idempotency_key
@@ -89,15 +89,15 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
     deps: D = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D is
     remaining: float | None = None
     asker: Asker | None = None
-    outlet: Outlet | None = None
-    meter: Meter | None = None
+    event_sink: EventSink | None = None
+    usage_sink: UsageSink | None = None
 
     @property
     def idempotency_key(self) -> str:
         """The same for every attempt of this call, also after a crash, and for no other call."""
         return f"{self.run_id}:{self.key}"
 
-    async def ask(self, request: Request[A], *, timeout: Timeout = "default") -> A:
+    async def ask(self, question: Question[A], *, timeout: Timeout = "default") -> A:
         """Ask somebody outside, and wait for the answer; the limits of time stand still meanwhile.
 
         With `on_wait="suspend"` a question that nobody answers at once ends the run as "waiting".
@@ -105,7 +105,7 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
         before `ask` is done again. A sync tool writes `asyncio.run(context.ask(...))`.
 
         Args:
-            request: the question; a kind of your own is a frozen `Request[...]`.
+            question: the question; a kind of your own is a frozen `Request[...]`.
             timeout: seconds to wait for an answer; None waits for ever. The default is 5 minutes
                 (2 for a continuation) while the run waits, and for ever once it is suspended.
 
@@ -119,15 +119,15 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
                 "is not set, so there is nobody to ask",
                 fix="Let an agent run the tool, or make the context with asker=...",
             )
-        return cast("A", await self.asker(self.key, self.attempt, request, timeout))
+        return cast("A", await self.asker(self.key, self.attempt, question, timeout))
 
     def add_usage(self, usage: Usage) -> None:
         """Count the tokens of a model that the tool asked itself, as if the agent had asked it.
 
         They are in `result.usage`, and count for `Limits(tokens=...)` and `UsageLimits`.
         """
-        if self.meter is not None:
-            self.meter.add(usage)
+        if self.usage_sink is not None:
+            self.usage_sink.add(usage)
 
     def __repr__(self) -> str:
         # Without `deps`: they hold clients and keys.

@@ -26,7 +26,7 @@ def current_tool_call() -> ToolContext[object] | None:
     return _current.get()
 
 
-class answering:  # noqa: N801 - used as a function, and twice as fast as one that yields
+class tool_call_scope:  # noqa: N801 - used as a function, and twice as fast as one that yields
     """The code in this block, and what it starts, answers this call."""
 
     __slots__ = ("_context", "_token")

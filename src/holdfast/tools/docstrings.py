@@ -13,25 +13,25 @@ from collections.abc import Callable
 from msgspec import Struct
 
 
-class Described(Struct, frozen=True):
+class ToolDocs(Struct, frozen=True):
     """The words about a tool, and those about each of its arguments."""
 
     description: str
     arguments: dict[str, str]
 
 
-def described(function: Callable[..., object]) -> Described:
+def parse_docstring(function: Callable[..., object]) -> ToolDocs:
     """Read the docstring of `function`, or of the class when it is a callable object."""
-    text = _docstring(function)
+    text = _find_docstring(function)
     if not text:
-        return Described("", {})
+        return ToolDocs("", {})
     # Imported when the first docstring is read: it is not needed to import a tool's module.
     from docstring_parser import ParseError, parse
 
     try:
         parsed = parse(text)
     except ParseError:
-        return Described(text, {})
+        return ToolDocs(text, {})
     words = [part for part in (parsed.short_description, parsed.long_description) if part]
     between = "\n\n" if parsed.blank_after_short_description else "\n"
     arguments = {
@@ -41,10 +41,10 @@ def described(function: Callable[..., object]) -> Described:
         if one.description
         for name in one.arg_name.split(",")
     }
-    return Described(between.join(words), arguments)
+    return ToolDocs(between.join(words), arguments)
 
 
-def _docstring(function: Callable[..., object]) -> str:
+def _find_docstring(function: Callable[..., object]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function):

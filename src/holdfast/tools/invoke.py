@@ -26,7 +26,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedErr
 from holdfast.core.limits import check_count
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import ToolStarted
-from holdfast.resilience.patience import pausable
+from holdfast.resilience.patience import pausable_timeout
 from holdfast.tools.checked_call import (
     CheckedCall,
     Invocation,
@@ -35,10 +35,10 @@ from holdfast.tools.checked_call import (
     error_result,
 )
 from holdfast.tools.context import ToolContext
-from holdfast.tools.current import answering
+from holdfast.tools.current import tool_call_scope
 from holdfast.tools.registry import Registry
 from holdfast.tools.results import MOST_ITEMS, RESULT_LIMIT, ResultTypeError, content_of
-from holdfast.tools.threads import ToolThreads, Work
+from holdfast.tools.threads import ThreadCall, ToolThreads
 from holdfast.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _MORE_ITEMS = f"[cut: only the first {MOST_ITEMS:,} items are shown]"
 _SHARED_THREADS = ToolThreads()
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class InvocationOptions(Struct, frozen=True, kw_only=True):
     """How tools are run.
 
     Args:
@@ -63,7 +63,7 @@ class Options(Struct, frozen=True, kw_only=True):
         check_count("options.result_limit", self.result_limit, at_least=1)
 
 
-_DEFAULT = Options()
+_DEFAULT = InvocationOptions()
 
 
 async def invoke(
@@ -73,7 +73,7 @@ async def invoke(
     *,
     unfinished: bool = False,
     timeout: float | None = None,
-    options: Options = _DEFAULT,
+    options: InvocationOptions = _DEFAULT,
 ) -> Invocation:
     """Run one attempt of `call`.
 
@@ -85,47 +85,47 @@ async def invoke(
         timeout: seconds, for a tool that names none; None waits.
         options: limits and threads.
     """
-    with answering(context):
+    with tool_call_scope(context):
         if not isinstance(call, CheckedCall):
             checked = check_call(registry, call, unfinished=unfinished)
             if isinstance(checked, Invocation):
                 return checked
-            return await _answer(checked, checked.take(), context, timeout, options)
+            return await _run_attempt(checked, checked.take(), context, timeout, options)
         try:
             validated = call.take()
         except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code
             return call_failed(call.call, error, landed=Landed.NO)
-        return await _answer(call, validated, context, timeout, options)
+        return await _run_attempt(call, validated, context, timeout, options)
 
 
-async def _answer(
+async def _run_attempt(
     checked: CheckedCall,
     validated: BaseModel,
     context: ToolContext,
     timeout: float | None,
-    options: Options,
+    options: InvocationOptions,
 ) -> Invocation:
     tool, call = checked.tool, checked.call
     arguments = tool.signature.call_with(validated, context)
-    if context.outlet is not None and context.attempt == 1:
+    if context.event_sink is not None and context.attempt == 1:
         started = ToolStarted(context.key, call.name, checked.visible_call.arguments)
-        context.outlet.publish(started)
+        context.event_sink.publish(started)
     seconds = tool.timeout if tool.timeout is not None else timeout
     try:
-        value = await _run(tool, arguments, seconds, options.threads)
+        value = await _call_tool(tool, arguments, seconds, options.threads)
     except _TimedOut as late:
-        return _timed_out(call, late)
+        return _timeout_result(call, late)
     except Exception as error:  # noqa: BLE001  # REASON: the tool is the user's code
         return call_failed(call, error)
     except SystemExit as error:
         what = "tried to end the process"
-        return call_failed(call, _escaped(call.name, error, ErrorCategory.PROGRAMMING, what))
+        return call_failed(call, _wrap_escaped(call.name, error, ErrorCategory.PROGRAMMING, what))
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
         what = "waited for something that was cancelled"
-        return call_failed(call, _escaped(call.name, error, ErrorCategory.UNKNOWN, what))
-    return _returned(call, value, tool.result_limit or options.result_limit)
+        return call_failed(call, _wrap_escaped(call.name, error, ErrorCategory.UNKNOWN, what))
+    return _returned_result(call, value, tool.result_limit or options.result_limit)
 
 
 class _TimedOut(Exception):
@@ -140,7 +140,7 @@ class _TimedOut(Exception):
 _Arguments = tuple[Sequence[object], dict[str, object]]
 
 
-async def _run(
+async def _call_tool(
     tool: Tool, arguments: _Arguments, seconds: float | None, threads: ToolThreads
 ) -> object:
     """The value that the tool returned. Raises _TimedOut, and whatever the tool raises."""
@@ -149,16 +149,18 @@ async def _run(
     if tool.kind == "coroutine":
         act = cast("Awaitable[object]", tool.function(*positional, **keywords))
     elif tool.kind == "async_generator":
-        act = _drain(cast("AsyncGenerator[object]", tool.function(*positional, **keywords)))
+        act = _drain_async_generator(
+            cast("AsyncGenerator[object]", tool.function(*positional, **keywords))
+        )
     else:
-        work = Work(tool.name, partial(_call, tool.function, positional, keywords))
-        act = _in_thread(work, threads)
+        work = ThreadCall(tool.name, partial(_call_sync, tool.function, positional, keywords))
+        act = _call_in_thread(work, threads)
     if seconds is None:
         return await act
     scope = asyncio.timeout(seconds)
     try:
         async with scope:
-            with pausable(scope):
+            with pausable_timeout(scope):
                 return await act
     except Exception as error:
         if not scope.expired():
@@ -167,22 +169,22 @@ async def _run(
         raise _TimedOut(seconds, Landed.NO if never_began else Landed.UNKNOWN) from error
 
 
-def _call(
+def _call_sync(
     function: Callable[..., object], positional: Sequence[object], keywords: dict[str, object]
 ) -> object:
     """In the thread: a generator's code runs there too."""
     value = function(*positional, **keywords)
-    return _take(value) if isinstance(value, GeneratorType) else value
+    return _drain_generator(value) if isinstance(value, GeneratorType) else value
 
 
-async def _in_thread(work: Work, threads: ToolThreads) -> object:
+async def _call_in_thread(work: ThreadCall, threads: ToolThreads) -> object:
     value = await threads.run(work)
     if inspect.isawaitable(value):
         return await value
-    return await _drain(value) if isinstance(value, AsyncGeneratorType) else value
+    return await _drain_async_generator(value) if isinstance(value, AsyncGeneratorType) else value
 
 
-def _take(items: Generator[object, object, object]) -> list[object]:
+def _drain_generator(items: Generator[object, object, object]) -> list[object]:
     taken = list(islice(items, MOST_ITEMS))
     if len(taken) == MOST_ITEMS:
         items.close()
@@ -190,7 +192,7 @@ def _take(items: Generator[object, object, object]) -> list[object]:
     return taken
 
 
-async def _drain(items: AsyncGenerator[object]) -> list[object]:
+async def _drain_async_generator(items: AsyncGenerator[object]) -> list[object]:
     taken: list[object] = []
     async with aclosing(items):
         async for item in items:
@@ -201,7 +203,7 @@ async def _drain(items: AsyncGenerator[object]) -> list[object]:
     return taken
 
 
-def _returned(call: ToolCall, value: object, limit: int) -> Invocation:
+def _returned_result(call: ToolCall, value: object, limit: int) -> Invocation:
     try:
         content = content_of(value, limit)
     except ResultTypeError as error:
@@ -217,7 +219,7 @@ def _is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _escaped(
+def _wrap_escaped(
     name: str, error: BaseException, category: ErrorCategory, what: str
 ) -> ToolFailedError:
     """What is no Exception, as one; the model is told nothing of it."""
@@ -228,7 +230,7 @@ def _escaped(
     return failed
 
 
-def _timed_out(call: ToolCall, late: _TimedOut) -> Invocation:
+def _timeout_result(call: ToolCall, late: _TimedOut) -> Invocation:
     said = f"Function '{call.name}' timed out after {late.seconds:.1f} seconds"
     info = ErrorInfo(category=ErrorCategory.TIMEOUT, landed=late.landed, safe=said, code="timeout")
     return Invocation(None, TimeoutError(said), info)

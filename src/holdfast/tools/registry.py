@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.request import ToolSpec
+from holdfast.core.model_request import ToolSpec
 from holdfast.tools.tool import Tool, as_tool
 
 
@@ -28,13 +28,13 @@ class Registry:
 
     def __init__(self, tools: Iterable[Callable[..., object] | Tool] = ()) -> None:
         self._by_name: dict[str, Tool] = {}
-        for given in _checked_list(tools):
+        for given in _check_list(tools):
             made = as_tool(given)
             _check_bound(made)
             if (other := self._by_name.get(made.name)) is not None:
                 raise ConfigurationError(
                     "tools",
-                    f"two of them are named {made.name!r} ({_place(other)} and {_place(made)})",
+                    f"two of them are named {made.name!r} ({_definition_of(other)} and {_definition_of(made)})",
                     fix="Rename one with tool(name=...)",
                 )
             self._by_name[made.name] = made
@@ -63,7 +63,7 @@ class Registry:
         return f"Registry({', '.join(self._by_name)})"
 
 
-def _checked_list(
+def _check_list(
     tools: object,
 ) -> Iterable[Callable[..., object] | Tool]:
     if isinstance(tools, Iterable) and not isinstance(tools, str | bytes):
@@ -74,14 +74,14 @@ def _checked_list(
     )
 
 
-def _check_bound(made: Tool) -> None:
-    if made.binds != "no":
+def _check_bound(tool: Tool) -> None:
+    if tool.binds != "no":
         raise ConfigurationError(
-            f"tool {made.name!r}",
+            f"tool {tool.name!r}",
             "is a method without its object",
-            fix=f"Give the method of an object, such as `thing.{made.name}`",
+            fix=f"Give the method of an object, such as `thing.{tool.name}`",
         )
 
 
-def _place(made: Tool) -> str:
-    return f"{made.__module__}.{getattr(made, '__qualname__', made.name)}"
+def _definition_of(tool: Tool) -> str:
+    return f"{tool.__module__}.{getattr(tool, '__qualname__', tool.name)}"

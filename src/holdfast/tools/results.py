@@ -56,22 +56,22 @@ def content_of(value: object, limit: int = RESULT_LIMIT) -> Content:
     'xxxxxxxx\n[cut: 12 of 20 characters are not shown]'
     """
     if type(value) is str:
-        return (Text(cut(clean(value), limit)),)
-    if (part := _part(value)) is not None:
+        return (Text(cut_text(replace_surrogates(value), limit)),)
+    if (part := _to_part(value)) is not None:
         return _cut_parts((part,), limit)
-    if isinstance(value, list | tuple) and (parts := _parts(value)) is not None:
+    if isinstance(value, list | tuple) and (parts := _parts_from_list(value)) is not None:
         return _cut_parts(parts, limit)
-    return (Text(cut(_json(value), limit)),)
+    return (Text(cut_text(_to_json(value), limit)),)
 
 
-def cut(text: str, limit: int) -> str:
+def cut_text(text: str, limit: int) -> str:
     """The first `limit` characters, and a note when that is not all."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[cut: {len(text) - limit:,} of {len(text):,} characters are not shown]"
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """`text` without lone surrogates, which no UTF-8 can hold."""
     if text.isascii():
         return text
@@ -82,23 +82,23 @@ def clean(text: str) -> str:
     return text
 
 
-def _part(value: object) -> Text | Media | None:
+def _to_part(value: object) -> Text | Media | None:
     """A single part, for what is one by itself."""
     if value is None:
         return Text(NO_RESULT)
     if isinstance(value, Media):
         return value
     if isinstance(value, Text):
-        cleaned = clean(value.text)
+        cleaned = replace_surrogates(value.text)
         return value if cleaned is value.text else msgspec.structs.replace(value, text=cleaned)
     if isinstance(value, str) and not isinstance(value, enum.Enum):
-        return Text(clean(str(value)))
+        return Text(replace_surrogates(str(value)))
     if isinstance(value, bytes | bytearray | memoryview):
-        return _bytes(bytes(value))
+        return _part_from_bytes(bytes(value))
     return None
 
 
-def _bytes(data: bytes) -> Text | Media:
+def _part_from_bytes(data: bytes) -> Text | Media:
     if (media_type := image_type(data)) is not None:
         return Media(media_type, data=data)
     try:
@@ -125,12 +125,12 @@ def image_type(data: bytes) -> str | None:
     return None
 
 
-def _parts(values: Iterable[object]) -> Content | None:
+def _parts_from_list(values: Iterable[object]) -> Content | None:
     """The parts of a list that is one of parts; None for a list of data."""
     found: list[Text | Media] = []
     shows_parts = False
     for value in values:
-        if value is None or (part := _part(value)) is None:
+        if value is None or (part := _to_part(value)) is None:
             return None
         shows_parts = shows_parts or isinstance(value, Text) or isinstance(part, Media)
         found.append(part)
@@ -142,7 +142,7 @@ def _cut_parts(parts: Content, limit: int) -> Content:
     kept: list[Text | Media] = []
     for part in parts:
         if isinstance(part, Text):
-            shown = cut(part.text, max(limit, 0))
+            shown = cut_text(part.text, max(limit, 0))
             limit -= len(part.text)
             same = shown is part.text
             kept.append(part if same else msgspec.structs.replace(part, text=shown))
@@ -151,16 +151,16 @@ def _cut_parts(parts: Content, limit: int) -> Content:
     return tuple(kept)
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     # Loaded since the first tool was made.
     from pydantic_core import to_json
 
     try:
-        data = to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=_plain)
+        data = to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=_to_plain)
         return data.decode()
     except Exception as error:  # REASON: serializers are the user's code
         if "surrogates not allowed" not in str(error):
-            raise _no_form(value) from error
+            raise _no_json_form(value) from error
     return _without_surrogates(value)
 
 
@@ -170,18 +170,18 @@ def _without_surrogates(value: object) -> str:
 
     try:
         plain = to_jsonable_python(
-            value, inf_nan_mode="strings", bytes_mode="base64", fallback=_plain
+            value, inf_nan_mode="strings", bytes_mode="base64", fallback=_to_plain
         )
-        return clean(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
+        return replace_surrogates(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
     except Exception as error:  # REASON: as above
-        raise _no_form(value) from error
+        raise _no_json_form(value) from error
 
 
-def _no_form(value: object) -> ResultTypeError:
+def _no_json_form(value: object) -> ResultTypeError:
     return ResultTypeError(f"a result of type {type(value).__name__} has no JSON form")
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     """What pydantic does not know, as something that it does."""
     if isinstance(value, msgspec.Struct):
         return msgspec.to_builtins(value)
@@ -194,4 +194,4 @@ def _plain(value: object) -> object:
     # numpy and its kin: scalars and arrays.
     if callable(to_list := getattr(value, "tolist", None)) and not isinstance(value, type):
         return to_list()
-    raise _no_form(value)
+    raise _no_json_form(value)

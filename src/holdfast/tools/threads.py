@@ -34,7 +34,7 @@ PATIENCE = 5.0
 _IDLE_SECONDS = 30.0
 
 
-class Work:
+class ThreadCall:
     """One call on its way through a thread."""
 
     __slots__ = ("_call", "_context", "_future", "_loop", "error", "name", "state", "value")
@@ -56,14 +56,14 @@ class Work:
         except BaseException as error:  # noqa: BLE001  # REASON: it is raised again in the caller's task
             self.error = error
 
-    def tell(self) -> None:
+    def notify_caller(self) -> None:
         """From the thread: wake the caller, if its loop still runs."""
         try:
-            self._loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._wake_caller)
         except RuntimeError:
             _log.debug("the loop that waited for function %r has ended", self.name)
 
-    def _wake(self) -> None:
+    def _wake_caller(self) -> None:
         if not self._future.done():
             self._future.set_result(None)
 
@@ -76,7 +76,7 @@ class Work:
             code="no_thread",
         )
         self.error = ToolFailedError(self.name, why, info=info)
-        self._wake()
+        self._wake_caller()
 
     async def wait(self) -> None:
         """In the caller's task, until the work is done."""
@@ -88,19 +88,23 @@ class ToolThreads:
 
     Args:
         limit: tools that run at once, without the abandoned; others wait their turn.
-        most: threads of any kind, from which on new work is refused.
-        patience: seconds in the queue after which a thread above the limit is started.
+        max_threads: threads of any kind, from which on new work is refused.
+        queue_timeout: seconds in the queue after which a thread above the limit is started.
     """
 
     def __init__(
-        self, limit: int = THREADS, *, most: int = MOST_THREADS, patience: float = PATIENCE
+        self,
+        limit: int = THREADS,
+        *,
+        max_threads: int = MOST_THREADS,
+        queue_timeout: float = PATIENCE,
     ) -> None:
         check_count("threads.limit", limit, at_least=1)
-        check_count("threads.most", most, at_least=limit)
-        check_seconds("threads.patience", patience)
+        check_count("threads.max_threads", max_threads, at_least=limit)
+        check_seconds("threads.queue_timeout", queue_timeout)
         self._limit = limit
-        self._most = most
-        self._patience = patience
+        self._max_threads = max_threads
+        self._queue_timeout = queue_timeout
         self._numbers = count(1)
         self._start_empty()
         # A child process has none of its parent's threads.
@@ -110,30 +114,32 @@ class ToolThreads:
 
     def _start_empty(self) -> None:
         self._changed = threading.Condition(threading.Lock())
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[ThreadCall] = deque()
         self._threads = 0
         self._idle = 0
-        self._abandoned: dict[Work, float] = {}
+        self._abandoned: dict[ThreadCall, float] = {}
 
     @property
-    def abandoned(self) -> tuple[str, ...]:
+    def abandoned_tools(self) -> tuple[str, ...]:
         """The names of the tools whose callers gave up and that still run, oldest first."""
         with self._changed:
             return tuple(work.name for work in self._abandoned)
 
-    async def run(self, work: Work) -> object:
+    async def run(self, work: ThreadCall) -> object:
         """The value of `work`; raises what it raised.
 
         Raises:
             ToolFailedError: every thread is taken by a tool that does not end; nothing was run.
         """
         overdue = None
-        if not self._submit(work):
-            overdue = asyncio.get_running_loop().call_later(self._patience, self._grow, work)
+        if not self._submit_work(work):
+            overdue = asyncio.get_running_loop().call_later(
+                self._queue_timeout, self._start_extra_thread, work
+            )
         try:
             await work.wait()
         except BaseException:
-            self._give_up(work)
+            self._abandon_work(work)
             raise
         finally:
             if overdue is not None:
@@ -142,7 +148,7 @@ class ToolThreads:
             raise work.error
         return work.value
 
-    def _submit(self, work: Work) -> bool:
+    def _submit_work(self, work: ThreadCall) -> bool:
         """Queue `work`; whether a thread will take it at once."""
         with self._changed:
             self._waiting.append(work)
@@ -151,7 +157,7 @@ class ToolThreads:
                 return True
             return self._threads < self._limit and self._start_thread()
 
-    def _grow(self, work: Work) -> None:
+    def _start_extra_thread(self, work: ThreadCall) -> None:
         """Nobody has begun `work` for a while."""
         with self._changed:
             if work.state != "waiting":
@@ -162,7 +168,7 @@ class ToolThreads:
             work.state = "dropped"
         work.refuse("every thread is taken by a tool that does not end")
 
-    def _give_up(self, work: Work) -> None:
+    def _abandon_work(self, work: ThreadCall) -> None:
         """The caller of `work` goes on without it."""
         with self._changed:
             if work.state == "waiting":
@@ -177,11 +183,11 @@ class ToolThreads:
 
     def _start_thread(self) -> bool:
         """Whether there is one thread more."""
-        if self._threads + len(self._abandoned) >= self._most:
+        if self._threads + len(self._abandoned) >= self._max_threads:
             return False
         name = f"holdfast-tool-{next(self._numbers)}"
         try:
-            threading.Thread(target=self._serve, name=name, daemon=True).start()
+            threading.Thread(target=self._serve_queue, name=name, daemon=True).start()
         except RuntimeError:
             _log.warning("the operating system gives no more threads to tools")
             return False
@@ -189,15 +195,15 @@ class ToolThreads:
         self._idle += 1
         return True
 
-    def _serve(self) -> None:
-        while (work := self._next()) is not None:
+    def _serve_queue(self) -> None:
+        while (work := self._next_work()) is not None:
             work.run()
-            if self._finish(work):
+            if self._finish_work(work):
                 return
-            work.tell()
+            work.notify_caller()
             del work
 
-    def _next(self) -> Work | None:
+    def _next_work(self) -> ThreadCall | None:
         """The next work; None when there was none for a while, and the thread should end."""
         with self._changed:
             found = self._changed.wait_for(lambda: bool(self._waiting), _IDLE_SECONDS)
@@ -209,7 +215,7 @@ class ToolThreads:
             work.state = "running"
             return work
 
-    def _finish(self, work: Work) -> bool:
+    def _finish_work(self, work: ThreadCall) -> bool:
         """Whether the thread was given up meanwhile, and another has its place."""
         with self._changed:
             since = self._abandoned.pop(work, None)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_count, check_seconds
-from holdfast.core.request import ToolSpec
+from holdfast.core.model_request import ToolSpec
 
 if TYPE_CHECKING:
     from typing import Concatenate
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import ParamSpec
     from typing_extensions import TypeVar as DefaultTypeVar
 
-    from holdfast.tools.schema import Signature
+    from holdfast.tools.tool_schema import Signature
 
     P = ParamSpec("P", default=...)
     R = DefaultTypeVar("R", default=object)
@@ -51,7 +51,7 @@ NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What every provider takes as the name of a tool."""
 
 
-class _Compiled:
+class _CompiledSignature:
     """What is made from a tool's signature once, and shared by all its bound copies."""
 
     __slots__ = ("signature", "spec")
@@ -81,23 +81,23 @@ class Tool(Generic[P, R]):
     kind: Kind
     binds: Binds
     _description: str | None
-    _compiled: _Compiled
+    _compiled: _CompiledSignature
 
-    def __init__(self, function: Callable[P, R], settings: Settings) -> None:
-        binds = _binds(function)
+    def __init__(self, function: Callable[P, R], settings: ToolOptions) -> None:
+        binds = _find_binding(function)
         if isinstance(function, classmethod | staticmethod):
             function = function.__func__
         name = settings.name if settings.name is not None else _own_name(function)
         self.__dict__.update(
             function=function,
-            name=_checked_name(name),
+            name=_check_name(name),
             effect=settings.effect,
             timeout=settings.timeout,
             result_limit=settings.result_limit,
-            kind=_kind(function),
+            kind=_function_kind(function),
             binds=binds,
             _description=settings.description,
-            _compiled=_Compiled(),
+            _compiled=_CompiledSignature(),
             __name__=getattr(function, "__name__", name),
             __qualname__=getattr(function, "__qualname__", name),
             __module__=getattr(function, "__module__", None),
@@ -116,7 +116,7 @@ class Tool(Generic[P, R]):
         compiled = self._compiled
         if compiled.signature is None:
             # pydantic is heavy, and needed from here on.
-            from holdfast.tools.schema import compile_signature
+            from holdfast.tools.tool_schema import compile_signature
 
             compiled.signature = compile_signature(
                 self.function, self.name, skip_first=self.binds != "no"
@@ -181,7 +181,7 @@ class Tool(Generic[P, R]):
         return f"Tool({', '.join(known)})"
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class ToolOptions(Struct, frozen=True, kw_only=True):
     """The keywords of `@tool`, checked."""
 
     name: str | None = None
@@ -250,7 +250,7 @@ def tool(
     >>> weather.name, weather.description, weather.spec.schema["required"]
     ('weather', 'The weather in a city.', ['city'])
     """
-    settings = Settings(
+    settings = ToolOptions(
         name=name,
         description=description,
         effect=effect,
@@ -258,8 +258,8 @@ def tool(
         result_limit=result_limit,
     )
     if function is not None:
-        return _make(function, settings)
-    return functools.partial(_make, settings=settings)
+        return _make_tool(function, settings)
+    return functools.partial(_make_tool, settings=settings)
 
 
 def as_tool(function: Callable[P, R] | Tool[P, R]) -> Tool[P, R]:
@@ -275,10 +275,10 @@ def as_tool(function: Callable[P, R] | Tool[P, R]) -> Tool[P, R]:
     # A classmethod around a Tool, from Python 3.13 on, is a bound method whose function is the Tool.
     if isinstance(function, MethodType) and isinstance(function.__func__, Tool):
         return cast("Tool[P, R]", function.__func__.__get__(function.__self__))
-    return _make(function, Settings())
+    return _make_tool(function, ToolOptions())
 
 
-def _make(function: Callable[P, R], settings: Settings) -> Tool[P, R]:
+def _make_tool(function: Callable[P, R], settings: ToolOptions) -> Tool[P, R]:
     if isinstance(function, Tool):
         function = function.function
     _check_function(function)
@@ -309,7 +309,7 @@ def _own_name(function: object) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     if NAME_PATTERN.fullmatch(name):
         return name
     problem = (
@@ -320,7 +320,7 @@ def _checked_name(name: str) -> str:
     raise ConfigurationError("tool.name", problem, fix="Name it with tool(name=...)")
 
 
-def _binds(function: object) -> Binds:
+def _find_binding(function: object) -> Binds:
     """Whether `function` still lacks its `self` or `cls`, as one in a class body does."""
     if isinstance(function, classmethod):
         return "class"
@@ -335,7 +335,7 @@ def _binds(function: object) -> Binds:
     return "instance" if lacks else "no"
 
 
-def _kind(function: object) -> Kind:
+def _function_kind(function: object) -> Kind:
     while isinstance(function, functools.partial):
         function = function.func
     candidates = [function]

@@ -22,12 +22,17 @@ from msgspec import Struct
 from yarl import URL
 
 from holdfast.core.errors import TransportError
-from holdfast.transport.body import LARGE, LargeBody
-from holdfast.transport.failures import Place, bad_request, failure, timed_out
+from holdfast.transport.client_pool import ClientPool
+from holdfast.transport.http_failures import (
+    Destination,
+    bad_request_error,
+    timeout_error,
+    transport_error,
+)
+from holdfast.transport.large_body import LARGE, LargeBody
 from holdfast.transport.port import HttpRequest, Timeouts
-from holdfast.transport.proxies import proxy_for
-from holdfast.transport.sessions import Sessions
-from holdfast.transport.watchdog import Watchdog
+from holdfast.transport.proxies import find_proxy
+from holdfast.transport.timers import Watchdog
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
@@ -41,16 +46,16 @@ T = TypeVar("T")
 _watching: ContextVar[Watchdog] = ContextVar("holdfast_watchdog")
 
 
-class Target(Struct, frozen=True):
+class RequestTarget(Struct, frozen=True):
     """A parsed address: where to connect, and what may be shown of it."""
 
     url: URL
     host: str
     proxy: URL | None
 
-    def place(self, *, sent: bool) -> Place:
+    def to_destination(self, *, sent: bool) -> Destination:
         """What an error may say about it."""
-        return Place(self.host, sent, _shown(self.proxy) if self.proxy else "")
+        return Destination(self.host, sent, _format_host(self.proxy) if self.proxy else "")
 
 
 class Client:
@@ -66,25 +71,25 @@ class Client:
         self._connections = connections
         self._idle = idle
         self._tls = tls
-        self._targets: dict[str, Target] = {}
+        self._parsed_targets: dict[str, RequestTarget] = {}
         self._connect_limits: dict[tuple[float | None, float | None], ClientTimeout] = {}
-        self.sessions = Sessions(self._session)
+        self.pool = ClientPool(self._make_session)
 
-    def exchange(self, request: HttpRequest, timeouts: Timeouts) -> Exchange:
+    def new_exchange(self, request: HttpRequest, timeouts: Timeouts) -> Exchange:
         """One request, not yet sent."""
         return Exchange(self, request, timeouts)
 
-    def target(self, address: str) -> Target:
+    def find_target(self, address: str) -> RequestTarget:
         """Parse an address; the environment's proxy is looked up once for each."""
-        found = self._targets.get(address)
+        found = self._parsed_targets.get(address)
         if found is None:
-            found = _parse(address)
-            if len(self._targets) >= _KEPT:
-                self._targets.clear()
-            self._targets[address] = found
+            found = _parse_target(address)
+            if len(self._parsed_targets) >= _KEPT:
+                self._parsed_targets.clear()
+            self._parsed_targets[address] = found
         return found
 
-    def connect_limit(self, timeouts: Timeouts) -> ClientTimeout:
+    def connect_timeout(self, timeouts: Timeouts) -> ClientTimeout:
         """The only limit that is the library's business: the rest is the watchdog's."""
         key = (timeouts.connect, timeouts.total)
         found = self._connect_limits.get(key)
@@ -95,7 +100,7 @@ class Client:
             found = self._connect_limits[key] = ClientTimeout(connect=min(limits, default=None))
         return found
 
-    def _session(self) -> ClientSession:
+    def _make_session(self) -> ClientSession:
         session = ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=self._connections,
@@ -115,20 +120,20 @@ class _WatchedRequest(ClientRequest):
     """Tells the watchdog of this task when the request has its connection."""
 
     async def send(self, conn: Connection) -> ClientResponse:
-        _watching.get().start(partial(_cut, conn))
+        _watching.get().start(partial(_abort_connection, conn))
         return await super().send(conn)
 
 
 class _Headers(Mapping[str, str]):
     """The library's headers, looked at when one is asked for: most answers have many, read by nobody."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_library_headers",)
 
-    def __init__(self, found: CIMultiDictProxy[str]) -> None:
-        self._found = found
+    def __init__(self, library_headers: CIMultiDictProxy[str]) -> None:
+        self._library_headers = library_headers
 
     def __getitem__(self, name: str) -> str:
-        return _joined(self._found.getall(name))
+        return _join_values(self._library_headers.getall(name))
 
     @overload
     def get(self, name: str, /) -> str | None: ...
@@ -136,20 +141,20 @@ class _Headers(Mapping[str, str]):
     def get(self, name: str, /, default: str | T) -> str | T: ...
     def get(self, name: str, /, default: T | None = None) -> str | T | None:
         """The same for a name that may not be there, and mostly is not: without an exception."""
-        values = self._found.getall(name, None)
-        return default if values is None else _joined(values)
+        values = self._library_headers.getall(name, None)
+        return default if values is None else _join_values(values)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._found
+        return name in self._library_headers
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(name.lower() for name in self._found))
+        return iter(dict.fromkeys(name.lower() for name in self._library_headers))
 
     def __len__(self) -> int:
         return len(set(self))
 
 
-def _joined(values: Sequence[str]) -> str:
+def _join_values(values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else ", ".join(values)
 
 
@@ -158,41 +163,41 @@ class Exchange:
 
     __slots__ = (
         "_all_is_content",
-        "_began",
+        "_body_began",
         "_client",
         "_ended",
         "_request",
         "_response",
         "_target",
         "_timeouts",
-        "_watch",
+        "_watchdog",
         "headers",
         "status",
     )
 
     _response: ClientResponse
-    _target: Target
-    _watch: Watchdog
+    _target: RequestTarget
+    _watchdog: Watchdog
 
     def __init__(self, client: Client, request: HttpRequest, timeouts: Timeouts) -> None:
         self._client = client
         self._request = request
         self._timeouts = timeouts
-        self._began = False
+        self._body_began = False
         self._ended = False
 
     async def __aenter__(self) -> Self:
-        self._target = self._client.target(self._request.url)
-        sessions = self._client.sessions
-        opened = sessions.at_hand() or await sessions.open()
-        watch = self._watch = Watchdog(opened.patrol, self._timeouts)
+        self._target = self._client.find_target(self._request.url)
+        sessions = self._client.pool
+        opened = sessions.find_open() or await sessions.open()
+        watch = self._watchdog = Watchdog(opened.timers, self._timeouts)
         token = _watching.set(watch)
         try:
-            self._response = await self._send(opened.session)
+            self._response = await self._send_request(opened.session)
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
-            raise self._failed(error) from error
+            raise self._abort_request(error) from error
         except BaseException:
-            watch.cut()
+            watch.drop_connection()
             watch.stop()
             raise
         finally:
@@ -209,42 +214,42 @@ class Exchange:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._watch.stop()
+        self._watchdog.stop()
         if not self._ended:
-            self._watch.cut()
+            self._watchdog.drop_connection()
             self._response.close()
 
     async def read(self) -> bytes:
         """The next piece of the body; b"" at its end."""
         if self._ended:
             return b""
-        watch, content = self._watch, self._response.content
-        if self._began:
-            watch.enter()
+        watch, content = self._watchdog, self._response.content
+        if self._body_began:
+            watch.begin_wait()
         try:
             data = await content.readany()
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
-            data = self._arrived()
+            data = self._read_arrived()
             if not data:
-                raise self._failed(error) from error
+                raise self._abort_request(error) from error
         if not data:
-            return self._end()
-        if content.at_eof() and not watch.expired:
+            return self._end_body()
+        if content.at_eof() and not watch.expired_limit:
             self._ended = True  # the body is over, and nothing is to be waited for any more
             return data
-        watch.leave()
-        if not self._began:
-            self._began = True
-            watch.body_began()
+        watch.end_wait()
+        if not self._body_began:
+            self._body_began = True
+            watch.note_body_start()
         elif self._all_is_content and not data.isspace():
-            watch.content_seen()
+            watch.note_content()
         return data
 
-    def content_seen(self) -> None:
+    def note_content(self) -> None:
         """The last piece held content."""
-        self._watch.content_seen()
+        self._watchdog.note_content()
 
-    async def _send(self, session: ClientSession) -> ClientResponse:
+    async def _send_request(self, session: ClientSession) -> ClientResponse:
         request, target, timeouts = self._request, self._target, self._timeouts
         body = request.body
         return await session.request(
@@ -254,35 +259,35 @@ class Exchange:
             data=LargeBody(body) if len(body) >= LARGE else body or None,
             proxy=target.proxy,
             allow_redirects=False,
-            timeout=self._client.connect_limit(timeouts),
+            timeout=self._client.connect_timeout(timeouts),
         )
 
-    def _arrived(self) -> bytes:
+    def _read_arrived(self) -> bytes:
         """What came before the connection broke: the library would withhold it."""
         content = self._response.content
         return content._read_nowait(-1) if content._buffer else b""  # noqa: SLF001
 
-    def _end(self) -> bytes:
+    def _end_body(self) -> bytes:
         # A body without a length ends like this too when the watchdog has cut it.
-        if self._watch.expired:
-            raise self._failed(None)
+        if self._watchdog.expired_limit:
+            raise self._abort_request(None)
         self._ended = True
-        self._watch.stop()
+        self._watchdog.stop()
         return b""
 
-    def _failed(self, error: Exception | None) -> TransportError:
-        watch = self._watch
-        watch.cut()
+    def _abort_request(self, error: Exception | None) -> TransportError:
+        watch = self._watchdog
+        watch.drop_connection()
         watch.stop()
-        place = self._target.place(sent=watch.started)
-        if watch.expired or error is None:
-            return timed_out(watch.expired, place, watch.timeouts)
+        place = self._target.to_destination(sent=watch.has_connection)
+        if watch.expired_limit or error is None:
+            return timeout_error(watch.expired_limit, place, watch.timeouts)
         if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
-            return _unsendable(self._request, place)
-        return failure(error, place, watch.timeouts)
+            return _unsendable_error(self._request, place)
+        return transport_error(error, place, watch.timeouts)
 
 
-def _cut(connection: Connection) -> bool:
+def _abort_connection(connection: Connection) -> bool:
     """Drop the connection unless it was given back to the pool, where it may serve another."""
     transport = connection.transport
     if transport is None:
@@ -291,33 +296,33 @@ def _cut(connection: Connection) -> bool:
     return True
 
 
-def _parse(address: str) -> Target:
+def _parse_target(address: str) -> RequestTarget:
     try:
         url = URL(address)
     except ValueError:
         url = URL()
     if url.scheme not in ("http", "https") or not url.host:
-        raise bad_request(
+        raise bad_request_error(
             "bad_url", "the address of the model is no http or https URL. Check the base URL"
         )
-    return Target(url, _shown(url), proxy_for(url.scheme, url.host))
+    return RequestTarget(url, _format_host(url), find_proxy(url.scheme, url.host))
 
 
-def _shown(url: URL) -> str:
+def _format_host(url: URL) -> str:
     host = f"[{url.host}]" if ":" in (url.host or "") else url.host
     return f"{host}:{url.explicit_port}" if url.explicit_port else f"{host}"
 
 
-def _unsendable(request: HttpRequest, place: Place) -> TransportError:
+def _unsendable_error(request: HttpRequest, destination: Destination) -> TransportError:
     for name, value in request.headers:
         if any(mark in value for mark in "\r\n\0"):
-            return bad_request(
+            return bad_request_error(
                 "bad_header",
-                f"{place.host}: the value of the header {name!r} holds a line break. "
+                f"{destination.host}: the value of the header {name!r} holds a line break. "
                 "A key that was read from a file often ends in one: strip it",
             )
-    return bad_request(
+    return bad_request_error(
         "bad_url",
-        f"{place.host}: the address cannot be used with these headers. "
+        f"{destination.host}: the address cannot be used with these headers. "
         "Give the key as a header or in the address, not both",
     )

@@ -61,15 +61,15 @@ class HttpTransport:
             TransportError: on entering or reading; see `info.code` and `info.landed`.
             ConfigurationError: the environment names a proxy that cannot be used.
         """
-        client = self._client or self._load()
-        return client.exchange(request, timeouts)
+        client = self._client or self._load_client()
+        return client.new_exchange(request, timeouts)
 
     async def aclose(self) -> None:
         """Drop every connection; requests that run fail. A later request opens new ones."""
         if self._client is not None:
-            await self._client.sessions.aclose()
+            await self._client.pool.aclose()
 
-    def _load(self) -> Client:
+    def _load_client(self) -> Client:
         from holdfast.transport.exchange import Client
 
         self._client = Client(self._connections, self._idle, self._tls)

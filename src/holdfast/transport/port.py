@@ -52,10 +52,10 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
         for name in self.__struct_fields__:
             check_seconds(f"timeouts.{name}", getattr(self, name))
 
-    def whole(self) -> Timeouts:
+    def for_whole_response(self) -> Timeouts:
         """The limits for an answer that is not streamed: its first byte comes when all of it is made.
 
-        >>> Timeouts(total=300).whole().first_byte
+        >>> Timeouts(total=300).for_whole_response().first_byte
         300
         """
         return msgspec.structs.replace(self, first_byte=self.total)
@@ -82,7 +82,7 @@ class Response(Protocol):
         """
         ...
 
-    def content_seen(self) -> None:
+    def note_content(self) -> None:
         """The last piece held content, so the clock of `between_chunks` starts again.
 
         Needed for an event stream, where comments keep a dead connection looking alive; in any

@@ -14,7 +14,7 @@ from yarl import URL
 from holdfast.core.errors import ConfigurationError
 
 
-def proxy_for(scheme: str, host: str) -> URL | None:
+def find_proxy(scheme: str, host: str) -> URL | None:
     """The proxy for a request to `host`, or None for a direct connection.
 
     A loopback address is always reached directly: a proxy elsewhere would reach its own machine.
@@ -22,7 +22,7 @@ def proxy_for(scheme: str, host: str) -> URL | None:
     Raises:
         ConfigurationError: the environment names a proxy that is no HTTP proxy.
     """
-    if _loopback(host):
+    if _is_loopback(host):
         return None
     proxies = getproxies()
     address = proxies.get(scheme) or proxies.get("all")
@@ -46,7 +46,7 @@ def proxy_for(scheme: str, host: str) -> URL | None:
     return proxy
 
 
-def _loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

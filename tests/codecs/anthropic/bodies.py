@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
-from holdfast.codecs.assemble import Assembled, Assembler
+from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
 
@@ -53,13 +53,13 @@ def whole(*content: Json, reason: str | None = "end_turn", **fields: Any) -> byt
 
 
 def deltas(body: bytes | Iterable[bytes], content_type: str = "") -> Iterator[Delta]:
-    decoder = AnthropicCodec().decoder(content_type, "anthropic")
+    decoder = AnthropicCodec().make_decoder(content_type, "anthropic")
     for piece in [body] if isinstance(body, bytes) else body:
         yield from decoder.feed(piece)
     yield from decoder.close()
 
 
-def read(body: bytes | Iterable[bytes], quirks: Quirks = STRICT) -> Assembled:
+def read(body: bytes | Iterable[bytes], quirks: Quirks = STRICT) -> AssembledReply:
     assembler = Assembler(quirks, "anthropic")
     for delta in deltas(body):
         assembler.feed(delta)

@@ -19,7 +19,7 @@ from tests.codecs.anthropic.bodies import (
 )
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
-from holdfast.codecs.anthropic.history import blocks_of
+from holdfast.codecs.anthropic.history import encode_blocks
 from holdfast.core.errors import (
     EmptyResponseError,
     ErrorCategory,
@@ -62,7 +62,7 @@ def test_text_streams_and_comes_whole() -> None:
 
 
 def test_deltas_come_as_their_bytes_come() -> None:
-    decoder = AnthropicCodec().decoder("text/event-stream")
+    decoder = AnthropicCodec().make_decoder("text/event-stream")
     decoder.feed(started() + opened(0, type="text", text=""))
     assert [delta.text for delta in decoder.feed(grown(0, "text_delta", text="Hel"))] == ["Hel"]
 
@@ -132,7 +132,7 @@ def test_thinking_keeps_its_signature() -> None:
 def test_omitted_thinking_is_kept_for_its_signature() -> None:
     block = {"type": "thinking", "thinking": "", "signature": "c2ln"}
     message = read(whole(block, {"type": "text", "text": "Yes"})).reply.message
-    assert blocks_of(message)[0] == block
+    assert encode_blocks(message)[0] == block
 
 
 KEPT: list[dict[str, Any]] = [
@@ -154,7 +154,7 @@ def test_what_has_no_neutral_form_goes_back_verbatim(block: dict[str, Any]) -> N
     for body in (whole(*message["content"]), as_stream(message)):
         reply = read(body).reply
         assert reply.text == "Done"
-        assert blocks_of(reply.message)[0] == block
+        assert encode_blocks(reply.message)[0] == block
 
 
 def test_citations_belong_to_their_text() -> None:
@@ -202,7 +202,7 @@ def test_another_model_takes_over() -> None:
 
 
 def test_unknown_pieces_are_counted_and_do_no_harm() -> None:
-    decoder = AnthropicCodec().decoder("")
+    decoder = AnthropicCodec().make_decoder("")
     body = (
         started()
         + event("a_new_event", value=1)
@@ -218,7 +218,7 @@ def test_unknown_pieces_are_counted_and_do_no_harm() -> None:
     )
     decoder.feed(body)
     decoder.close()
-    assert decoder.passed_over == {"a_new_event": 1, "a_new_delta": 3}
+    assert decoder.unknown_counts == {"a_new_event": 1, "a_new_delta": 3}
     block = {"type": "a_new_block", "words": "ab", "items": [1]}
     assert parts(body) == (Text("Yes"), Opaque("anthropic", block))
 
@@ -291,7 +291,7 @@ def test_an_error_in_the_stream_is_typed_first_or_in_the_middle() -> None:
             ErrorCategory.TRANSIENT,
             ErrorCategory.SERVER_ERROR,
         )
-    assert assembled.error.info.category.retryable
+    assert assembled.error.info.category.is_retryable
 
 
 @pytest.mark.parametrize(
@@ -387,4 +387,4 @@ def test_the_container_of_waiting_code_is_kept() -> None:
     wanted = (Text("Yes"), Opaque("anthropic", {"container": container}))
     assert parts(body) == wanted
     assert parts(whole({"type": "text", "text": "Yes"}, container=container)) == wanted
-    assert blocks_of(read(body).reply.message) == [{"type": "text", "text": "Yes"}]
+    assert encode_blocks(read(body).reply.message) == [{"type": "text", "text": "Yes"}]

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.anthropic.encode import DEFAULT_MAX_TOKENS
-from holdfast.codecs.anthropic.schema import strict_schema
+from holdfast.codecs.anthropic.schema import to_anthropic_schema
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Media,
@@ -24,7 +24,7 @@ from holdfast.core.messages import (
     tool_results,
     user,
 )
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Transcript
 
 Json = dict[str, Any]
@@ -316,7 +316,7 @@ def test_no_thinking(given: Json) -> None:
 def test_structured_output_is_the_servers_own_where_it_has_one() -> None:
     output = OutputSchema("Place", {**SCHEMA, "required": ["city"]})
     made = body(ask(output=output, settings=ModelSettings(extra={"output_config": {"x": 1}})))
-    form = {"type": "json_schema", "schema": strict_schema(output.schema)}
+    form = {"type": "json_schema", "schema": to_anthropic_schema(output.schema)}
     assert made["output_config"] == {"format": form, "x": 1}
     assert form["schema"] == {**SCHEMA, "required": ["city"], "additionalProperties": False}
     for old in (
@@ -343,7 +343,7 @@ def test_a_schema_loses_nothing_that_the_model_could_read() -> None:
         },
         "required": ["a"],
     }
-    strict = strict_schema(schema)
+    strict = to_anthropic_schema(schema)
     assert strict["additionalProperties"] is False
     properties: Any = strict["properties"]
     assert properties["a"] == {"$ref": "#/$defs/A"}
@@ -423,7 +423,7 @@ def test_a_history_is_encoded_once() -> None:
     second = codec.encode(ask(messages=history)).body
     assert second.startswith(first[:-2])
     assert second == AnthropicCodec().encode(ask(messages=list(history))).body
-    assert history.known("anthropic|0") == 3
+    assert history.encoded_count("anthropic|0") == 3
 
 
 def test_what_is_new_is_checked_against_what_was_sent() -> None:

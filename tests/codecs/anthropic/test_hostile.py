@@ -165,7 +165,7 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 def test_any_shape_takes_linear_time(shape: str) -> None:
     def seconds(count: int) -> float:
         body = SHAPES[shape](count)
-        decoder = AnthropicCodec().decoder("")
+        decoder = AnthropicCodec().make_decoder("")
         begun = time.process_time()
         for at in range(0, len(body), 4096):
             decoder.feed(body[at : at + 4096])

@@ -10,7 +10,7 @@ from tests.corpus import ROOT, Row, Table, at_random, byte_by_byte, rows
 from tests.linear import is_linear
 
 from holdfast.codecs.anthropic.history import encode_message
-from holdfast.codecs.assemble import Assembled
+from holdfast.codecs.assemble import AssembledReply
 from holdfast.core.messages import FinishReason, Reasoning, ReplyKind
 
 DIALECT = "anthropic_messages"
@@ -25,7 +25,7 @@ FINISH = {
 }
 
 
-def compare(row: Row, told: dict[str, Any], assembled: Assembled) -> None:
+def compare(row: Row, told: dict[str, Any], assembled: AssembledReply) -> None:
     reply = assembled.reply
     content = told["content"]
     assert reply.text == "".join(b["text"] for b in content if b["type"] == "text")

@@ -8,7 +8,7 @@ from tests.codecs.anthropic.asked import CannotSay, asked, normal
 from tests.corpus import Row, Table, rows
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
-from holdfast.codecs.anthropic.schema import strict_schema
+from holdfast.codecs.anthropic.schema import to_anthropic_schema
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.transcript import Transcript
 
@@ -30,7 +30,7 @@ def expected(body: Json) -> Json:
     wanted = normal(copy.deepcopy(body))
     form = wanted.get("output_config", {}).get("format")
     if form:
-        form["schema"] = strict_schema(form["schema"])
+        form["schema"] = to_anthropic_schema(form["schema"])
     if wanted.get("thinking", {}).get("type") == "disabled":
         wanted["thinking"] = {"type": "disabled"}
     for tool in wanted.get("tools", []):

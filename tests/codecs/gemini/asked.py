@@ -17,7 +17,7 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 
 Json = dict[str, Any]
 

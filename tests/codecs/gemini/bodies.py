@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from holdfast.codecs.assemble import Assembled, Assembler
+from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
@@ -46,19 +46,21 @@ def array(*chunks: object) -> bytes:
 def deltas(
     pieces: bytes | Iterable[bytes], content_type: str = "", provider: str = ""
 ) -> list[Delta]:
-    decoder = Gemini().decoder(content_type, provider)
+    decoder = Gemini().make_decoder(content_type, provider)
     found: list[Delta] = []
     for piece in [pieces] if isinstance(pieces, bytes) else pieces:
         found += decoder.feed(piece)
     return found + decoder.close()
 
 
-def assembled(found: Iterable[Delta]) -> Assembled:
+def assembled(found: Iterable[Delta]) -> AssembledReply:
     assembler = Assembler(Quirks(), "gemini")
     for delta in found:
         assembler.feed(delta)
     return assembler.finish()
 
 
-def read(pieces: bytes | Iterable[bytes], content_type: str = "", provider: str = "") -> Assembled:
+def read(
+    pieces: bytes | Iterable[bytes], content_type: str = "", provider: str = ""
+) -> AssembledReply:
     return assembled(deltas(pieces, content_type, provider))

@@ -12,14 +12,14 @@ from holdfast.codecs.gemini.decode import GeminiDecoder
 from holdfast.codecs.gemini.errors import classify
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
-    Ended,
-    ErrorSeen,
-    Finished,
+    ErrorReceived,
     NoChoices,
     NotAReply,
+    ReplyFinished,
+    StreamEnded,
     TextDelta,
     ToolCallDelta,
-    UsageSeen,
+    UsageReceived,
 )
 from holdfast.core.errors import ErrorCategory, NoCandidatesError
 from holdfast.core.messages import (
@@ -115,7 +115,7 @@ def test_a_whole_body_without_a_finish_reason_is_whole() -> None:
 
 
 def test_there_is_no_done_and_one_does_no_harm() -> None:
-    assert not any(isinstance(delta, Ended) for delta in deltas(events(*STREAM))[:-1])
+    assert not any(isinstance(delta, StreamEnded) for delta in deltas(events(*STREAM))[:-1])
     assert read(events(*STREAM) + b"data: [DONE]\n\n").reply.text == "Hello!"
 
 
@@ -422,7 +422,7 @@ def test_the_last_usage_counts_and_one_without_counts_does_not() -> None:
         {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3}},
     )
     assert read(body).reply.usage == Usage(input=9, output=3)
-    told = [delta for delta in deltas(body) if isinstance(delta, UsageSeen)]
+    told = [delta for delta in deltas(body) if isinstance(delta, UsageReceived)]
     assert len(told) == 2
 
 
@@ -453,9 +453,9 @@ def test_an_error_inside_a_200(body: bytes) -> None:
     assembled = read(body)
     assert assembled.reply.kind is ReplyKind.ERROR_REPLY
     assert assembled.error is not None
-    assert assembled.error.info.category.retryable
+    assert assembled.error.info.category.is_retryable
     assert "overloaded" in assembled.error.info.safe
-    assert sum(isinstance(delta, ErrorSeen) for delta in deltas(body)) == 1
+    assert sum(isinstance(delta, ErrorReceived) for delta in deltas(body)) == 1
 
 
 @pytest.mark.parametrize(
@@ -494,7 +494,7 @@ def test_a_bare_status_is_an_error() -> None:
     assembled = read(whole(ERROR["error"]))
     assert assembled.reply.kind is ReplyKind.ERROR_REPLY
     assert assembled.error is not None
-    assert assembled.error.info.category.retryable
+    assert assembled.error.info.category.is_retryable
 
 
 def test_the_id_may_come_after_the_model() -> None:
@@ -557,8 +557,8 @@ def test_nothing_is_read_twice() -> None:
     decoder = GeminiDecoder("", classify)
     found = decoder.feed(events(*STREAM)) + decoder.close()
     assert decoder.close() == []
-    assert [delta for delta in found if isinstance(delta, Finished)] == [
-        Finished(FinishReason.STOP, "STOP")
+    assert [delta for delta in found if isinstance(delta, ReplyFinished)] == [
+        ReplyFinished(FinishReason.STOP, "STOP")
     ]
 
 
@@ -587,7 +587,7 @@ class TestProofOfTheEnd:
 
     @staticmethod
     def last(*chunks: object) -> list[bool]:
-        return [one.last for one in deltas(events(*chunks)) if isinstance(one, Finished)]
+        return [one.last for one in deltas(events(*chunks)) if isinstance(one, ReplyFinished)]
 
     def test_after_chunks_without_one_and_with_the_total(self) -> None:
         assert self.last(chunk(text("Hi")), chunk(text("!"), finish="STOP", **COUNTED)) == [True]
@@ -617,10 +617,10 @@ class TestProofOfTheEnd:
         again = chunk(finish="STOP", **COUNTED)
         assert self.last(*chunks) == [True]
         assert self.last(*chunks, again) == [True, False]
-        decoder, assembler = Gemini().decoder("", ""), Assembler(Quirks(), "gemini")
+        decoder, assembler = Gemini().make_decoder("", ""), Assembler(Quirks(), "gemini")
         proofs = []
         for one in (*chunks, again):
             for delta in decoder.feed(events(one)):
                 assembler.feed(delta)
-            proofs.append(assembler.proven)
+            proofs.append(assembler.is_complete)
         assert proofs == [False, True, False, False]

@@ -24,7 +24,7 @@ from holdfast.core.messages import (
     tool_results,
     user,
 )
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Transcript
 
 PNG = b"\x89PNG\r\n\x1a\n..."

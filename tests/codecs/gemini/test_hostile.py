@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.codecs.gemini.bodies import array, call, chunk, deltas, events, read, text, whole
 from tests.linear import is_linear
 
-from holdfast.codecs.gemini.documents import DocumentSplitter
+from holdfast.codecs.gemini.json_documents import DocumentSplitter
 from holdfast.codecs.gemini.partial import PartialArguments
 from holdfast.core.messages import ReplyKind
 
@@ -100,8 +100,8 @@ def test_a_real_body_with_damage(data: st.DataObject, frame: Callable[..., bytes
 def test_any_partial_arguments(entries: list[object]) -> None:
     arguments = PartialArguments()
     for entry in entries:
-        arguments.add(entry)
-    arguments.text(whole=True)
+        arguments.add_entry(entry)
+    arguments.to_text(whole=True)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_any_partial_arguments(entries: list[object]) -> None:
 )  # fmt: skip
 def test_a_path_that_cannot_be_followed_spoils_the_call(path: object) -> None:
     arguments = PartialArguments()
-    arguments.add({"jsonPath": path, "stringValue": "x"})
+    arguments.add_entry({"jsonPath": path, "stringValue": "x"})
     with pytest.raises(json.JSONDecodeError):
-        json.loads(arguments.text(whole=True))
+        json.loads(arguments.to_text(whole=True))
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_a_path_that_cannot_be_followed_spoils_the_call(path: object) -> None:
 )
 def test_paths(path: str, made: object) -> None:
     arguments = PartialArguments()
-    arguments.add({"jsonPath": path, "stringValue": "x"})
-    assert json.loads(arguments.text(whole=True)) == made
+    arguments.add_entry({"jsonPath": path, "stringValue": "x"})
+    assert json.loads(arguments.to_text(whole=True)) == made
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,15 @@ def test_paths(path: str, made: object) -> None:
 )  # fmt: skip
 def test_a_value_that_does_not_fit_spoils_the_call(entry: object) -> None:
     arguments = PartialArguments()
-    arguments.add({"jsonPath": "$.a", "stringValue": "text"})
-    arguments.add(entry)
-    assert arguments.text(whole=True) == "{"
+    arguments.add_entry({"jsonPath": "$.a", "stringValue": "text"})
+    arguments.add_entry(entry)
+    assert arguments.to_text(whole=True) == "{"
 
 
 def test_a_text_that_is_announced_to_grow_is_not_whole() -> None:
     arguments = PartialArguments()
-    arguments.add({"jsonPath": "$.a", "stringValue": "x", "willContinue": True})
-    assert arguments.text(whole=True) == '{"a":"x"'
+    arguments.add_entry({"jsonPath": "$.a", "stringValue": "x", "willContinue": True})
+    assert arguments.to_text(whole=True) == '{"a":"x"'
 
 
 @given(st.lists(st.dictionaries(st.text(), JSON, max_size=3), max_size=5), st.data())

@@ -10,7 +10,7 @@ from tests.codecs.gemini.reader import Reading, chunks
 from tests.corpus import Row, Table, at_random, byte_by_byte, rows
 from tests.linear import is_linear
 
-from holdfast.codecs.assemble import Assembled
+from holdfast.codecs.assemble import AssembledReply
 from holdfast.core.messages import FinishReason, Media, Opaque, Reasoning, Reply, ReplyKind
 
 SMALL = 6_000
@@ -28,7 +28,7 @@ def signatures(reply: Reply) -> list[str]:
     return found
 
 
-def compare(row: Row, reading: Reading, assembled: Assembled) -> None:
+def compare(row: Row, reading: Reading, assembled: AssembledReply) -> None:
     reply = assembled.reply
     assert reply.text == reading.text
     thoughts = "".join(part.text for part in reply.parts if isinstance(part, Reasoning))

@@ -7,7 +7,7 @@ from holdfast.codecs.media import inline_bytes
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 
 Json = dict[str, Any]
 

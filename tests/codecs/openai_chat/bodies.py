@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from holdfast.codecs.assemble import Assembled, Assembler
+from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
@@ -95,14 +95,14 @@ def _call_fragments(number: int, entry: Json) -> list[Json]:
 
 
 def deltas(pieces: bytes | Iterable[bytes], content_type: str = STREAM) -> list[Delta]:
-    decoder = OpenAIChat().decoder(content_type, "openai")
+    decoder = OpenAIChat().make_decoder(content_type, "openai")
     found: list[Delta] = []
     for piece in [pieces] if isinstance(pieces, bytes) else pieces:
         found += decoder.feed(piece)
     return found + decoder.close()
 
 
-def assemble(found: Iterable[Delta], quirks: Quirks | None = None) -> Assembled:
+def assemble(found: Iterable[Delta], quirks: Quirks | None = None) -> AssembledReply:
     assembler = Assembler(quirks or Quirks(), "openai_chat")
     for delta in found:
         assembler.feed(delta)
@@ -111,5 +111,5 @@ def assemble(found: Iterable[Delta], quirks: Quirks | None = None) -> Assembled:
 
 def read(
     pieces: bytes | Iterable[bytes], content_type: str = STREAM, quirks: Quirks | None = None
-) -> Assembled:
+) -> AssembledReply:
     return assemble(deltas(pieces, content_type), quirks)

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.codecs.openai_chat.bodies import DONE, call, chunk, event, read, stream, whole
 
-from holdfast.codecs.assemble import Assembled
+from holdfast.codecs.assemble import AssembledReply
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_chat.history import HistoryEncoder
 from holdfast.codecs.wire import Quirks
@@ -21,7 +21,7 @@ def body(*choices: object, **more: object) -> bytes:
     return json.dumps({"id": "c1", "model": "m1", "choices": list(choices), **more}).encode()
 
 
-def shown(assembled: Assembled) -> tuple[str, str, str]:
+def shown(assembled: AssembledReply) -> tuple[str, str, str]:
     """Kind, text, and calls as `id name arguments`."""
     reply = assembled.reply
     calls = ";".join(f"{one.id} {one.name} {one.arguments}" for one in reply.calls)
@@ -95,7 +95,7 @@ class TestErrors:
         assert assembled.reply.kind is ReplyKind.ERROR_REPLY
         assert assembled.reply.text == "Hel"
         assert assembled.error is not None
-        assert assembled.error.info.category.retryable
+        assert assembled.error.info.category.is_retryable
 
     @pytest.mark.parametrize(
         ("sent", "category"),
@@ -239,16 +239,16 @@ class TestContent:
             whole({"content": "Hi", "channel": "final"}),
             stream(chunk({}), chunk({"content": "Hi", "channel": "final"}), chunk({}, "stop")),
         ):
-            decoder = OpenAIChat().decoder("")
+            decoder = OpenAIChat().make_decoder("")
             decoder.feed(sent)
             decoder.close()
-            assert decoder.passed_over == {"channel": 1}
+            assert decoder.unknown_counts == {"channel": 1}
 
     def test_a_hostile_server_cannot_fill_the_memory_with_names(self) -> None:
-        decoder = OpenAIChat().decoder("")
+        decoder = OpenAIChat().make_decoder("")
         for at in range(200):
             decoder.feed(event(chunk({f"field {at}": 1})))
-        assert len(decoder.passed_over) == 64
+        assert len(decoder.unknown_counts) == 64
 
     def test_a_completion_of_the_older_kind(self) -> None:
         choice = {"text": "Hi", "index": 0, "logprobs": None, "finish_reason": "stop"}

@@ -23,17 +23,17 @@ from tests.codecs.openai_chat.bodies import (
 )
 from tests.corpus import byte_by_byte
 
-from holdfast.codecs.json_text import read_unmended
+from holdfast.codecs.json_text import read_strict_json
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_chat.decode import ChatDecoder
 from holdfast.codecs.openai_chat.errors import classify
 from holdfast.core.deltas import (
-    Ended,
-    ErrorSeen,
-    Finished,
+    ErrorReceived,
     NoChoices,
     NotAReply,
+    ReplyFinished,
     ReplyStarted,
+    StreamEnded,
     TextDelta,
     ToolCallDelta,
 )
@@ -68,8 +68,8 @@ HELLO = stream(
 
 def test_a_stream_of_text_gives_its_pieces_as_they_came() -> None:
     assert deltas(HELLO)[:3] == [ReplyStarted("c1", "m1"), TextDelta("Hel"), TextDelta("lo")]
-    assert deltas(HELLO)[3] == Finished(FinishReason.STOP, "stop")
-    assert deltas(HELLO)[-1] == Ended()
+    assert deltas(HELLO)[3] == ReplyFinished(FinishReason.STOP, "stop")
+    assert deltas(HELLO)[-1] == StreamEnded()
 
 
 def test_a_whole_reply_and_its_stream_are_the_same_reply() -> None:
@@ -222,7 +222,7 @@ class TestErrors:
         ],
     )
     def test_an_error_inside_a_success_is_an_error(self, body: bytes) -> None:
-        assert any(isinstance(delta, ErrorSeen) for delta in deltas(body))
+        assert any(isinstance(delta, ErrorReceived) for delta in deltas(body))
         result = read(body)
         assert result.reply.kind is ReplyKind.ERROR_REPLY
         assert result.error is not None
@@ -232,7 +232,7 @@ class TestErrors:
         """D20: nothing was shown yet, and the next attempt may work."""
         result = read(stream({"error": {"message": "overloaded", "type": "server_error"}}))
         assert result.error is not None
-        assert result.error.info.category.retryable
+        assert result.error.info.category.is_retryable
 
     def test_finish_reason_error_is_never_rewritten_to_stop(self) -> None:
         """D16."""
@@ -346,7 +346,7 @@ class TestContent:
     def test_only_the_first_choice_counts_and_the_others_are_counted(self) -> None:
         other = {"index": 1, "delta": {"content": "B"}, "finish_reason": None}
         first = {"index": 0, "delta": {"content": "A"}, "finish_reason": "stop"}
-        decoder = OpenAIChat().decoder(STREAM)
+        decoder = OpenAIChat().make_decoder(STREAM)
         found = decoder.feed(stream({"choices": [other, first]}, {"choices": [other]}))
         assert assemble(found).reply.text == "A"
         assert decoder.other_choices == 2
@@ -481,7 +481,7 @@ FINISHES = st.sampled_from(["stop", "tool_calls", "length", "content_filter", "e
 def has_whole_calls(message: dict[str, Any]) -> bool:
     """Whether the arguments of every call are a JSON object."""
     texts = [made["function"]["arguments"] for made in message.get("tool_calls", ())]
-    return all(isinstance(read_unmended(text), dict) for text in texts)
+    return all(isinstance(read_strict_json(text), dict) for text in texts)
 
 
 @given(MESSAGES, FINISHES, st.lists(st.integers(0, 10_000), max_size=8))
@@ -608,6 +608,6 @@ def test_an_empty_legacy_function_call_is_none() -> None:
 
 def test_fragments_of_calls_are_never_shown_as_text() -> None:
     found = deltas(stream(chunk({"tool_calls": [call("f", "{", index=0, id="x")]})))
-    assert [type(delta) for delta in found if not isinstance(delta, ReplyStarted | Ended)] == [
-        ToolCallDelta
-    ]
+    assert [
+        type(delta) for delta in found if not isinstance(delta, ReplyStarted | StreamEnded)
+    ] == [ToolCallDelta]

@@ -18,7 +18,7 @@ from holdfast.core.messages import (
     tool_results,
     user,
 )
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Transcript
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -261,13 +261,13 @@ class TestOnce:
             return codec.encode(request).body
 
         first, other = ask("a", "x"), ask("b", "x")
-        heads = codec._encoder._heads._kept
+        heads = codec._encoder._heads._recent
         assert (ask("a", "x"), ask("b", "x")) == (first, other)
-        assert codec._encoder._heads._kept is heads
+        assert codec._encoder._heads._recent is heads
         assert all(len(head.request.messages) == 0 for head in heads)
         for number in range(50):
             ask(str(number), "x")
-        assert len(codec._encoder._heads._kept) == 8
+        assert len(codec._encoder._heads._recent) == 8
 
     def test_a_fork_is_encoded_as_itself(self) -> None:
         codec = OpenAIChat()

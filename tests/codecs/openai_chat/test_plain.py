@@ -10,20 +10,20 @@ from tests.codecs.openai_chat.bodies import Json, call, chunk, deltas, stream, w
 from tests.corpus import rows
 
 from holdfast.codecs.json_text import read_json
+from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader
 from holdfast.codecs.openai_chat.errors import classify
-from holdfast.codecs.openai_chat.pieces import Pieces
-from holdfast.codecs.openai_chat.plain import decode_chunk, read_whole
-from holdfast.codecs.openai_chat.vocabulary import usage_of
+from holdfast.codecs.openai_chat.quick_reader import decode_chunk, read_whole_reply
+from holdfast.codecs.openai_chat.vocabulary import parse_usage
 from holdfast.core.deltas import Delta
 from holdfast.core.messages import Usage
 
 
 def carefully(body: bytes) -> list[Delta]:
-    pieces, out = Pieces(classify, "openai"), list[Delta]()
+    pieces, out = OpenAIChatChunkReader(classify, "openai"), list[Delta]()
     value = read_json(body)
     assert isinstance(value, dict)
-    pieces.take(value, out, whole=True)
-    pieces.end(out, whole=True)
+    pieces.read_object(value, out, whole=True)
+    pieces.end_reply(out, whole=True)
     return out
 
 
@@ -47,7 +47,7 @@ class TestWhole:
         ],
     )
     def test_the_commonest_replies_fit(self, body: bytes) -> None:
-        assert read_whole(body) == carefully(body)
+        assert read_whole_reply(body) == carefully(body)
 
     @pytest.mark.parametrize(
         "body",
@@ -69,7 +69,7 @@ class TestWhole:
         ],
     )
     def test_what_could_mean_more_is_left_to_the_careful_way(self, body: bytes) -> None:
-        assert read_whole(body) is None
+        assert read_whole_reply(body) is None
 
     def test_every_recorded_reply_that_fits_reads_the_same(self) -> None:
         fitting = 0
@@ -79,7 +79,7 @@ class TestWhole:
             if row.framing == "json" and (row.status or 200) < 300
         ]
         for row in found:
-            if (quick := read_whole(row.body)) is not None:
+            if (quick := read_whole_reply(row.body)) is not None:
                 fitting += 1
                 assert quick == carefully(row.body), row.id
         assert fitting > len(found) / 2
@@ -132,7 +132,7 @@ def test_whatever_fits_reads_the_same(
     message: dict[str, object], finish: object, usage: dict[str, object] | None, beside: Json
 ) -> None:
     body = whole(message, finish, usage=usage, **beside)
-    quick = read_whole(body)
+    quick = read_whole_reply(body)
     assert quick is None or quick == carefully(body)
 
 
@@ -154,10 +154,10 @@ def test_whatever_is_streamed_reads_the_same(
     for message, more, finish, beside in said:
         delta = message if more is None else {**message, "tool_calls": more}
         chunks.append(chunk(delta, finish, **beside))
-    pieces, out = Pieces(classify, "openai"), list[Delta]()
+    pieces, out = OpenAIChatChunkReader(classify, "openai"), list[Delta]()
     for one in chunks:
-        pieces.take(one, out)
-    pieces.end(out)
+        pieces.read_object(one, out)
+    pieces.end_reply(out)
     assert deltas(stream(*chunks)) == out
 
 
@@ -165,11 +165,11 @@ def test_whatever_is_streamed_reads_the_same(
 def test_usage_of_any_form_counts_no_strange_number(
     usage: dict[str, object], details: dict[str, object]
 ) -> None:
-    found = usage_of({**usage, "prompt_tokens_details": details})
+    found = parse_usage({**usage, "prompt_tokens_details": details})
     assert all(getattr(found, name) >= 0 for name in Usage.__struct_fields__)
     documented = {"prompt_tokens": 9, "completion_tokens": 2}
-    quick = usage_of(documented | {"prompt_tokens_details": details})
-    careful = usage_of(documented | {"prompt_tokens_details": {**details}, "output_tokens": 0})
+    quick = parse_usage(documented | {"prompt_tokens_details": details})
+    careful = parse_usage(documented | {"prompt_tokens_details": {**details}, "output_tokens": 0})
     assert quick == careful
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.codecs.openai_chat.bodies import as_stream, event, read
 from tests.corpus import Row, Table, at_random, byte_by_byte, rows
 
-from holdfast.codecs.assemble import Assembled
+from holdfast.codecs.assemble import AssembledReply
 from holdfast.core.messages import Reasoning, ReplyKind, Usage
 
 SMALL = 4_000
@@ -81,7 +81,7 @@ class Reading:
         made[2] += function.get("arguments") or function.get("input") or ""
 
 
-def compare(reading: Reading, assembled: Assembled) -> None:
+def compare(reading: Reading, assembled: AssembledReply) -> None:
     reply = assembled.reply
     assert reply.text == reading.text
     thoughts = "".join(part.text for part in reply.parts if isinstance(part, Reasoning))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from holdfast.codecs.assemble import Assembled, Assembler
+from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
@@ -71,13 +71,13 @@ def halves(text: str) -> list[str]:
 
 
 def deltas(body: bytes | Iterable[bytes], content_type: str = "") -> Iterator[Delta]:
-    decoder = ResponsesCodec().decoder(content_type, "openai")
+    decoder = ResponsesCodec().make_decoder(content_type, "openai")
     for piece in [body] if isinstance(body, bytes) else body:
         yield from decoder.feed(piece)
     yield from decoder.close()
 
 
-def read(body: bytes | Iterable[bytes], quirks: Quirks = STRICT) -> Assembled:
+def read(body: bytes | Iterable[bytes], quirks: Quirks = STRICT) -> AssembledReply:
     assembler = Assembler(quirks, WIRE)
     for delta in deltas(body):
         assembler.feed(delta)

@@ -21,7 +21,7 @@ from tests.codecs.openai_responses.bodies import (
 )
 
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
-from holdfast.codecs.openai_responses.history import items_of
+from holdfast.codecs.openai_responses.history import encode_items
 from holdfast.core.errors import (
     EmptyResponseError,
     ErrorCategory,
@@ -73,7 +73,7 @@ def same(*output: Json) -> tuple[Part, ...]:
 
 
 def sendable(body: bytes) -> list[Json]:
-    return items_of(read(body).reply.message, "system", stored=False)
+    return encode_items(read(body).reply.message, "system", stored=False)
 
 
 def test_text_streams_and_comes_whole() -> None:
@@ -93,7 +93,7 @@ def test_text_streams_and_comes_whole() -> None:
 
 
 def test_deltas_come_as_their_bytes_come() -> None:
-    decoder = ResponsesCodec().decoder("text/event-stream")
+    decoder = ResponsesCodec().make_decoder("text/event-stream")
     decoder.feed(created() + added(0, **{**message(""), "content": []}))
     first = decoder.feed(grown("output_text", 0, "Hel", content_index=0))
     second = decoder.feed(grown("output_text", 0, "lo", content_index=0))
@@ -485,13 +485,13 @@ def test_pieces_of_an_item_that_nobody_announced() -> None:
 
 
 def test_unknown_events_are_counted_and_do_no_harm() -> None:
-    decoder = ResponsesCodec().decoder("")
+    decoder = ResponsesCodec().make_decoder("")
     known = event("response.web_search_call.searching", output_index=0, item_id="ws_1")
     known += event("response.mcp_call_arguments.delta", output_index=0, delta="{")
     unknown = event("response.steer.accepted") + grown("output_video", 0, "x")
     decoder.feed(created() + known + unknown + said("Yes") + completed() + created())
     decoder.close()
-    assert decoder.passed_over == {
+    assert decoder.unknown_counts == {
         "response.steer.accepted": 1,
         "response.output_video.delta": 1,
         "after the end": 1,
@@ -501,4 +501,4 @@ def test_unknown_events_are_counted_and_do_no_harm() -> None:
 def test_content_of_a_message_that_is_not_known_goes_back_as_it_came() -> None:
     strange = {"type": "message", "role": "assistant", "content": [{"type": "reasoning_text"}]}
     reply = read(json.dumps(response(output=[strange])).encode()).reply
-    assert items_of(reply.message, "system", stored=False) == [strange]
+    assert encode_items(reply.message, "system", stored=False) == [strange]

@@ -23,7 +23,7 @@ from holdfast.core.messages import (
     tool_results,
     user,
 )
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Transcript
 
 Json = dict[str, Any]

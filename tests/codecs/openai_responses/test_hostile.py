@@ -24,7 +24,7 @@ from tests.codecs.openai_responses.bodies import (
 from tests.linear import is_linear
 
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
-from holdfast.codecs.openai_responses.history import message_encoder
+from holdfast.codecs.openai_responses.history import make_message_encoder
 from holdfast.core.errors import ConfigurationError
 
 KINDS = [
@@ -110,7 +110,7 @@ THOROUGH = settings(max_examples=40)
 def survive(body: bytes) -> None:
     reply = read(body).reply
     try:
-        json.loads(b"[" + message_encoder("system")(reply.message) + b"]")
+        json.loads(b"[" + make_message_encoder("system")(reply.message) + b"]")
     except ConfigurationError:
         assert not reply.text
 
@@ -202,7 +202,7 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 def test_any_shape_takes_linear_time(shape: str) -> None:
     def seconds(count: int) -> float:
         body = SHAPES[shape](count)
-        decoder = ResponsesCodec().decoder("")
+        decoder = ResponsesCodec().make_decoder("")
         begun = time.process_time()
         for at in range(0, len(body), 4096):
             decoder.feed(body[at : at + 4096])

@@ -10,8 +10,8 @@ from tests.codecs.openai_responses.reader import Reading, events, reading
 from tests.corpus import ROOT, Row, Table, at_random, byte_by_byte, rows
 from tests.linear import is_linear
 
-from holdfast.codecs.assemble import Assembled
-from holdfast.codecs.openai_responses.history import items_of
+from holdfast.codecs.assemble import AssembledReply
+from holdfast.codecs.openai_responses.history import encode_items
 from holdfast.core.messages import FinishReason, Reasoning, Refusal, Reply, ReplyKind
 
 DIALECT = "openai_responses"
@@ -36,7 +36,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
-def compare(row: Row, told: Reading, assembled: Assembled) -> None:
+def compare(row: Row, told: Reading, assembled: AssembledReply) -> None:
     reply = assembled.reply
     # Some recordings were shortened at one place and not at the other: what was shown stands.
     whole = not row.truncated and told.streamed_text in (None, "", told.text)
@@ -53,7 +53,7 @@ def compare(row: Row, told: Reading, assembled: Assembled) -> None:
     if told.status == "incomplete":
         assert assembled.error is not None
     if reply.kind is ReplyKind.COMPLETE and whole:
-        sent = items_of(reply.message, "system", stored=True)
+        sent = encode_items(reply.message, "system", stored=True)
         wanted = [
             item for item in told.items if item.get("content", True) or item["type"] != "message"
         ]

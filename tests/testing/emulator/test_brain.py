@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import FinishReason, Reply, Text, ToolCall
-from holdfast.testing.emulator.brain import Script, as_reply, call, thinking
-from holdfast.testing.emulator.request import EmulatedRequest
+from holdfast.testing.emulator.emulated_request import EmulatedRequest
+from holdfast.testing.emulator.script import Script, as_reply, call, thinking
 
 ASK = EmulatedRequest(number=1)
 
@@ -21,20 +21,20 @@ def test_short_forms() -> None:
     assert as_reply(Reply(parts=(call("a"),), finish=FinishReason.LENGTH), 1).finish is (
         FinishReason.LENGTH
     )
-    with pytest.raises(ConfigurationError, match="brain"):
+    with pytest.raises(ConfigurationError, match="replies"):
         as_reply(7, 1)  # type: ignore[arg-type]
 
 
 async def test_a_reply_that_was_not_delivered_comes_again() -> None:
     script = Script(["one", "two"])
-    first = script.take()
-    assert await first.answer(ASK) == "one"
+    first = script.next_turn()
+    assert await first.reply_to(ASK) == "one"
     first.give_back()
     first.give_back()
-    assert await script.take().answer(ASK) == "one"
-    assert await script.take().answer(ASK) == "two"
+    assert await script.next_turn().reply_to(ASK) == "one"
+    assert await script.next_turn().reply_to(ASK) == "two"
     with pytest.raises(LookupError, match="2 replies"):
-        script.take()
+        script.next_turn()
 
 
 async def test_functions_may_be_sync_async_or_part_of_a_list() -> None:
@@ -42,11 +42,11 @@ async def test_functions_may_be_sync_async_or_part_of_a_list() -> None:
         return f"later {request.number}"
 
     script = Script([lambda request: f"now {request.number}", later])
-    assert await script.take().answer(ASK) == "now 1"
-    assert await script.take().answer(ASK) == "later 1"
+    assert await script.next_turn().reply_to(ASK) == "now 1"
+    assert await script.next_turn().reply_to(ASK) == "later 1"
     forever = Script(later)
     for _ in range(3):
-        assert await forever.take().answer(ASK) == "later 1"
+        assert await forever.next_turn().reply_to(ASK) == "later 1"
 
 
 def test_calls_have_json_arguments() -> None:

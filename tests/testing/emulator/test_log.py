@@ -7,27 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.testing.emulator.faults import DropAfter
-from holdfast.testing.emulator.log import LoggedRequest, masked_headers, masked_path
+from holdfast.testing.emulator.log import LoggedRequest, mask_headers, mask_path
 
 KEY = st.text(st.characters(categories=["L", "N"]), min_size=12, max_size=40)
 
 
 @given(KEY, st.sampled_from(["authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"]))
 def test_secret_headers(key: str, name: str) -> None:
-    masked = masked_headers({name: f"Bearer {key}", "accept": "*/*"})
+    masked = mask_headers({name: f"Bearer {key}", "accept": "*/*"})
     assert masked == {name: "[masked]", "accept": "*/*"}
 
 
 @given(KEY, st.sampled_from(["key", "api_key", "api-key", "KEY", "token", "access_token"]))
 def test_secret_queries(key: str, name: str) -> None:
-    path = masked_path(f"/v1/models?alt=sse&{name}={key}&b=1")
+    path = mask_path(f"/v1/models?alt=sse&{name}={key}&b=1")
     assert key not in path
     assert path.endswith("&b=1")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models?alt=sse", "/keys?monkey=1"])
 def test_what_is_not_secret_stays(path: str) -> None:
-    assert masked_path(path) == path
+    assert mask_path(path) == path
 
 
 def test_a_line_for_a_terminal() -> None:
@@ -43,7 +43,7 @@ def test_a_line_for_a_terminal() -> None:
         client_gone=True,
         problem="no reply left",
     )
-    assert entry.line() == (
+    assert entry.format_line() == (
         "#3 POST /v1/chat/completions no answer; faults: DropAfter; the client went away; "
         "no reply left"
     )

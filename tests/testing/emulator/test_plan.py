@@ -15,40 +15,40 @@ from holdfast.testing.emulator.faults import (
     DropAfter,
     EmptyChoices,
     ErrorEvent,
+    ErrorResponse,
     Fault,
     GarbageLine,
     Html200,
+    HttpStatus,
     NoTerminator,
     OddJson,
     Pace,
-    Refused,
     ResetAfterHeaders,
     ResetBeforeHeaders,
     ReusedToolIds,
     SplitEveryByte,
     Stall,
-    Status,
     TruncatedJson,
     WrongContentType,
 )
-from holdfast.testing.emulator.plan import (
-    Act,
-    Answer,
+from holdfast.testing.emulator.scenario import (
     Close,
+    EmulatedReply,
     End,
-    Head,
+    Pause,
     Reset,
     Send,
-    Wait,
-    acts,
-    refusal,
-    reply_answer,
-    unanswered,
+    SendHead,
+    ServerAction,
+    find_refusal,
+    is_unanswered,
+    plan_actions,
+    render_reply,
 )
-from holdfast.testing.emulator.wires.port import Rendering, Wire
-from holdfast.testing.emulator.wires.registry import WIRES, named
+from holdfast.testing.emulator.wires.emulator_wire import EmulatorWire, Rendering
+from holdfast.testing.emulator.wires.wire_registry import WIRES, get_wire
 
-WIRE = named("openai_chat")
+WIRE = get_wire("openai_chat")
 REPLY = Reply(
     parts=(
         Text("One two three."),
@@ -59,8 +59,8 @@ REPLY = Reply(
 RENDERING = Rendering(model="m", include_usage=True)
 
 every_fault: st.SearchStrategy[Fault] = st.one_of(
-    st.builds(Status, st.sampled_from([400, 404, 429, 500, 502, 529, 599])),
-    st.builds(Refused, st.sampled_from(["rate_limit", "bad_key", "context_length"])),
+    st.builds(HttpStatus, st.sampled_from([400, 404, 429, 500, 502, 529, 599])),
+    st.builds(ErrorResponse, st.sampled_from(["rate_limit", "bad_key", "context_length"])),
     st.builds(Delay, st.just(1.0)),
     st.builds(Pace, st.just(1.0)),
     st.just(ResetBeforeHeaders()),
@@ -83,23 +83,23 @@ every_fault: st.SearchStrategy[Fault] = st.one_of(
 
 
 def plan(
-    faults: list[Fault], *, stream: bool = True, wire: Wire = WIRE, array: bool = False
-) -> list[Act]:
-    answer = Answer(0, {}, ())
+    faults: list[Fault], *, stream: bool = True, wire: EmulatorWire = WIRE, array: bool = False
+) -> list[ServerAction]:
+    answer = EmulatedReply(0, {}, ())
     rendering = msgspec.structs.replace(RENDERING, array=array)
-    if not unanswered(faults):
-        answer = refusal(wire, faults) or reply_answer(
+    if not is_unanswered(faults):
+        answer = find_refusal(wire, faults) or render_reply(
             wire, REPLY, rendering, faults, stream=stream
         )
-    return acts(answer, faults)
+    return plan_actions(answer, faults)
 
 
-def sent(plan: list[Act]) -> bytes:
+def sent(plan: list[ServerAction]) -> bytes:
     return b"".join(act.data for act in plan if isinstance(act, Send))
 
 
-def status(plan: list[Act]) -> int:
-    return next(act.status for act in plan if isinstance(act, Head))
+def status(plan: list[ServerAction]) -> int:
+    return next(act.status for act in plan if isinstance(act, SendHead))
 
 
 @pytest.mark.parametrize("wire", [*WIRES, "array"])
@@ -108,11 +108,11 @@ def test_any_faults_together_have_one_end_and_keep_their_promises(
     wire: str, faults: list[Fault], stream: bool
 ) -> None:
     array = wire == "array"
-    made = plan(faults, stream=stream, wire=named("gemini" if array else wire), array=array)
+    made = plan(faults, stream=stream, wire=get_wire("gemini" if array else wire), array=array)
     assert [isinstance(act, Reset | Close | End) for act in made] == [False] * (len(made) - 1) + [
         True
     ]
-    heads = [act for act in made if isinstance(act, Head)]
+    heads = [act for act in made if isinstance(act, SendHead)]
     assert len(heads) <= 1
     if heads and heads[0].length is not None:
         if isinstance(made[-1], End):
@@ -130,41 +130,41 @@ def test_splitting_changes_no_byte(faults: list[Fault]) -> None:
 
 def test_nothing_wrong() -> None:
     made = plan([])
-    assert [type(act) for act in made] == [Head, *[Send] * (len(made) - 2), End]
+    assert [type(act) for act in made] == [SendHead, *[Send] * (len(made) - 2), End]
     assert sent(made).endswith(b"data: [DONE]\n\n")
     whole = plan([], stream=False)
-    assert [type(act) for act in whole] == [Head, Send, End]
+    assert [type(act) for act in whole] == [SendHead, Send, End]
 
 
 def test_resets_and_closes() -> None:
     assert plan([ResetBeforeHeaders()]) == [Reset()]
     assert plan([CloseBeforeHeaders()]) == [Close()]
-    assert plan([Delay(2), ResetBeforeHeaders()]) == [Wait(2), Reset()]
-    assert [type(act) for act in plan([ResetAfterHeaders()])] == [Head, Reset]
+    assert plan([Delay(2), ResetBeforeHeaders()]) == [Pause(2), Reset()]
+    assert [type(act) for act in plan([ResetAfterHeaders()])] == [SendHead, Reset]
 
 
 def test_a_drop_counts_chunks() -> None:
-    assert [type(act) for act in plan([DropAfter(2)])] == [Head, Send, Send, Reset]
-    assert [type(act) for act in plan([DropAfter(2, reset=False)])] == [Head, Send, Send, Close]
-    assert [type(act) for act in plan([DropAfter(0)])] == [Head, Reset]
+    assert [type(act) for act in plan([DropAfter(2)])] == [SendHead, Send, Send, Reset]
+    assert [type(act) for act in plan([DropAfter(2, reset=False)])] == [SendHead, Send, Send, Close]
+    assert [type(act) for act in plan([DropAfter(0)])] == [SendHead, Reset]
     assert sent(plan([DropAfter(999)])) == sent(plan([])), "everything but the end of the body"
     assert isinstance(plan([DropAfter(999)])[-1], Reset)
 
 
 def test_a_whole_reply_drops_in_its_middle() -> None:
     made = plan([DropAfter(3)], stream=False)
-    assert [type(act) for act in made] == [Head, Send, Reset]
+    assert [type(act) for act in made] == [SendHead, Send, Reset]
     head = made[0]
-    assert isinstance(head, Head)
+    assert isinstance(head, SendHead)
     assert head.length == len(sent(plan([], stream=False)))
     assert len(sent(made)) == head.length // 2
 
 
 def test_a_stall_goes_on_afterwards() -> None:
     made = plan([Stall(1, 9.0, comments=True, every=0.5)])
-    assert made[2] == Wait(9.0, b": keep-alive\n\n", 0.5)
+    assert made[2] == Pause(9.0, b": keep-alive\n\n", 0.5)
     assert sent(made) == sent(plan([]))
-    assert plan([Stall(999, 9.0)])[-2] == Wait(9.0), "before the end of the body"
+    assert plan([Stall(999, 9.0)])[-2] == Pause(9.0), "before the end of the body"
 
 
 def test_each_wire_keeps_a_stream_alive_in_its_own_way() -> None:
@@ -175,34 +175,34 @@ def test_each_wire_keeps_a_stream_alive_in_its_own_way() -> None:
         "gemini": b": keep-alive",
     }
     for name, beginning in said.items():
-        stall = plan([Stall(1, 9.0, comments=True)], wire=named(name))[2]
-        assert isinstance(stall, Wait)
+        stall = plan([Stall(1, 9.0, comments=True)], wire=get_wire(name))[2]
+        assert isinstance(stall, Pause)
         assert stall.comment.startswith(beginning)
-    assert plan([Stall(1, 9.0, comments=True)], wire=named("gemini"), array=True)[2] == Wait(
+    assert plan([Stall(1, 9.0, comments=True)], wire=get_wire("gemini"), array=True)[2] == Pause(
         9.0, b" "
     )
 
 
 def test_a_stall_with_comments_makes_a_whole_body_chunked() -> None:
     made = plan([Stall(0, 9.0, comments=True)], stream=False)
-    assert made[0] == Head(200, {"content-type": "application/json"}, None)
-    assert made[1] == Wait(9.0, b" ", 1.0)
+    assert made[0] == SendHead(200, {"content-type": "application/json"}, None)
+    assert made[1] == Pause(9.0, b" ", 1.0)
 
 
 def test_the_pace_is_kept_between_chunks() -> None:
     kinds = [type(act) for act in plan([Pace(1)])]
-    assert kinds[:5] == [Head, Send, Wait, Send, Wait]
+    assert kinds[:5] == [SendHead, Send, Pause, Send, Pause]
     assert kinds[-2:] == [Send, End]
 
 
 def test_a_bare_status_gets_the_providers_body_and_its_headers() -> None:
-    made = plan([Status(429, {"retry-after": "7"})])
+    made = plan([HttpStatus(429, {"retry-after": "7"})])
     head = made[0]
-    assert isinstance(head, Head)
+    assert isinstance(head, SendHead)
     assert head.headers["retry-after"] == "7"
     assert "x-ratelimit-remaining-tokens" in head.headers
     assert msgspec.json.decode(sent(made))["error"]["code"] == "rate_limit_exceeded"
-    assert "retry-after" not in plan([Status(502)])[0].headers  # type: ignore[union-attr]
+    assert "retry-after" not in plan([HttpStatus(502)])[0].headers  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_a_bare_status_gets_the_providers_body_and_its_headers() -> None:
     ],
 )
 def test_a_status_with_a_body(body: object, kind: str, data: bytes) -> None:
-    made = plan([Status(500, {}, body)])
-    assert made[0] == Head(500, {"content-type": kind}, len(data))
+    made = plan([HttpStatus(500, {}, body)])
+    assert made[0] == SendHead(500, {"content-type": kind}, len(data))
     assert sent(made) == data
 
 
@@ -234,7 +234,7 @@ def test_a_status_with_a_body(body: object, kind: str, data: bytes) -> None:
     ],
 )
 def test_refusals_in_the_providers_words(kind: str, code: str | None, status_: int) -> None:
-    made = plan([Refused(kind)])  # type: ignore[arg-type]
+    made = plan([ErrorResponse(kind)])  # type: ignore[arg-type]
     assert status(made) == status_
     assert msgspec.json.decode(sent(made))["error"]["code"] == code
 

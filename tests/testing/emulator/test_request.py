@@ -1,7 +1,7 @@
 """What a brain can ask about a request."""
 
 from holdfast.core.messages import ToolCall, ToolResult, assistant, system, tool_results, user
-from holdfast.testing.emulator.request import EmulatedRequest
+from holdfast.testing.emulator.emulated_request import EmulatedRequest
 
 CALL = ToolCall("c1", "weather")
 RESULT = ToolResult("c1", "weather", ())

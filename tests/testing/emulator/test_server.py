@@ -25,17 +25,17 @@ from holdfast.testing.emulator import (
     DropAfter,
     EmulatedRequest,
     Emulator,
+    ErrorResponse,
     Fault,
     Html200,
+    HttpStatus,
     Listen,
     LoggedRequest,
     Pace,
-    Refused,
     ResetAfterHeaders,
     ResetBeforeHeaders,
     SplitEveryByte,
     Stall,
-    Status,
     call,
     chaos,
 )
@@ -185,21 +185,21 @@ def test_what_is_no_http_is_refused(sockets: list[Socket], junk: bytes) -> None:
 
 
 def test_the_log_says_what_came_and_what_was_done(sockets: list[Socket]) -> None:
-    with Emulator(["Hello"], faults=[[Delay(0.05), Status(429)]]) as emulator:
+    with Emulator(["Hello"], faults=[[Delay(0.05), HttpStatus(429)]]) as emulator:
         client = Socket(emulator)
         sockets.append(client)
         client.post(
             body(), b"Authorization: Bearer sk-1", b"X-Api-Key: k", path=PATH + "?key=k&b=1"
         )
         client.until(b"}}")
-        emulator.settle()
+        emulator.wait_idle_sync()
         entry = emulator.requests[0]
     assert entry.number == 1
     assert entry.wire == "openai_chat"
     assert entry.path == PATH + "?key=[masked]&b=1"
     assert entry.headers["authorization"] == entry.headers["x-api-key"] == "[masked]"
     assert entry.body == msgspec.json.decode(body())
-    assert entry.faults == (Delay(0.05), Status(429))
+    assert entry.faults == (Delay(0.05), HttpStatus(429))
     assert entry.status == 429
     assert entry.chunks == 1
     assert not entry.client_gone
@@ -235,17 +235,17 @@ def test_the_log_says_that_the_client_went_away(sockets: list[Socket], stage: st
         deadline = time.monotonic() + 60
         while not emulator.requests and time.monotonic() < deadline:
             time.sleep(0.001)
-        emulator.settle()
+        emulator.wait_idle_sync()
         assert emulator.requests[0].client_gone
         assert emulator.requests[0].ended is not None
 
 
 def test_a_reply_that_a_fault_spoiled_is_served_to_the_retry(sockets: list[Socket]) -> None:
-    faults = [Refused("overloaded"), DropAfter(2), CutToolArguments(), Html200(), None, None]
+    faults = [ErrorResponse("overloaded"), DropAfter(2), CutToolArguments(), Html200(), None, None]
     with Emulator([call("first"), "second"], faults=faults) as emulator:
         for _ in range(4):
             talk(emulator, sockets, body(stream=True)).sock.recv(10)
-            emulator.settle()
+            emulator.wait_idle_sync()
         assert b"first" in talk(emulator, sockets, body()).until(b"}}}")
         assert b"second" in talk(emulator, sockets, body()).until(b"}}}")
 
@@ -255,7 +255,7 @@ def test_a_reply_that_a_client_left_is_served_to_the_retry(sockets: list[Socket]
         client = talk(emulator, sockets, body(stream=True))
         client.until(b"data: ")
         client.close()
-        emulator.settle()
+        emulator.wait_idle_sync()
         assert b"Hello" in talk(emulator, sockets, body()).until(b"}}}")
 
 
@@ -276,7 +276,7 @@ def test_a_brain_without_an_answer_is_said_loudly_and_is_not_worth_a_retry(
 ) -> None:
     with Emulator(brain) as emulator:
         data = talk(emulator, sockets, body()).until(b"}}")
-        emulator.settle()
+        emulator.wait_idle_sync()
         assert said in emulator.requests[0].problem
     assert b"400 Bad Request" in data
     assert said.encode() in data
@@ -290,7 +290,7 @@ def test_a_fault_script_that_raises_is_said_loudly(sockets: list[Socket]) -> Non
 def test_a_history_that_the_provider_refuses_is_refused(sockets: list[Socket]) -> None:
     with Emulator() as emulator:
         data = talk(emulator, sockets, b'{"model": "m", "messages": []}').until(b"}}")
-        emulator.settle()
+        emulator.wait_idle_sync()
         assert "empty array" in emulator.requests[0].problem
         assert emulator.requests[0].number == 0, "it used up no fault"
     assert b"400 Bad Request" in data
@@ -310,7 +310,7 @@ def test_models_and_unknown_paths() -> None:
 
 def test_faults_by_a_function_and_by_a_list(sockets: list[Socket]) -> None:
     def script(request: EmulatedRequest) -> FaultEntry:
-        return Status(500) if "bad" in request.text else None
+        return HttpStatus(500) if "bad" in request.text else None
 
     with Emulator(faults=script) as emulator:
         assert b" 200 OK" in talk(emulator, sockets, body("good")).until(b"}}}")
@@ -360,7 +360,7 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 
 def test_wrong_settings_are_named() -> None:
-    with pytest.raises(ConfigurationError, match="brain"):
+    with pytest.raises(ConfigurationError, match="replies"):
         Emulator("Hello")
     with pytest.raises(ConfigurationError, match="chunking"):
         Emulator(chunking=0)
@@ -373,8 +373,8 @@ def test_whoever_watches_is_told_when_a_request_is_over(sockets: list[Socket]) -
     seen: list[LoggedRequest] = []
     with Emulator(on_request=seen.append) as emulator:
         talk(emulator, sockets, body()).until(b"}}}")
-        emulator.settle()
-    assert [entry.line() for entry in seen] == [f"#1 POST {PATH} 200"]
+        emulator.wait_idle_sync()
+    assert [entry.format_line() for entry in seen] == [f"#1 POST {PATH} 200"]
 
 
 def test_serving_until_interrupted() -> None:
@@ -383,7 +383,7 @@ def test_serving_until_interrupted() -> None:
         # On a busy machine everything is slow, which the debug mode would report.
         "logging.getLogger('asyncio').addFilter(lambda record: 'took' not in record.msg);"
         "serve(listen=Listen(), on_start=lambda url: print(url, flush=True),"
-        "on_request=lambda entry: print(entry.line(), flush=True))"
+        "on_request=lambda entry: print(entry.format_line(), flush=True))"
     )
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:

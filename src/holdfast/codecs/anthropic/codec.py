@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from holdfast.codecs.anthropic.decode import AnthropicDecoder
-from holdfast.codecs.anthropic.encode import encode_request, takes_prefill
+from holdfast.codecs.anthropic.encode import encode_request, supports_prefill
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
-from holdfast.codecs.continued import may_be_continued, refuse_prefill
-from holdfast.codecs.hints import LIMITS
-from holdfast.codecs.request_body import Heads
-from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
+from holdfast.codecs.request_body import HeadCache
+from holdfast.codecs.retry_after import LIMITS
+from holdfast.codecs.stitching import allows_continuation, refuse_prefill
+from holdfast.codecs.wire import EncodedRequest, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 
 
 class AnthropicCodec(QuirkyCodec):
@@ -28,7 +28,7 @@ class AnthropicCodec(QuirkyCodec):
 
     wire = WIRE
     # After the usual names, which a gateway in front of it may have.
-    limits = (
+    limit_headers = (
         *LIMITS,
         ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
         ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
@@ -38,9 +38,9 @@ class AnthropicCodec(QuirkyCodec):
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         super().__init__(quirks)
-        self._heads = Heads()
+        self._heads = HeadCache()
 
-    def encode(self, request: ModelRequest) -> Encoded:
+    def encode(self, request: ModelRequest) -> EncodedRequest:
         """The request body.
 
         Raises:
@@ -50,11 +50,13 @@ class AnthropicCodec(QuirkyCodec):
             refuse_prefill(request, "this provider")
         return encode_request(request, self._heads)
 
-    def continues(self, request: ModelRequest, /) -> bool:
+    def can_continue(self, request: ModelRequest, /) -> bool:
         """Where the provider takes the beginning of a reply, and the model does."""
-        return bool(self.quirks.prefill) and may_be_continued(request) and takes_prefill(request)
+        return (
+            bool(self.quirks.prefill) and allows_continuation(request) and supports_prefill(request)
+        )
 
-    def decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:
+    def make_decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:
         """A decoder for one response body."""
         return AnthropicDecoder(content_type, provider)
 

@@ -15,27 +15,27 @@ from collections.abc import Sequence
 from holdfast.codecs.anthropic.history import (
     CACHED,
     WIRE,
-    encode_marked,
+    encode_cached_message,
     encode_message,
-    leaves_nothing,
-    waiting_container,
+    find_waiting_container,
+    has_nothing_to_send,
 )
-from holdfast.codecs.anthropic.schema import strict_schema
-from holdfast.codecs.pairing import check_new, with_safe_ids
+from holdfast.codecs.anthropic.schema import to_anthropic_schema
+from holdfast.codecs.output_schema import schema_instruction
+from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
 from holdfast.codecs.request_body import (
-    Heads,
-    already_encoded,
+    HeadCache,
     check_tools,
+    count_encoded,
     encode_history,
-    leading_system,
+    leading_system_texts,
     merge_extra,
     to_json,
 )
-from holdfast.codecs.shape import in_words
-from holdfast.codecs.wire import Encoded
+from holdfast.codecs.wire import EncodedRequest
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message
-from holdfast.core.request import ModelRequest, ModelSettings, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Form
 
 DEFAULT_MAX_TOKENS = 8192
@@ -56,55 +56,55 @@ _HEADERS = (("content-type", "application/json"), ("anthropic-version", "2023-06
 _Object = dict[str, object]
 
 
-def encode_request(request: ModelRequest, heads: Heads) -> Encoded:
+def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
     """The request as path, headers and body.
 
     Raises:
         ConfigurationError: this wire cannot express a field, or the history is not whole.
     """
-    system = leading_system(request.messages)
-    head = heads.get(request, system, lambda: _head(request, system))
-    container = waiting_container(request.messages)
+    system = leading_system_texts(request.messages)
+    head = heads.get(request, system, lambda: _encode_head(request, system))
+    container = find_waiting_container(request.messages)
     if container and "container" not in (request.settings.extra or {}):
         head += b',"container":' + to_json("messages", container)
-    body = _with_history(head + b',"messages":[', request, len(system))
+    body = _append_history(head + b',"messages":[', request, len(system))
     betas = (request.settings.extra or {}).get("betas")
     asked = betas if isinstance(betas, list | tuple) else ()
     beta = (("anthropic-beta", ",".join(map(str, asked))),) if asked else ()
-    return Encoded("/v1/messages", body, _HEADERS + beta)
+    return EncodedRequest("/v1/messages", body, _HEADERS + beta)
 
 
-def version_of(model: str) -> tuple[int, int] | None:
+def parse_version(model: str) -> tuple[int, int] | None:
     """The version in a Claude model's name, or None for other models.
 
-    >>> version_of("claude-sonnet-4-5"), version_of("us.anthropic.claude-3-5-haiku-20241022-v1:0")
+    >>> parse_version("claude-sonnet-4-5"), parse_version("us.anthropic.claude-3-5-haiku-20241022-v1:0")
     ((4, 5), (3, 5))
-    >>> version_of("claude-opus-4-20250514"), version_of("minimax-m2")
+    >>> parse_version("claude-opus-4-20250514"), parse_version("minimax-m2")
     ((4, 0), None)
     """
     match = _VERSION.search(model)
     return (int(match[1]), int(match[2] or 0)) if match else None
 
 
-def takes_prefill(request: ModelRequest) -> bool:
+def supports_prefill(request: ModelRequest) -> bool:
     """Whether the model goes on from the beginning of a reply: no model since 4.6, none that thinks.
 
-    >>> takes_prefill(ModelRequest(model="claude-sonnet-4-5", messages=[]))
+    >>> supports_prefill(ModelRequest(model="claude-sonnet-4-5", messages=[]))
     True
-    >>> takes_prefill(ModelRequest(model="claude-opus-4-6", messages=[]))
+    >>> supports_prefill(ModelRequest(model="claude-opus-4-6", messages=[]))
     False
     """
-    version = version_of(request.model)
+    version = parse_version(request.model)
     thinks = "thinking" in (request.settings.extra or {})
     return version is not None and version < _PREFILL_BEFORE and not thinks
 
 
-def _with_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
+def _append_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
     messages: Sequence[Message] = request.messages
-    last = encode_marked if request.settings.cache else None
-    form = Form(f"{WIRE}|{leading}", _encode_message, skip=leading, last=last)
-    if not check_new(messages, already_encoded(messages, form.key)):
-        messages = with_safe_ids(messages)
+    last = encode_cached_message if request.settings.cache else None
+    form = Form(f"{WIRE}|{leading}", _encode_message, skip=leading, encode_last=last)
+    if not check_new_pairs(messages, count_encoded(messages, form.key)):
+        messages = replace_unsafe_ids(messages)
     tail = b"]}"
     if request.prefill:
         beginning = {"role": "assistant", "content": request.prefill}
@@ -113,34 +113,34 @@ def _with_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
 
 
 def _encode_message(message: Message) -> bytes:
-    return b"" if leaves_nothing(message) else encode_message(message)
+    return b"" if has_nothing_to_send(message) else encode_message(message)
 
 
-def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
+def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     settings = request.settings
     body: _Object = {"model": request.model, "max_tokens": settings.max_tokens}
     if request.stream:
         body["stream"] = True
     texts = [text for text in (request.instructions, *system) if text.strip()]
     if request.tools:
-        body["tools"] = _tools(request.tools)
-    _output(request, body, texts)
+        body["tools"] = _encode_tools(request.tools)
+    _add_output(request, body, texts)
     if texts:
         body["system"] = "\n\n".join(texts)
-    _thinking(request.model, settings, body)
-    _sampling(settings, body)
+    _add_thinking(request.model, settings, body)
+    _add_sampling(settings, body)
     check_tools(request.tools, settings.tool_choice, settings.extra)
-    if (choice := _tool_choice(settings, bool(request.tools))) is not None:
+    if (choice := _encode_tool_choice(settings, bool(request.tools))) is not None:
         body["tool_choice"] = choice
     if settings.cache:
-        _mark(body)
+        _mark_cached(body)
     extra = {name: value for name, value in (settings.extra or {}).items() if name != "betas"}
     merge_extra(body, extra, ("model", "messages", "stream"))
-    _settle_limit(body)
+    _set_max_tokens(body)
     return to_json("settings.extra", body)[:-1]
 
 
-def _tools(tools: Sequence[ToolSpec]) -> list[_Object]:
+def _encode_tools(tools: Sequence[ToolSpec]) -> list[_Object]:
     encoded: list[_Object] = []
     for tool in tools:
         if not _TOOL_NAME.fullmatch(tool.name):
@@ -158,29 +158,29 @@ def _tools(tools: Sequence[ToolSpec]) -> list[_Object]:
     return encoded
 
 
-def _output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
+def _add_output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
     """Structured output as the server's own, or in words where there is none or it is not wanted."""
     output = request.output
     if output is None:
         return
     to_json("output.schema", output.schema)
-    version = version_of(request.model)
+    version = parse_version(request.model)
     known = output.strict and version is not None and version >= _SCHEMAS_SINCE
     if output.mode == "native" or (known and output.mode != "prompt"):
-        form = {"type": "json_schema", "schema": strict_schema(output.schema)}
+        form = {"type": "json_schema", "schema": to_anthropic_schema(output.schema)}
         body["output_config"] = {"format": form}
     else:
-        texts.append(in_words(output.schema))
+        texts.append(schema_instruction(output.schema))
 
 
-def _thinking(model: str, settings: ModelSettings, body: _Object) -> None:
+def _add_thinking(model: str, settings: ModelSettings, body: _Object) -> None:
     """A budget where one is given or the model knows nothing else; else effort, as a word."""
     effort, budget = settings.reasoning_effort, settings.reasoning_tokens
     if budget == 0 or (budget is None and effort == "none"):
         body["thinking"] = {"type": "disabled"}
         return
     if budget is None and effort is not None:
-        version = version_of(model)
+        version = parse_version(model)
         if version is not None and version >= _ADAPTIVE_SINCE:
             body["thinking"] = {"type": "adaptive"}
             config = body.get("output_config")
@@ -199,7 +199,7 @@ def _thinking(model: str, settings: ModelSettings, body: _Object) -> None:
     body["thinking"] = {"type": "enabled", "budget_tokens": budget}
 
 
-def _settle_limit(body: _Object) -> None:
+def _set_max_tokens(body: _Object) -> None:
     """The output limit holds the thinking too, and must be larger than its budget."""
     thinking = body.get("thinking")
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
@@ -216,7 +216,7 @@ def _settle_limit(body: _Object) -> None:
         )
 
 
-def _sampling(settings: ModelSettings, body: _Object) -> None:
+def _add_sampling(settings: ModelSettings, body: _Object) -> None:
     if settings.temperature is not None:
         if settings.temperature > 1:
             raise ConfigurationError(
@@ -234,7 +234,7 @@ def _sampling(settings: ModelSettings, body: _Object) -> None:
         body["stop_sequences"] = list(settings.stop)
 
 
-def _tool_choice(settings: ModelSettings, has_tools: bool) -> _Object | None:
+def _encode_tool_choice(settings: ModelSettings, has_tools: bool) -> _Object | None:
     choice, parallel = settings.tool_choice, settings.parallel_tool_calls
     if not has_tools and "tools" not in (settings.extra or {}):
         if choice == "required":
@@ -251,7 +251,7 @@ def _tool_choice(settings: ModelSettings, has_tools: bool) -> _Object | None:
     return entry
 
 
-def _mark(body: _Object) -> None:
+def _mark_cached(body: _Object) -> None:
     """The prefix that never changes ends with the system text, or else with the last tool."""
     system, tools = body.get("system"), body.get("tools")
     if isinstance(system, str):

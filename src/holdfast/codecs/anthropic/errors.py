@@ -7,16 +7,16 @@ and nothing that decides by itself.
 
 from __future__ import annotations
 
-from holdfast.codecs.classify import Rule, classify_by, rule
+from holdfast.codecs.classify import ErrorRule, classify_by_rules, error_rule
 from holdfast.codecs.rules import SHARED
 from holdfast.codecs.wire import Failure
 from holdfast.core.errors import ErrorCategory as Category
 from holdfast.core.errors import ErrorInfo
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ErrorRule, ...] = (
     # The whole sentence of a 404 is "model: <name>".
-    rule(Category.MODEL_NOT_FOUND, codes="not_found_error", text=r"^model: "),
-    rule(
+    error_rule(Category.MODEL_NOT_FOUND, codes="not_found_error", text=r"^model: "),
+    error_rule(
         Category.AUTH_ERROR,
         statuses=(0, 400, 403),
         text=r"credential is only authorized|oauth authentication is|not allowed for this organization",
@@ -32,4 +32,4 @@ def classify(failure: Failure) -> ErrorInfo:
     >>> classify(Failure(provider="anthropic", body=event)).category.value
     'transient'
     """
-    return classify_by(RULES, failure)
+    return classify_by_rules(RULES, failure)

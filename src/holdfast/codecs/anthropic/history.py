@@ -24,9 +24,9 @@ import msgspec
 
 from holdfast.codecs.media import (
     IMAGES,
-    base64_text,
+    encode_base64,
     inline_bytes,
-    made_earlier,
+    media_placeholder,
     media_type_of,
 )
 from holdfast.codecs.request_body import to_json
@@ -58,20 +58,20 @@ def encode_message(message: Message) -> bytes:
     Raises:
         ConfigurationError: a part has no form on this wire, or nothing is left of the message.
     """
-    return _entry(message, blocks_of(message))
+    return _encode_entry(message, encode_blocks(message))
 
 
-def encode_marked(message: Message) -> bytes:
+def encode_cached_message(message: Message) -> bytes:
     """The same, with a mark that the server may cache everything up to its end."""
-    blocks = blocks_of(message)
+    blocks = encode_blocks(message)
     for block in reversed(blocks):
         if block.get("type") not in _UNMARKABLE:
             block["cache_control"] = CACHED
             break
-    return _entry(message, blocks)
+    return _encode_entry(message, blocks)
 
 
-def waiting_container(messages: Sequence[Message]) -> str:
+def find_waiting_container(messages: Sequence[Message]) -> str:
     """The id of the container in which the server's code waits for this request, or ""."""
     last = next((one for one in reversed(messages) if one.role != "tool"), None)
     if last is None or last.role != "assistant":
@@ -85,21 +85,21 @@ def waiting_container(messages: Sequence[Message]) -> str:
     return ""
 
 
-def leaves_nothing(message: Message) -> bool:
+def has_nothing_to_send(message: Message) -> bool:
     """Whether an assistant message has no part that this wire can take back."""
     if message.role != "assistant" or message.calls:
         return False
-    return not blocks_of(message)
+    return not encode_blocks(message)
 
 
-def blocks_of(message: Message) -> list[dict[str, object]]:
+def encode_blocks(message: Message) -> list[dict[str, object]]:
     """The content blocks of one message, in order."""
     blocks: list[dict[str, object]] = []
     for part in message.parts:
         if isinstance(part, Text) and not part.text and blocks and blocks[-1]["type"] == "text":
             # It carries what belongs to the text before it, which was shown as it came.
-            blocks[-1].update(_own(part.extra))
-        elif (block := _block(part, message)) is not None:
+            blocks[-1].update(_own_extra(part.extra))
+        elif (block := _encode_part(part, message)) is not None:
             blocks.append(block)
     if message.role == "system":
         for block in blocks:
@@ -107,7 +107,7 @@ def blocks_of(message: Message) -> list[dict[str, object]]:
     return blocks
 
 
-def _entry(message: Message, blocks: list[dict[str, object]]) -> bytes:
+def _encode_entry(message: Message, blocks: list[dict[str, object]]) -> bytes:
     if not blocks:
         raise ConfigurationError(
             "parts",
@@ -118,33 +118,33 @@ def _entry(message: Message, blocks: list[dict[str, object]]) -> bytes:
     return to_json("parts", {"role": role, "content": blocks})
 
 
-def _block(part: Part, message: Message) -> dict[str, object] | None:
+def _encode_part(part: Part, message: Message) -> dict[str, object] | None:
     match part:
         case Text():
-            return _text(part)
+            return _text_block(part)
         case Reasoning():
-            return _thinking(part)
+            return _thinking_block(part)
         case ToolCall():
-            return _tool_use(part)
+            return _tool_use_block(part)
         case ToolResult():
-            return _tool_result(part)
+            return _tool_result_block(part)
         case Media():
             if message.role == "assistant":
-                return {"type": "text", "text": made_earlier(part)}
-            return _media(part)
+                return {"type": "text", "text": media_placeholder(part)}
+            return _media_block(part)
         case Refusal():
-            return None if _blank(part.text) else {"type": "text", "text": part.text}
+            return None if _is_blank(part.text) else {"type": "text", "text": part.text}
         case Opaque():
             return dict(part.data) if part.wire == WIRE and "type" in part.data else None
 
 
-def _text(part: Text) -> dict[str, object] | None:
-    if _blank(part.text):
+def _text_block(part: Text) -> dict[str, object] | None:
+    if _is_blank(part.text):
         return None
-    return {"type": "text", "text": part.text, **_own(part.extra)}
+    return {"type": "text", "text": part.text, **_own_extra(part.extra)}
 
 
-def _thinking(part: Reasoning) -> dict[str, object] | None:
+def _thinking_block(part: Reasoning) -> dict[str, object] | None:
     if part.wire != WIRE:
         return None
     extra = part.extra or {}
@@ -155,18 +155,18 @@ def _thinking(part: Reasoning) -> dict[str, object] | None:
     return {"type": "thinking", "thinking": part.text, "signature": part.signature, **extra}
 
 
-def _tool_use(call: ToolCall) -> dict[str, object]:
+def _tool_use_block(call: ToolCall) -> dict[str, object]:
     beside = call.extra if call.wire == WIRE and call.extra else {}
     return {
         "type": "tool_use",
         "id": call.id,
         "name": call.name,
-        "input": _object(call.arguments),
+        "input": _raw_arguments(call.arguments),
         **beside,
     }
 
 
-def _object(arguments: str) -> object:
+def _raw_arguments(arguments: str) -> object:
     """The text itself when it is a JSON object, so that no digit and no blank of it changes."""
     if not arguments or arguments.isspace():
         return {}
@@ -178,9 +178,12 @@ def _object(arguments: str) -> object:
     return {"unparsed": arguments}
 
 
-def _tool_result(result: ToolResult) -> dict[str, object]:
+def _tool_result_block(result: ToolResult) -> dict[str, object]:
     block: dict[str, object] = {"type": "tool_result", "tool_use_id": result.call_id}
-    pieces = [_media(part) if isinstance(part, Media) else _text(part) for part in result.content]
+    pieces = [
+        _media_block(part) if isinstance(part, Media) else _text_block(part)
+        for part in result.content
+    ]
     content = [piece for piece in pieces if piece is not None]
     if len(content) == 1 and content[0]["type"] == "text":
         block["content"] = content[0]["text"]
@@ -191,12 +194,12 @@ def _tool_result(result: ToolResult) -> dict[str, object]:
     return block
 
 
-def _media(media: Media) -> dict[str, object]:
+def _media_block(media: Media) -> dict[str, object]:
     kind = media_type_of(media)
     if kind in IMAGES or (kind.startswith("image/") and media.url):
-        block: dict[str, object] = {"type": "image", "source": _source(media, kind)}
+        block: dict[str, object] = {"type": "image", "source": _media_source(media, kind)}
     elif kind == "application/pdf" or kind.startswith("text/"):
-        block = {"type": "document", "source": _source(media, kind)}
+        block = {"type": "document", "source": _media_source(media, kind)}
         if media.name:
             block["title"] = media.name
     else:
@@ -205,10 +208,10 @@ def _media(media: Media) -> dict[str, object]:
             f"the Anthropic wire takes no {media.media_type[:80]!r}",
             fix="send JPEG, PNG, GIF, WebP, PDF or plain text",
         )
-    return {**block, **_own(media.extra)}
+    return {**block, **_own_extra(media.extra)}
 
 
-def _source(media: Media, kind: str) -> dict[str, object]:
+def _media_source(media: Media, kind: str) -> dict[str, object]:
     data = inline_bytes(media)
     if data is None:
         url = media.url or ""
@@ -218,19 +221,19 @@ def _source(media: Media, kind: str) -> dict[str, object]:
             )
         return {"type": "url", "url": url}
     if not kind.startswith("text/"):
-        return {"type": "base64", "media_type": kind, "data": base64_text(data)}
+        return {"type": "base64", "media_type": kind, "data": encode_base64(data)}
     try:
         return {"type": "text", "media_type": "text/plain", "data": data.decode()}
     except UnicodeDecodeError:
         raise ConfigurationError("media", "its text is not UTF-8") from None
 
 
-def _own(extra: Extra | None) -> dict[str, object]:
+def _own_extra(extra: Extra | None) -> dict[str, object]:
     """What this wire put on a part; another wire's state stays at home."""
     if not extra or extra.get("wire") != WIRE:
         return {}
     return {key: value for key, value in extra.items() if key != "wire"}
 
 
-def _blank(text: str) -> bool:
+def _is_blank(text: str) -> bool:
     return not text or text.isspace()

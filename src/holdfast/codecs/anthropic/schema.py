@@ -31,22 +31,22 @@ _ANY_OF = {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
 _NAMED = frozenset({"properties", "$defs", "definitions"})
 
 
-def strict_schema(schema: Mapping[str, object]) -> dict[str, object]:
+def to_anthropic_schema(schema: Mapping[str, object]) -> dict[str, object]:
     """The same schema, closed, with what the server does not know moved into descriptions.
 
-    >>> strict_schema({"type": "integer", "minimum": 1})
+    >>> to_anthropic_schema({"type": "integer", "minimum": 1})
     {'type': 'integer', 'description': '{"minimum":1}'}
     """
     strict: dict[str, object] = {}
     words: dict[str, object] = {}
     for key, value in schema.items():
         if key in _NAMED and isinstance(value, Mapping):
-            strict[key] = {name: _inner(inner) for name, inner in value.items()}
+            strict[key] = {name: _convert_inner(inner) for name, inner in value.items()}
         elif key in _ANY_OF and isinstance(value, list | tuple):
-            strict[_ANY_OF[key]] = [_inner(inner) for inner in value]
+            strict[_ANY_OF[key]] = [_convert_inner(inner) for inner in value]
         elif key == "items" and isinstance(value, Mapping):
-            strict[key] = strict_schema(value)
-        elif key in _KEPT or _takes(key, value):
+            strict[key] = to_anthropic_schema(value)
+        elif key in _KEPT or _supports_keyword(key, value):
             strict[key] = value
         elif key not in ("additionalProperties", "$schema", "$id"):
             words[key] = value
@@ -59,11 +59,11 @@ def strict_schema(schema: Mapping[str, object]) -> dict[str, object]:
     return strict
 
 
-def _inner(value: object) -> object:
-    return strict_schema(value) if isinstance(value, Mapping) else value
+def _convert_inner(value: object) -> object:
+    return to_anthropic_schema(value) if isinstance(value, Mapping) else value
 
 
-def _takes(key: str, value: object) -> bool:
+def _supports_keyword(key: str, value: object) -> bool:
     if key == "format":
         return value in _FORMATS
     return key == "minItems" and value in (0, 1)

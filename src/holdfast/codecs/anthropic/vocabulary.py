@@ -31,29 +31,29 @@ def finish_reason(raw: str) -> FinishReason:
     return _FINISH.get(raw, FinishReason.UNKNOWN)
 
 
-def usage_of(raw: Mapping[str, object]) -> Usage:
+def parse_usage(raw: Mapping[str, object]) -> Usage:
     """Tokens from a `usage` object; absent or strange numbers count as zero.
 
     The wire counts cached input apart; here `input` is everything that was sent.
 
-    >>> usage_of({"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": None})
+    >>> parse_usage({"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": None})
     Usage(input=10, output=0, cached_input=7, cache_write=0, reasoning=0)
     """
     read, written = (
-        _count(raw, "cache_read_input_tokens"),
-        _count(raw, "cache_creation_input_tokens"),
+        _read_count(raw, "cache_read_input_tokens"),
+        _read_count(raw, "cache_creation_input_tokens"),
     )
     details = raw.get("output_tokens_details")
     return Usage(
-        input=_count(raw, "input_tokens") + read + written,
-        output=_count(raw, "output_tokens"),
+        input=_read_count(raw, "input_tokens") + read + written,
+        output=_read_count(raw, "output_tokens"),
         cached_input=read,
         cache_write=written,
-        reasoning=_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
+        reasoning=_read_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
     )
 
 
-def _count(raw: Mapping[str, object], name: str) -> int:
+def _read_count(raw: Mapping[str, object], name: str) -> int:
     value = raw.get(name)
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -26,69 +26,75 @@ class CallReader:
         count: calls that have begun.
     """
 
-    __slots__ = ("_block", "_id", "_open", "count")
+    __slots__ = ("_block", "_call_id", "_open_arguments", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._block = 0
-        self._id = ""
-        self._open: PartialArguments | None = None
+        self._call_id = ""
+        self._open_arguments: PartialArguments | None = None
 
-    def continues(self, call: Mapping[str, object]) -> bool:
+    def continues_call(self, call: Mapping[str, object]) -> bool:
         """Whether this is more of the call under way."""
-        if self._open is None:
+        if self._open_arguments is None:
             return False
-        call_id = _text(call.get("id"))
-        return not _text(call.get("name")) or bool(call_id and call_id == self._id)
+        call_id = _string_or_empty(call.get("id"))
+        return not _string_or_empty(call.get("name")) or bool(call_id and call_id == self._call_id)
 
-    def begin(
+    def begin_call(
         self, call: Mapping[str, object], block: int, extra: Extra | None, out: list[Delta]
     ) -> None:
         """A new call in the block of this number; `extra` is what stood beside it."""
-        self.cut(out)
+        self.abort_call(out)
         self.count += 1
-        self._block, self._id = block, _text(call.get("id"))
+        self._block, self._call_id = block, _string_or_empty(call.get("id"))
         if unknown := {name: value for name, value in call.items() if name not in _KNOWN}:
             extra = {**(extra or {}), FUNCTION: unknown}
-        name = _text(call.get("name"))
+        name = _string_or_empty(call.get("name"))
         if call.get("willContinue") is not True and not call.get("partialArgs"):
-            out.append(ToolCallDelta(block, self._id, name, _arguments(call.get("args")), extra))
+            out.append(
+                ToolCallDelta(block, self._call_id, name, _arguments_text(call.get("args")), extra)
+            )
             return
-        out.append(ToolCallDelta(block, self._id, name, "", extra))
-        self._open = PartialArguments()
-        self._add(self._open, call, out)
+        out.append(ToolCallDelta(block, self._call_id, name, "", extra))
+        self._open_arguments = PartialArguments()
+        self._add_arguments(self._open_arguments, call, out)
 
-    def go_on(self, call: Mapping[str, object], extra: Extra | None, out: list[Delta]) -> None:
+    def continue_call(
+        self, call: Mapping[str, object], extra: Extra | None, out: list[Delta]
+    ) -> None:
         """More of the call under way; one that says nothing is its end."""
         if extra:
             out.append(ToolCallDelta(self._block, extra=extra))
-        if self._open is not None:
-            self._add(self._open, call, out)
+        if self._open_arguments is not None:
+            self._add_arguments(self._open_arguments, call, out)
 
-    def cut(self, out: list[Delta]) -> None:
+    def abort_call(self, out: list[Delta]) -> None:
         """Nothing more of the call under way will come."""
-        if self._open is not None:
-            out.append(ToolCallDelta(self._block, arguments=self._open.text(whole=False)))
-            self._open = None
+        if self._open_arguments is not None:
+            out.append(
+                ToolCallDelta(self._block, arguments=self._open_arguments.to_text(whole=False))
+            )
+            self._open_arguments = None
 
-    def _add(
+    def _add_arguments(
         self, arguments: PartialArguments, call: Mapping[str, object], out: list[Delta]
     ) -> None:
         if isinstance(whole := call.get("args"), dict):
-            arguments.merge(whole)
+            arguments.merge_whole(whole)
         entries = call.get("partialArgs")
         for entry in entries if isinstance(entries, list) else ():
-            arguments.add(entry)
+            arguments.add_entry(entry)
         if call.get("willContinue") is not True:
-            out.append(ToolCallDelta(self._block, arguments=arguments.text(whole=True)))
-            self._open = None
+            out.append(ToolCallDelta(self._block, arguments=arguments.to_text(whole=True)))
+            self._open_arguments = None
 
 
-def _arguments(args: object) -> str:
+def _arguments_text(args: object) -> str:
     if isinstance(args, str):
         return args
     return "{}" if args is None else arguments_text(args)
 
 
-def _text(value: object) -> str:
+def _string_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""

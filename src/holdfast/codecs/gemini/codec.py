@@ -6,15 +6,15 @@ number of runs at once.
 
 from __future__ import annotations
 
-from holdfast.codecs.continued import refuse_prefill
 from holdfast.codecs.gemini.decode import GeminiDecoder
 from holdfast.codecs.gemini.encode import encode_request
 from holdfast.codecs.gemini.errors import classify
 from holdfast.codecs.gemini.vocabulary import WIRE
-from holdfast.codecs.request_body import Heads
-from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
+from holdfast.codecs.request_body import HeadCache
+from holdfast.codecs.stitching import refuse_prefill
+from holdfast.codecs.wire import EncodedRequest, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 
 
 class Gemini(QuirkyCodec):
@@ -33,9 +33,9 @@ class Gemini(QuirkyCodec):
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         super().__init__(quirks)
-        self._heads = Heads()
+        self._heads = HeadCache()
 
-    def encode(self, request: ModelRequest) -> Encoded:
+    def encode(self, request: ModelRequest) -> EncodedRequest:
         """The request as path and body.
 
         Raises:
@@ -44,7 +44,7 @@ class Gemini(QuirkyCodec):
         refuse_prefill(request, "Gemini")
         return encode_request(request, self._heads)
 
-    def decoder(self, content_type: str, provider: str = "") -> GeminiDecoder:
+    def make_decoder(self, content_type: str, provider: str = "") -> GeminiDecoder:
         """A decoder for one response body."""
         return GeminiDecoder(content_type, classify, provider)
 

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.codecs.call_arguments import spoil_mended
-from holdfast.codecs.events import error_of
-from holdfast.codecs.gemini.documents import DocumentSplitter
-from holdfast.codecs.gemini.pieces import Pieces
-from holdfast.codecs.json_text import UNREADABLE, JsonReader, kind_of, read_json
+from holdfast.codecs.event_decoder import wrap_error_text
+from holdfast.codecs.gemini.chunk_reader import GeminiChunkReader
+from holdfast.codecs.gemini.json_documents import DocumentSplitter
+from holdfast.codecs.json_text import UNREADABLE, JsonReader, json_kind, read_json
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import Delta, EndMissing, NotAReply, TextDelta
@@ -75,8 +75,18 @@ class GeminiDecoder:
     """
 
     __slots__ = (
-        "_body", "_done", "_json", "_limit", "_mended", "_pieces", "_plain", "_quick", "_splitter", "_sse",
-        "_whole", "bad_events",
+        "_body",
+        "_done",
+        "_is_plain",
+        "_is_whole",
+        "_json",
+        "_limit",
+        "_mended",
+        "_quick_block",
+        "_reader",
+        "_splitter",
+        "_sse",
+        "bad_events",
     )  # fmt: skip
 
     def __init__(
@@ -86,29 +96,29 @@ class GeminiDecoder:
         provider: str = "",
         limit: int = LARGEST_EVENT,
     ) -> None:
-        self._pieces = Pieces(classify, provider)
+        self._reader = GeminiChunkReader(classify, provider)
         self._limit = limit
-        self._plain = "event-stream" not in content_type.lower()
+        self._is_plain = "event-stream" not in content_type.lower()
         self._body = bytearray()
         self._json = JsonReader()
         # Whether something was mended: arguments may come value by value, and go out at their end.
         self._mended = False
         self._sse: SseDecoder | None = None
         self._splitter: DocumentSplitter | None = None
-        self._whole = False
+        self._is_whole = False
         self._done = False
-        self._quick: int | None = None
+        self._quick_block: int | None = None
         self.bad_events = 0
 
     @property
     def other_candidates(self) -> int:
         """Pieces of candidates other than the first, dropped."""
-        return self._pieces.other_candidates
+        return self._reader.other_candidates
 
     @property
-    def unread(self) -> int:
+    def unread_parts(self) -> int:
         """Parts that were no objects, passed over."""
-        return self._pieces.unread
+        return self._reader.unread_parts
 
     def feed(self, data: bytes) -> list[Delta]:
         """The deltas that these bytes complete."""
@@ -118,21 +128,21 @@ class GeminiDecoder:
             return self._feed_events(self._sse, data)
         if self._splitter is not None:
             return self._feed_array(self._splitter, data)
-        return self._open(data)
+        return self._feed_undecided(data)
 
     def close(self) -> list[Delta]:
         """The body is over: what was held back, and what the end of the body proves."""
         out: list[Delta] = []
         if self._done:
             return out
-        if self._sse is None and self._splitter is None and not self._whole:
-            out = self._open(b"", last=True)
+        if self._sse is None and self._splitter is None and not self._is_whole:
+            out = self._feed_undecided(b"", last=True)
         if self._sse is not None:
             for _, payload in self._sse.close():
-                self._event(payload, out, cut=True)
-            self._close_stream(self._sse.unknown > 0, out)
+                self._read_event(payload, out, cut=True)
+            self._close_stream(self._sse.unknown_lines > 0, out)
         elif self._splitter is not None:
-            self._pieces.close(out)
+            self._reader.close(out)
         elif not self._done:
             self._read_whole(bytes(self._body), out)
         self._done = True
@@ -143,62 +153,62 @@ class GeminiDecoder:
         try:
             events = sse.feed(data)
         except EventTooLargeError as error:
-            self._events(error.events, out)
-            self._refuse("event", f"more than {self._limit} bytes", out)
+            self._read_events(error.events, out)
+            self._reject_body("event", f"more than {self._limit} bytes", out)
             return out
-        self._events(events, out)
+        self._read_events(events, out)
         return out
 
-    def _events(self, events: list[SseEvent], out: list[Delta]) -> None:
+    def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
         for name, payload in events:
-            if self._quick is not None:
+            if self._quick_block is not None:
                 try:
                     chunk = _read_text_chunk(payload)
                 except (ValueError, RecursionError):
                     pass
                 else:
                     if text := chunk.candidates[0].content.parts[0].text:
-                        out.append(TextDelta(text, self._quick))
+                        out.append(TextDelta(text, self._quick_block))
                     if chunk.usageMetadata is not _NO_USAGE:
-                        self._pieces.late_usage = chunk.usageMetadata
+                        self._reader.late_usage = chunk.usageMetadata
                     continue
             if name == b"error" and read_json(payload) is UNREADABLE:
-                self._take(error_of(payload), out)
+                self._read_object(wrap_error_text(payload), out)
             else:
-                self._event(payload, out)
+                self._read_event(payload, out)
 
-    def _event(self, payload: bytes, out: list[Delta], *, cut: bool = False) -> None:
+    def _read_event(self, payload: bytes, out: list[Delta], *, cut: bool = False) -> None:
         payload = payload.strip()
         if self._done or not payload or payload == b"[DONE]":
             return
         value = self._json.read(payload)
         if isinstance(value, dict):
-            self._take(value, out)
+            self._read_object(value, out)
         elif isinstance(value, list):
             for inner in value:
                 if isinstance(inner, dict):
-                    self._take(inner, out)
+                    self._read_object(inner, out)
         elif value is UNREADABLE and b"\n" in payload:
             # Events that lack the blank line between them: one object a line.
             for line in payload.split(b"\n"):
-                self._event(line, out, cut=cut)
-        elif self._pieces.finished or cut:
+                self._read_event(line, out, cut=cut)
+        elif self._reader.finished or cut:
             self._pass_over(payload, out, cut=cut)
         elif value is UNREADABLE:
-            self._refuse("JSON in every event", _looks_like(payload), out)
+            self._reject_body("JSON in every event", _describe_body(payload), out)
         else:
-            self._refuse("chunk object", kind_of(value), out)
+            self._reject_body("chunk object", json_kind(value), out)
 
     def _pass_over(self, payload: bytes, out: list[Delta], *, cut: bool) -> None:
         self.bad_events += 1
-        if cut and (b'"parts"' in payload or not self._pieces.finished):
+        if cut and (b'"parts"' in payload or not self._reader.finished):
             out.append(EndMissing(inside_event=True))
 
-    def _take(self, value: dict[str, object], out: list[Delta]) -> None:
+    def _read_object(self, value: dict[str, object], out: list[Delta]) -> None:
         start = len(out)
-        self._pieces.take(value, out)
+        self._reader.read_object(value, out)
         self._spoil(out, start)
-        self._quick = self._pieces.open_text
+        self._quick_block = self._reader.open_text_block
 
     def _spoil(self, out: list[Delta], start: int) -> None:
         self._mended |= self._json.has_mended
@@ -208,29 +218,29 @@ class GeminiDecoder:
     def _close_stream(self, strange_lines: bool, out: list[Delta]) -> None:
         if self._done:
             return
-        if self._pieces.untouched and strange_lines:
-            self._refuse("event stream", "plain text", out)
+        if self._reader.has_read_nothing and strange_lines:
+            self._reject_body("event stream", "plain text", out)
         else:
-            self._pieces.close(out)
+            self._reader.close(out)
 
     def _feed_array(self, splitter: DocumentSplitter, data: bytes) -> list[Delta]:
         out: list[Delta] = []
         for document in splitter.feed(data):
-            self._event(document, out)
+            self._read_event(document, out)
         if splitter.ended and not self._done:
-            self._pieces.close(out)
+            self._reader.close(out)
             self._done = True
-        elif splitter.held > self._limit:
-            self._refuse(RESPONSE_OBJECT, f"more than {self._limit} bytes", out)
+        elif splitter.buffered_bytes > self._limit:
+            self._reject_body(RESPONSE_OBJECT, f"more than {self._limit} bytes", out)
         return out
 
-    def _open(self, data: bytes, *, last: bool = False) -> list[Delta]:
+    def _feed_undecided(self, data: bytes, *, last: bool = False) -> list[Delta]:
         """Take bytes of a body that is one object, or of which it is not known yet what it is."""
         body = self._body
         # Blanks before anything else are dropped at once, so that they are not searched again.
         body += data if body else data.lstrip(_BLANK)
         out: list[Delta] = []
-        if not self._whole:
+        if not self._is_whole:
             if len(body) < len(_BOM) + 1 and not last:
                 return out
             if body.startswith(_BOM):
@@ -239,49 +249,49 @@ class GeminiDecoder:
             if head == b"[":
                 self._splitter, self._body = DocumentSplitter(), bytearray()
                 return self.feed(bytes(body[1:]))
-            self._whole = head in _OPENINGS or (self._plain and not _has_field(body))
-            if not self._whole:
+            self._is_whole = head in _OPENINGS or (self._is_plain and not _starts_with_field(body))
+            if not self._is_whole:
                 self._sse, self._body = SseDecoder(self._limit), bytearray()
                 return self.feed(bytes(body))
         if len(body) > self._limit:
-            self._refuse(RESPONSE_OBJECT, f"more than {self._limit} bytes", out)
+            self._reject_body(RESPONSE_OBJECT, f"more than {self._limit} bytes", out)
         return out
 
     def _read_whole(self, body: bytes, out: list[Delta]) -> None:
         value = self._json.read(body)
         if isinstance(value, dict):
-            self._pieces.take(value, out)
-            self._pieces.end(out)
+            self._reader.read_object(value, out)
+            self._reader.end_whole_body(out)
             self._spoil(out, 0)
         elif value is UNREADABLE and b"}" in body and body[:1] == b"{":
             self._read_lines(body, out)
         elif value is UNREADABLE:
-            self._refuse(RESPONSE_OBJECT, _looks_like(body), out)
+            self._reject_body(RESPONSE_OBJECT, _describe_body(body), out)
         else:
-            self._refuse(RESPONSE_OBJECT, kind_of(value), out)
+            self._reject_body(RESPONSE_OBJECT, json_kind(value), out)
 
     def _read_lines(self, body: bytes, out: list[Delta]) -> None:
         """A body of several objects, as gateways send them that stream one object a line."""
         documents = DocumentSplitter().feed(body)
         if len(documents) < 2:
-            self._refuse(RESPONSE_OBJECT, _looks_like(body), out)
+            self._reject_body(RESPONSE_OBJECT, _describe_body(body), out)
             return
         for document in documents:
-            self._event(document, out)
+            self._read_event(document, out)
         if not self._done:
-            self._pieces.close(out)
+            self._reader.close(out)
 
-    def _refuse(self, expected: str, got: str, out: list[Delta]) -> None:
+    def _reject_body(self, expected: str, got: str, out: list[Delta]) -> None:
         out.append(NotAReply(expected, got))
-        self._done, self._quick = True, None
+        self._done, self._quick_block = True, None
         self._body.clear()
 
 
-def _has_field(body: bytearray) -> bool:
+def _starts_with_field(body: bytearray) -> bool:
     return body.startswith((b"data", b"even", b"id:", b"retr", b":"))
 
 
-def _looks_like(body: bytes) -> str:
+def _describe_body(body: bytes) -> str:
     """What a text that is no JSON seems to be; never a part of it, since that may hold secrets."""
     first = body.lstrip(_BLANK)[:1]
     if not first:

@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 
 from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
-from holdfast.codecs.pairing import check_tail
-from holdfast.codecs.presets import path_segment
+from holdfast.codecs.pairing import check_tail_pairs
 from holdfast.codecs.request_body import (
-    Heads,
+    HeadCache,
     check_tools,
     encode_history,
-    leading_system,
+    leading_system_texts,
     merge_extra,
     to_json,
 )
-from holdfast.codecs.wire import Encoded
+from holdfast.codecs.url_path import to_path_segment
+from holdfast.codecs.wire import EncodedRequest
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Form, Transcript
 
 _BEFORE_3 = re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)")
@@ -41,78 +41,80 @@ _JSON_ONLY = "Answer with nothing but JSON that fits this JSON Schema:\n"
 _HEADERS = (("content-type", "application/json"),)
 
 
-def encode_request(request: ModelRequest, heads: Heads) -> Encoded:
+def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
     """The request as path and body.
 
     Raises:
         ConfigurationError: this wire cannot express a field, the history is not whole, or there is
             no message to answer.
     """
-    path = _path(request)
-    system = leading_system(request.messages)
+    path = _request_path(request)
+    system = leading_system_texts(request.messages)
     if len(system) == len(request.messages):
         raise ConfigurationError(
             "messages", "holds nothing to answer", fix="add a user message to the history"
         )
-    head = heads.get(request, system, lambda: _head(request, system))
-    body = _with_contents(head + b'"contents":[', request, len(system))
-    return Encoded(path, body, _HEADERS)
+    head = heads.get(request, system, lambda: _encode_head(request, system))
+    body = _append_contents(head + b'"contents":[', request, len(system))
+    return EncodedRequest(path, body, _HEADERS)
 
 
-def before_3(model: str) -> bool:
+def is_before_gemini_3(model: str) -> bool:
     """Whether the model is older than Gemini 3: it counts thoughts in tokens and signs nothing.
 
-    >>> before_3("gemini-2.5-flash"), before_3("gemini-3-pro-preview"), before_3("gemini-flash-latest")
+    >>> is_before_gemini_3("gemini-2.5-flash"), is_before_gemini_3("gemini-3-pro-preview"), is_before_gemini_3("gemini-flash-latest")
     (True, False, False)
     """
     return _BEFORE_3.search(model) is not None
 
 
-def _path(request: ModelRequest) -> str:
-    model = path_segment(request.model)
+def _request_path(request: ModelRequest) -> str:
+    model = to_path_segment(request.model)
     place = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
     method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
     return f"/{place}:{method}"
 
 
-def _with_contents(head: bytes, request: ModelRequest, leading: int) -> bytes:
-    old = before_3(request.model)
+def _append_contents(head: bytes, request: ModelRequest, leading: int) -> bytes:
+    old = is_before_gemini_3(request.model)
     encode = encode_message if old else encode_message_for_signers
     key = f"{'gemini-2' if old else 'gemini'}|{leading}"
     messages = request.messages
-    check_tail(messages, messages.known(key) if isinstance(messages, Transcript) else 0)
+    check_tail_pairs(
+        messages, messages.encoded_count(key) if isinstance(messages, Transcript) else 0
+    )
     # Those that lead went into the instructions.
     return encode_history(messages, Form(key, encode, skip=leading), head, b"]}")
 
 
-def _head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
+def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     settings, output = request.settings, request.output
     texts = [request.instructions, *system]
-    if output is not None and _in_words(request, output):
+    if output is not None and _puts_schema_in_text(request, output):
         texts.append(_JSON_ONLY + to_json("output.schema", output.schema).decode())
         output = None
     head: Json = {}
     if parts := [{"text": text} for text in texts if text]:
         head["systemInstruction"] = {"parts": parts}
     if request.tools:
-        head["tools"] = [{"functionDeclarations": _declarations(request.tools)}]
+        head["tools"] = [{"functionDeclarations": _function_declarations(request.tools)}]
     if config := _tool_config(settings, request.tools):
         head["toolConfig"] = config
-    if config := _generation(request.model, settings, output):
+    if config := _generation_config(request.model, settings, output):
         head["generationConfig"] = config
     merge_extra(head, settings.extra, ("contents",))
     encoded = to_json("settings.extra", head)[:-1]
     return encoded + b"," if head else encoded
 
 
-def _in_words(request: ModelRequest, output: OutputSchema) -> bool:
+def _puts_schema_in_text(request: ModelRequest, output: OutputSchema) -> bool:
     """Whether the schema is told in words: models before 3 refuse one together with functions."""
     if output.mode == "auto":
-        return bool(request.tools) and before_3(request.model)
+        return bool(request.tools) and is_before_gemini_3(request.model)
     return output.mode == "prompt"
 
 
-def _declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:
+def _function_declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:
     declarations: list[Json] = []
     for tool in tools:
         if not _TOOL_NAME.fullmatch(tool.name):
@@ -147,14 +149,14 @@ def _tool_config(settings: ModelSettings, tools: tuple[ToolSpec, ...]) -> Json |
     return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [choice]}}
 
 
-def _generation(model: str, settings: ModelSettings, output: OutputSchema | None) -> Json:
+def _generation_config(model: str, settings: ModelSettings, output: OutputSchema | None) -> Json:
     config: Json = {
         "maxOutputTokens": settings.max_tokens,
         "temperature": settings.temperature,
         "topP": settings.top_p,
         "stopSequences": list(settings.stop) or None,
         "seed": settings.seed,
-        "thinkingConfig": _thinking(model, settings),
+        "thinkingConfig": _thinking_config(model, settings),
     }
     if output is not None:
         config["responseMimeType"] = "application/json"
@@ -162,13 +164,13 @@ def _generation(model: str, settings: ModelSettings, output: OutputSchema | None
     return {name: value for name, value in config.items() if value is not None}
 
 
-def _thinking(model: str, settings: ModelSettings) -> Json | None:
+def _thinking_config(model: str, settings: ModelSettings) -> Json | None:
     """Gemini 3 takes a word and older models a number; each takes what it has a field for."""
     effort, tokens = settings.reasoning_effort, settings.reasoning_tokens
     if effort is None and tokens is None:
         return None
-    if effort is not None and (tokens is None or not before_3(model)):
-        if not before_3(model):
+    if effort is not None and (tokens is None or not is_before_gemini_3(model)):
+        if not is_before_gemini_3(model):
             return {"thinkingLevel": _LEVELS[effort], "includeThoughts": effort != "none"}
         tokens = _BUDGETS[effort]
     return {"thinkingBudget": tokens, "includeThoughts": tokens != 0}

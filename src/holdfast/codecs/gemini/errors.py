@@ -7,21 +7,21 @@ vendors' wires run there too. This module must hold rows and nothing that decide
 
 from __future__ import annotations
 
-from holdfast.codecs.classify import Rule, classify_by, rule
+from holdfast.codecs.classify import ErrorRule, classify_by_rules, error_rule
 from holdfast.codecs.rules import SHARED
 from holdfast.codecs.wire import Failure
 from holdfast.core.errors import ErrorCategory as Category
 from holdfast.core.errors import ErrorInfo
 
-RULES: tuple[Rule, ...] = (
-    rule(Category.RATE_LIMIT_TERMINAL, codes="billing_disabled"),
+RULES: tuple[ErrorRule, ...] = (
+    error_rule(Category.RATE_LIMIT_TERMINAL, codes="billing_disabled"),
     # Region and account come as a precondition of the request.
-    rule(
+    error_rule(
         Category.AUTH_ERROR,
         codes="failed_precondition",
         text=r"location|country|region|enable billing",
     ),
-    rule(Category.TRANSIENT, codes="aborted cancelled"),
+    error_rule(Category.TRANSIENT, codes="aborted cancelled"),
     *SHARED,
 )
 
@@ -34,4 +34,4 @@ def classify(failure: Failure) -> ErrorInfo:
     >>> classify(Failure(provider="gemini", status=400, body=body)).category.value
     'auth_error'
     """
-    return classify_by(RULES, failure)
+    return classify_by_rules(RULES, failure)

@@ -66,19 +66,19 @@ UNSIGNED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 
 def encode_message(message: Message) -> bytes:
     """One message as one content."""
-    return to_json("parts", {"role": _ROLES[message.role], "parts": _parts(message)})
+    return to_json("parts", {"role": _ROLES[message.role], "parts": _encode_parts(message)})
 
 
 def encode_message_for_signers(message: Message) -> bytes:
     """The same, for models that refuse a history whose first call of a content is unsigned."""
-    parts = _parts(message)
+    parts = _encode_parts(message)
     first = next((part for part in parts if "functionCall" in part), None)
     if first is not None:
         first.setdefault("thoughtSignature", UNSIGNED)
     return to_json("parts", {"role": _ROLES[message.role], "parts": parts})
 
 
-def _parts(message: Message) -> list[Json]:
+def _encode_parts(message: Message) -> list[Json]:
     parts: list[Json] = []
     attached: list[Json] = []
     from_model = message.role == "assistant"
@@ -86,15 +86,17 @@ def _parts(message: Message) -> list[Json]:
         if isinstance(part, Text):
             _add_text(parts, part)
         elif isinstance(part, ToolResult):
-            parts.append(_response(part))
-            attached.extend(_media(media) for media in part.content if isinstance(media, Media))
-        elif (encoded := _other(part, from_model=from_model)) is not None:
+            parts.append(_encode_result(part))
+            attached.extend(
+                _encode_media(media) for media in part.content if isinstance(media, Media)
+            )
+        elif (encoded := _encode_part(part, from_model=from_model)) is not None:
             parts.append(encoded)
     return parts + attached or [{"text": " "}]
 
 
 def _add_text(parts: list[Json], part: Text) -> None:
-    beside = _beside(part.extra)
+    beside = _sibling_fields(part.extra)
     if beside and part.extra and part.extra.get(JOINED) and parts and "text" in parts[-1]:
         parts[-1].update(beside)
     elif part.text or beside:
@@ -102,27 +104,27 @@ def _add_text(parts: list[Json], part: Text) -> None:
         parts.append({"text": part.text, **beside})
 
 
-def _other(part: Part, *, from_model: bool) -> Json | None:
+def _encode_part(part: Part, *, from_model: bool) -> Json | None:
     if isinstance(part, ToolCall):
-        return _call(part)
+        return _encode_call(part)
     if isinstance(part, Media):
-        return {**_media(part, checked=not from_model), **_beside(part.extra)}
+        return {**_encode_media(part, verify=not from_model), **_sibling_fields(part.extra)}
     if isinstance(part, Reasoning):
-        return _thought(part)
+        return _encode_thought(part)
     if isinstance(part, Opaque):
         return dict(part.data) if part.wire == WIRE and part.data else None
     return {"text": part.text} if isinstance(part, Refusal) and part.text else None
 
 
-def _thought(part: Reasoning) -> Json | None:
+def _encode_thought(part: Reasoning) -> Json | None:
     if part.wire != WIRE:
         return None
     signed = {"thoughtSignature": part.signature} if part.signature else {}
-    return {"text": part.text, "thought": True, **_beside(part.extra), **signed}
+    return {"text": part.text, "thought": True, **_sibling_fields(part.extra), **signed}
 
 
-def _call(call: ToolCall) -> Json:
-    args = _object(call.arguments)
+def _encode_call(call: ToolCall) -> Json:
+    args = _raw_json_object(call.arguments)
     function: Json = {
         "name": call.name,
         "args": {"unparsed": call.arguments} if args is None else args,
@@ -132,30 +134,30 @@ def _call(call: ToolCall) -> Json:
     extra = call.extra if call.wire in (None, WIRE) else None
     if extra and isinstance(unknown := extra.get(FUNCTION), dict):
         function.update(unknown)
-    return {"functionCall": function, **_beside(extra)}
+    return {"functionCall": function, **_sibling_fields(extra)}
 
 
-def _response(result: ToolResult) -> Json:
+def _encode_result(result: ToolResult) -> Json:
     text = result.text
     response: object
     if result.is_error:
         response = {"error": text}
-    elif (whole := _object(text)) is not None:
+    elif (whole := _raw_json_object(text)) is not None:
         response = whole
     else:
-        response = {"output": text or _empty(result)}
+        response = {"output": text or _empty_result_text(result)}
     function: Json = {"name": result.name, "response": response}
     if result.call_id:
         function["id"] = result.call_id
     return {"functionResponse": function}
 
 
-def _empty(result: ToolResult) -> str:
+def _empty_result_text(result: ToolResult) -> str:
     attached = any(isinstance(part, Media) for part in result.content)
     return "The result is attached below." if attached else ""
 
 
-def _object(text: str) -> msgspec.Raw | None:
+def _raw_json_object(text: str) -> msgspec.Raw | None:
     """The text itself when it is a JSON object: decoded only to prove it, so that no digit changes."""
     if text.lstrip()[:1] != "{":
         return None
@@ -166,9 +168,9 @@ def _object(text: str) -> msgspec.Raw | None:
         return None
 
 
-def _media(media: Media, *, checked: bool = True) -> Json:
+def _encode_media(media: Media, *, verify: bool = True) -> Json:
     """Inline bytes, or an address. What the model itself sent is not checked: it was taken once."""
-    data = inline_bytes(media) if checked or media.data is None else media.data
+    data = inline_bytes(media) if verify or media.data is None else media.data
     if data is not None:
         return {"inlineData": {"mimeType": media_type_of(media), "data": data}}
     file: Json = {"fileUri": media.url}
@@ -177,5 +179,5 @@ def _media(media: Media, *, checked: bool = True) -> Json:
     return {"fileData": file}
 
 
-def _beside(extra: Extra | None) -> Json:
+def _sibling_fields(extra: Extra | None) -> Json:
     return {name: extra[name] for name in extra if name in BESIDE} if extra else {}

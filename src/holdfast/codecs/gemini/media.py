@@ -12,25 +12,27 @@ from collections.abc import Mapping
 from holdfast.core.messages import Media
 
 
-def media_of(part: Mapping[str, object]) -> Media | None:
+def read_media(part: Mapping[str, object]) -> Media | None:
     r"""An `inlineData` or `fileData` part as media; None when it is neither, or cannot be read.
 
-    >>> media_of({"inlineData": {"mimeType": "image/png", "data": "iVA="}}).data
+    >>> read_media({"inlineData": {"mimeType": "image/png", "data": "iVA="}}).data
     b'\x89P'
     """
     inline, file = part.get("inlineData"), part.get("fileData")
     extra = {name: value for name, value in part.items() if name not in ("inlineData", "fileData")}
     if isinstance(inline, dict):
-        data = _from_base64(inline.get("data"))
+        data = _decode_base64(inline.get("data"))
         return (
-            Media(_text(inline.get("mimeType")), data=data, extra=extra or None) if data else None
+            Media(_string_or_empty(inline.get("mimeType")), data=data, extra=extra or None)
+            if data
+            else None
         )
-    if isinstance(file, dict) and (url := _text(file.get("fileUri"))):
-        return Media(_text(file.get("mimeType")), url=url, extra=extra or None)
+    if isinstance(file, dict) and (url := _string_or_empty(file.get("fileUri"))):
+        return Media(_string_or_empty(file.get("mimeType")), url=url, extra=extra or None)
     return None
 
 
-def _from_base64(text: object) -> bytes | None:
+def _decode_base64(text: object) -> bytes | None:
     if not isinstance(text, str):
         return None
     try:
@@ -40,5 +42,5 @@ def _from_base64(text: object) -> bytes | None:
         return None
 
 
-def _text(value: object) -> str:
+def _string_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""

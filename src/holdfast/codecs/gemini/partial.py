@@ -31,51 +31,51 @@ class PartialArguments:
     """The arguments of one call while they come.
 
     >>> arguments = PartialArguments()
-    >>> arguments.add({"jsonPath": "$.city", "stringValue": "Por", "willContinue": True})
-    >>> arguments.add({"jsonPath": "$.city", "stringValue": "to"})
-    >>> arguments.text(whole=True)
+    >>> arguments.add_entry({"jsonPath": "$.city", "stringValue": "Por", "willContinue": True})
+    >>> arguments.add_entry({"jsonPath": "$.city", "stringValue": "to"})
+    >>> arguments.to_text(whole=True)
     '{"city":"Porto"}'
     """
 
-    __slots__ = ("_growing", "_root", "_spoiled")
+    __slots__ = ("_is_growing", "_is_invalid", "_root")
 
     def __init__(self) -> None:
         self._root: dict[str, object] = {}
-        self._spoiled = False
-        self._growing = False
+        self._is_invalid = False
+        self._is_growing = False
 
-    def merge(self, args: Mapping[str, object]) -> None:
+    def merge_whole(self, args: Mapping[str, object]) -> None:
         """Arguments that came whole."""
         self._root.update(args)
 
-    def add(self, entry: object) -> None:
+    def add_entry(self, entry: object) -> None:
         """One entry of `partialArgs`."""
         if not isinstance(entry, dict):
-            self._spoiled = True
+            self._is_invalid = True
             return
-        self._growing = entry.get("willContinue") is True
-        steps = _steps(entry.get("jsonPath"))
-        if not steps or not self._put(steps, entry):
-            self._spoiled = True
+        self._is_growing = entry.get("willContinue") is True
+        steps = _parse_path(entry.get("jsonPath"))
+        if not steps or not self._put_value(steps, entry):
+            self._is_invalid = True
 
-    def text(self, *, whole: bool) -> str:
+    def to_text(self, *, whole: bool) -> str:
         """The arguments as JSON text; without its last brace when the call was not said to its end."""
-        if self._spoiled:
+        if self._is_invalid:
             return _SPOILED
         try:
-            text = arguments_text(_settle(self._root))
+            text = arguments_text(_join_fragments(self._root))
         except RecursionError:
             return _SPOILED
-        return text if whole and not self._growing else text[:-1]
+        return text if whole and not self._is_growing else text[:-1]
 
-    def _put(self, steps: list[str | int], entry: Mapping[str, object]) -> bool:
+    def _put_value(self, steps: list[str | int], entry: Mapping[str, object]) -> bool:
         place: object = self._root
         for step, following in pairwise(steps):
-            place = _enter(place, step, [] if isinstance(following, int) else {})
+            place = _enter_step(place, step, [] if isinstance(following, int) else {})
         last = steps[-1]
         fragment = entry.get("stringValue")
         if isinstance(fragment, str):
-            fragments = _enter(place, last, _Fragments())
+            fragments = _enter_step(place, last, _Fragments())
             if not isinstance(fragments, _Fragments):
                 return False
             fragments.append(fragment)
@@ -83,10 +83,10 @@ class PartialArguments:
         name = next((name for name in _VALUES if name in entry), "")
         if not name and "nullValue" not in entry:
             return False
-        return _set(place, last, entry[name] if name else None)
+        return _set_value(place, last, entry[name] if name else None)
 
 
-def _steps(path: object) -> list[str | int]:
+def _parse_path(path: object) -> list[str | int]:
     """The steps of a JSON path below `$`; none when it is not one that names a single place."""
     if not isinstance(path, str) or not path.startswith("$"):
         return []
@@ -105,7 +105,7 @@ def _steps(path: object) -> list[str | int]:
     return steps
 
 
-def _enter(place: object, step: str | int, fresh: object) -> object:
+def _enter_step(place: object, step: str | int, fresh: object) -> object:
     """What stands at this step, made when there is nothing; None when the step does not fit."""
     if isinstance(place, dict) and isinstance(step, str):
         return place.setdefault(step, fresh)
@@ -116,7 +116,7 @@ def _enter(place: object, step: str | int, fresh: object) -> object:
     return None
 
 
-def _set(place: object, step: str | int, value: object) -> bool:
+def _set_value(place: object, step: str | int, value: object) -> bool:
     if isinstance(place, dict) and isinstance(step, str):
         place[step] = value
         return True
@@ -129,9 +129,9 @@ def _set(place: object, step: str | int, value: object) -> bool:
     return False
 
 
-def _settle(value: object) -> object:
+def _join_fragments(value: object) -> object:
     if isinstance(value, _Fragments):
         return "".join(value)
     if isinstance(value, dict):
-        return {name: _settle(inner) for name, inner in value.items()}
-    return [_settle(inner) for inner in value] if isinstance(value, list) else value
+        return {name: _join_fragments(inner) for name, inner in value.items()}
+    return [_join_fragments(inner) for inner in value] if isinstance(value, list) else value

@@ -100,18 +100,18 @@ def finish_word(value: object, provider: str = "") -> str:
     return words[value] if 0 < value < len(words) else str(value)
 
 
-def finish_reason(word: str, *, called: bool = False) -> FinishReason:
+def finish_reason(word: str, *, has_calls: bool = False) -> FinishReason:
     """The neutral reason for a finish word.
 
     Args:
         word: as `finish_word` gives it.
-        called: whether the reply holds function calls: the wire says STOP for these too.
+        has_calls: whether the reply holds function calls: the wire says STOP for these too.
 
-    >>> finish_reason("STOP", called=True).value, finish_reason("moon_phase").value
+    >>> finish_reason("STOP", has_calls=True).value, finish_reason("moon_phase").value
     ('tool_calls', 'unknown')
     """
     reason = _FINISH.get(word) or _FINISH.get(word.upper(), FinishReason.UNKNOWN)
-    return FinishReason.TOOL_CALLS if called and reason is FinishReason.STOP else reason
+    return FinishReason.TOOL_CALLS if has_calls and reason is FinishReason.STOP else reason
 
 
 def block_word(value: object) -> str:
@@ -127,27 +127,27 @@ def block_word(value: object) -> str:
     return _BLOCKS[value] if 0 < value < len(_BLOCKS) else str(value)
 
 
-def usage_of(raw: Mapping[str, object]) -> Usage:
+def parse_usage(raw: Mapping[str, object]) -> Usage:
     """Tokens from a `usageMetadata`; absent or strange numbers count as zero.
 
     The wire counts thoughts beside the candidates, and the results of its own tools beside the
     prompt; here output includes thoughts, and input all that was read, so that the two add up to
     the wire's total.
 
-    >>> usage = usage_of({"promptTokenCount": 7, "candidatesTokenCount": 2, "thoughtsTokenCount": 30})
+    >>> usage = parse_usage({"promptTokenCount": 7, "candidatesTokenCount": 2, "thoughtsTokenCount": 30})
     >>> usage.input, usage.output, usage.reasoning
     (7, 32, 30)
     """
-    thoughts = _count(raw, "thoughtsTokenCount")
+    thoughts = _read_count(raw, "thoughtsTokenCount")
     return Usage(
-        input=_count(raw, "promptTokenCount") + _count(raw, "toolUsePromptTokenCount"),
-        output=_count(raw, "candidatesTokenCount") + thoughts,
-        cached_input=_count(raw, "cachedContentTokenCount"),
+        input=_read_count(raw, "promptTokenCount") + _read_count(raw, "toolUsePromptTokenCount"),
+        output=_read_count(raw, "candidatesTokenCount") + thoughts,
+        cached_input=_read_count(raw, "cachedContentTokenCount"),
         reasoning=thoughts,
     )
 
 
-def _count(raw: Mapping[str, object], name: str) -> int:
+def _read_count(raw: Mapping[str, object], name: str) -> int:
     value = raw.get(name)
     if isinstance(value, float) and value.is_integer():
         value = int(value)

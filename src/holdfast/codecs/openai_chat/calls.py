@@ -19,21 +19,21 @@ _KNOWN = frozenset({"index", "id", "type", "function"})
 _PLAIN = (None, "", "function")
 
 
-class _Arguments(Struct, gc=False, forbid_unknown_fields=True):
+class _FragmentArguments(Struct, gc=False, forbid_unknown_fields=True):
     arguments: str
     name: Literal[""] | None = None
 
 
-class Fragment(Struct, gc=False, forbid_unknown_fields=True):
+class CallFragment(Struct, gc=False, forbid_unknown_fields=True):
     """An entry that can only be more of a call that has begun; no other entry decodes to it."""
 
     index: int
-    function: _Arguments
+    function: _FragmentArguments
     id: Literal[""] | None = None
     type: Literal["function", ""] | None = None
 
 
-class _Call(Struct):
+class _TrackedCall(Struct):
     number: int
     id: str
     name: str
@@ -42,20 +42,20 @@ class _Call(Struct):
 class CallTracker:
     """Numbers the calls of one reply from 0, in the order in which they began."""
 
-    __slots__ = ("_by_id", "_by_index", "_last", "_touched", "count")
+    __slots__ = ("_by_id", "_by_index", "_last_call", "_seen_in_list", "count")
 
     def __init__(self) -> None:
-        self._by_index: dict[int, _Call] = {}
-        self._by_id: dict[str, _Call] = {}
-        self._last: _Call | None = None
-        self._touched: set[int] = set()
+        self._by_index: dict[int, _TrackedCall] = {}
+        self._by_id: dict[str, _TrackedCall] = {}
+        self._last_call: _TrackedCall | None = None
+        self._seen_in_list: set[int] = set()
         self.count = 0
 
     def open_list(self) -> None:
         """A new `tool_calls` list begins: two entries of one list are two calls."""
-        self._touched.clear()
+        self._seen_in_list.clear()
 
-    def more(self, fragments: list[Fragment]) -> list[Delta] | None:
+    def read_fragments(self, fragments: list[CallFragment]) -> list[Delta] | None:
         """Fragments as deltas; None when one of them belongs to no call that has begun."""
         deltas: list[Delta] = []
         for fragment in fragments:
@@ -65,7 +65,7 @@ class CallTracker:
             deltas.append(ToolCallDelta(call.number, arguments=fragment.function.arguments))
         return deltas
 
-    def take(self, entry: dict[str, object], *, distinct: bool) -> ToolCallDelta:
+    def read_entry(self, entry: dict[str, object], *, distinct: bool) -> ToolCallDelta:
         """One entry of `tool_calls` as a delta.
 
         Args:
@@ -73,40 +73,44 @@ class CallTracker:
             distinct: it is a call of its own, as in a whole body, and never continues another.
         """
         function = entry.get("function")
-        body = function if isinstance(function, dict) else _custom(entry)
-        name, call_id = _text(body.get("name")), _text(entry.get("id"))
-        number = _number(entry.get("index"))
-        call = None if distinct else self._continued(number, call_id, name)
+        body = function if isinstance(function, dict) else _custom_function(entry)
+        name, call_id = _text_of_id_or_name(body.get("name")), _text_of_id_or_name(entry.get("id"))
+        number = _read_index(entry.get("index"))
+        call = None if distinct else self._find_continued(number, call_id, name)
         if call is None:
-            call = self._begin(number, call_id)
+            call = self._begin_call(number, call_id)
         # Said again, an id or a name is no news, and must not be appended.
         new_id, new_name = "" if call.id else call_id, "" if call.name else name
         call.id, call.name = call.id or call_id, call.name or name
-        self._touched.add(call.number)
+        self._seen_in_list.add(call.number)
         return ToolCallDelta(
-            call.number, new_id, new_name, _arguments(body.get("arguments")), _extra(entry)
+            call.number,
+            new_id,
+            new_name,
+            _arguments_text(body.get("arguments")),
+            _unknown_fields(entry),
         )
 
-    def _continued(self, index: int | None, call_id: str, name: str) -> _Call | None:
+    def _find_continued(self, index: int | None, call_id: str, name: str) -> _TrackedCall | None:
         if index is not None:
             call = self._by_index.get(index)
         elif call_id:
             call = self._by_id.get(call_id)
         else:
-            call = self._last
+            call = self._last_call
         if call is None or (call_id and call.id and call_id != call.id):
             return None
-        if (name or call_id) and call.number in self._touched:
+        if (name or call_id) and call.number in self._seen_in_list:
             return None
         # Without an id to go by, another name (or, with no index either, any name) is another call.
         if name and call.name and not call_id and (index is None or name != call.name):
             return None
         return call
 
-    def _begin(self, index: int | None, call_id: str) -> _Call:
-        call = _Call(self.count, "", "")
+    def _begin_call(self, index: int | None, call_id: str) -> _TrackedCall:
+        call = _TrackedCall(self.count, "", "")
         self.count += 1
-        self._last = call
+        self._last_call = call
         if index is not None:
             self._by_index[index] = call
         if call_id:
@@ -114,7 +118,7 @@ class CallTracker:
         return call
 
 
-def _custom(entry: dict[str, object]) -> dict[str, object]:
+def _custom_function(entry: dict[str, object]) -> dict[str, object]:
     """A call of a custom tool, whose input is plain text and not JSON."""
     custom = entry.get("custom")
     if not isinstance(custom, dict):
@@ -122,7 +126,7 @@ def _custom(entry: dict[str, object]) -> dict[str, object]:
     return {"name": custom.get("name"), "arguments": custom.get("input")}
 
 
-def _extra(entry: dict[str, object]) -> dict[str, object] | None:
+def _unknown_fields(entry: dict[str, object]) -> dict[str, object] | None:
     """What the wire wants back with the call and we do not read, such as a thought signature."""
     extra = {key: value for key, value in entry.items() if key not in _KNOWN}
     if entry.get("type") not in _PLAIN:
@@ -130,20 +134,20 @@ def _extra(entry: dict[str, object]) -> dict[str, object] | None:
     return extra or None
 
 
-def _arguments(value: object) -> str:
+def _arguments_text(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else arguments_text(value)
 
 
-def _number(value: object) -> int | None:
+def _read_index(value: object) -> int | None:
     """An index; some servers write it as text."""
     if isinstance(value, str) and len(value) < 10 and value.isdecimal():
         return int(value)
     return value if isinstance(value, int) else None
 
 
-def _text(value: object) -> str:
+def _text_of_id_or_name(value: object) -> str:
     if isinstance(value, str):
         return value
     # Some servers number their calls.

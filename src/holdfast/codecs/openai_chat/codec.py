@@ -6,14 +6,14 @@ any one run: one object serves any number of runs at once.
 
 from __future__ import annotations
 
-from holdfast.codecs.continued import may_be_continued
 from holdfast.codecs.openai_chat.decode import ChatDecoder
 from holdfast.codecs.openai_chat.encode import ChatEncoder
 from holdfast.codecs.openai_chat.errors import classify
 from holdfast.codecs.openai_chat.vocabulary import WIRE
-from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
+from holdfast.codecs.stitching import allows_continuation
+from holdfast.codecs.wire import EncodedRequest, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 
 
 class OpenAIChat(QuirkyCodec):
@@ -32,7 +32,7 @@ class OpenAIChat(QuirkyCodec):
         super().__init__(quirks)
         self._encoder = ChatEncoder(self.quirks)
 
-    def encode(self, request: ModelRequest) -> Encoded:
+    def encode(self, request: ModelRequest) -> EncodedRequest:
         """The request body.
 
         Raises:
@@ -40,11 +40,11 @@ class OpenAIChat(QuirkyCodec):
         """
         return self._encoder.encode(request)
 
-    def continues(self, request: ModelRequest, /) -> bool:
+    def can_continue(self, request: ModelRequest, /) -> bool:
         """Where the provider takes the beginning of a reply."""
-        return bool(self.quirks.prefill) and may_be_continued(request)
+        return bool(self.quirks.prefill) and allows_continuation(request)
 
-    def decoder(self, content_type: str, provider: str = "") -> ChatDecoder:
+    def make_decoder(self, content_type: str, provider: str = "") -> ChatDecoder:
         """A decoder for one response body of this content type."""
         return ChatDecoder(content_type, classify, provider)
 

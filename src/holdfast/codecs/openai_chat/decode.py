@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.codecs.body import Body
+from holdfast.codecs.body_reader import BodyReader
 from holdfast.codecs.call_arguments import spoil_mended
-from holdfast.codecs.events import error_of
-from holdfast.codecs.json_text import UNREADABLE, kind_of
-from holdfast.codecs.openai_chat.pieces import Pieces
-from holdfast.codecs.openai_chat.plain import decode_chunk, read_whole
+from holdfast.codecs.event_decoder import wrap_error_text
+from holdfast.codecs.json_text import UNREADABLE, json_kind
+from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader
+from holdfast.codecs.openai_chat.quick_reader import decode_chunk, read_whole_reply
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import Delta, EndMissing, NotAReply, ReasoningDelta, TextDelta
@@ -39,7 +39,14 @@ class ChatDecoder:
     """
 
     __slots__ = (
-        "_begun", "_body", "_classify", "_done", "_provider", "_quick", "_sse", "bad_lines",
+        "_body",
+        "_can_read_quickly",
+        "_classify",
+        "_done",
+        "_provider",
+        "_reader_or_none",
+        "_sse",
+        "bad_lines",
     )  # fmt: skip
 
     def __init__(
@@ -51,30 +58,30 @@ class ChatDecoder:
     ) -> None:
         self._classify = classify
         self._provider = provider
-        self._begun: Pieces | None = None
-        self._body = Body(limit, content_type)
+        self._reader_or_none: OpenAIChatChunkReader | None = None
+        self._body = BodyReader(limit, content_type)
         self._sse: SseDecoder | None = None
         self._done = False
         # The next chunk may be read by the short way.
-        self._quick = False
+        self._can_read_quickly = False
         self.bad_lines = 0
 
     @property
-    def _pieces(self) -> Pieces:
+    def _reader(self) -> OpenAIChatChunkReader:
         """The careful reading, begun when it is first needed."""
-        if self._begun is None:
-            self._begun = Pieces(self._classify, self._provider)
-        return self._begun
+        if self._reader_or_none is None:
+            self._reader_or_none = OpenAIChatChunkReader(self._classify, self._provider)
+        return self._reader_or_none
 
     @property
-    def passed_over(self) -> dict[str, int]:
+    def unknown_counts(self) -> dict[str, int]:
         """How often each field of a message came that is not known here."""
-        return self._pieces.passed_over
+        return self._reader.unknown_counts
 
     @property
     def other_choices(self) -> int:
         """Pieces of choices that were not asked for, and were dropped."""
-        return self._pieces.other_choices
+        return self._reader.other_choices
 
     def feed(self, data: bytes) -> list[Delta]:
         """The deltas that these bytes complete."""
@@ -86,14 +93,14 @@ class ChatDecoder:
             # path that a server pays for at each delta.
             events = self._sse.feed(data) if self._sse is not None else self._body.feed(data)
         except EventTooLargeError as error:
-            events = self._body.too_large(error)
+            events = self._body.note_too_large(error)
         for name, payload in events:
-            if not self._quick or name or not self._read_plain(payload, out):
-                self._event(name, payload, out)
+            if not self._can_read_quickly or name or not self._read_quickly(payload, out):
+                self._read_event(name, payload, out)
         if self._sse is None:
             self._sse = self._body.sse
         if self._body.problem is not None:
-            self._refuse(self._body.problem, out)
+            self._reject_body(self._body.problem, out)
         return out
 
     def close(self) -> list[Delta]:
@@ -102,20 +109,24 @@ class ChatDecoder:
         if self._done:
             return out
         for name, payload in self._body.close():
-            self._event(name, payload, out, cut=True)
+            self._read_event(name, payload, out, cut=True)
         if self._body.sse is None:
-            self._whole(out)
-        elif self._body.problem is None and self._pieces.untouched and self._body.sse.unknown:
+            self._read_whole_body(out)
+        elif (
+            self._body.problem is None
+            and self._reader.has_read_nothing
+            and self._body.sse.unknown_lines
+        ):
             self._body.problem = NotAReply(RESPONSE_OBJECT, "plain text")
         if self._body.problem is not None:
-            self._refuse(self._body.problem, out)
+            self._reject_body(self._body.problem, out)
         elif not self._done:
-            self._pieces.cut(out)
+            self._reader.close(out)
             out.append(EndMissing())
         self._done = True
         return out
 
-    def _read_plain(self, payload: bytes, out: list[Delta]) -> bool:
+    def _read_quickly(self, payload: bytes, out: list[Delta]) -> bool:
         """Read a chunk of text, reasoning or arguments; False when it is not just that."""
         try:
             plain = decode_chunk(payload).choices[0].delta
@@ -124,42 +135,44 @@ class ChatDecoder:
         text, told = plain.content, plain.reasoning_content or plain.reasoning
         if plain.tool_calls is None:
             if told:
-                self._pieces.reasoning.told = True
+                self._reader.reasoning.has_text = True
                 out.append(ReasoningDelta(told))
             if text:
                 out.append(TextDelta(text))
             return True
-        more = None if text or told else self._pieces.calls.more(plain.tool_calls)
+        more = None if text or told else self._reader.calls.read_fragments(plain.tool_calls)
         out += more or ()
         return more is not None
 
-    def _event(self, name: bytes, payload: bytes, out: list[Delta], *, cut: bool = False) -> None:
+    def _read_event(
+        self, name: bytes, payload: bytes, out: list[Delta], *, cut: bool = False
+    ) -> None:
         payload = payload.strip()
         if self._done or not payload:
             return
         if payload in _MARKERS:
-            self._pieces.end(out)
-            self._done, self._quick = True, False
+            self._reader.end_reply(out)
+            self._done, self._can_read_quickly = True, False
             return
         value = self._body.json.read(payload)
         if isinstance(value, dict):
             self._take(value, out, failed=name == b"error")
-            self._quick = self._pieces.at_rest
+            self._can_read_quickly = self._reader.allows_quick_read
         elif value is None:
             # A sign of life.
             self.bad_lines += 1
-        elif value is UNREADABLE and name == b"error" and not self._pieces.finished:
-            self._pieces.take(error_of(payload), out, failed=True)
+        elif value is UNREADABLE and name == b"error" and not self._reader.finished:
+            self._reader.read_object(wrap_error_text(payload), out, failed=True)
         elif value is UNREADABLE and b"\n" in payload:
             # Events that lack the blank line between them: one object a line.
             for line in payload.split(b"\n"):
-                self._event(b"", line, out, cut=cut)
-        elif self._pieces.finished or cut or name not in _NAMES:
+                self._read_event(b"", line, out, cut=cut)
+        elif self._reader.finished or cut or name not in _NAMES:
             self._pass_over(payload, out, cut=cut)
         elif value is UNREADABLE:
-            self._refuse(NotAReply("JSON in every event", "other text"), out)
+            self._reject_body(NotAReply("JSON in every event", "other text"), out)
         else:
-            self._refuse(NotAReply("chunk object", kind_of(value)), out)
+            self._reject_body(NotAReply("chunk object", json_kind(value)), out)
 
     def _take(
         self,
@@ -170,22 +183,22 @@ class ChatDecoder:
         whole: bool = False,
     ) -> None:
         start = len(out)
-        self._pieces.take(value, out, failed=failed, whole=whole)
+        self._reader.read_object(value, out, failed=failed, whole=whole)
         if self._body.json.has_mended:
             spoil_mended(out, start)
 
     def _pass_over(self, payload: bytes, out: list[Delta], *, cut: bool) -> None:
         self.bad_lines += 1
-        if cut and (b'"delta"' in payload or not self._pieces.finished):
+        if cut and (b'"delta"' in payload or not self._reader.finished):
             out.append(EndMissing(inside_event=True))
 
-    def _whole(self, out: list[Delta]) -> None:
-        text = self._body.text()
-        if (quick := read_whole(text)) is not None:
+    def _read_whole_body(self, out: list[Delta]) -> None:
+        text = self._body.take_text()
+        if (quick := read_whole_reply(text)) is not None:
             out += quick
             self._done = True
             return
-        value = self._body.value(text)
+        value = self._body.read_value(text)
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
             # An error wrapped in an array is all that comes in this form.
             if "error" not in value[0]:
@@ -193,10 +206,10 @@ class ChatDecoder:
             value, self._body.problem = value[0], None
         if isinstance(value, dict):
             self._take(value, out, whole=True)
-            self._pieces.end(out, whole=True)
+            self._reader.end_reply(out, whole=True)
             self._done = True
 
-    def _refuse(self, problem: NotAReply, out: list[Delta]) -> None:
+    def _reject_body(self, problem: NotAReply, out: list[Delta]) -> None:
         if not self._done:
             out.append(problem)
-        self._done, self._quick = True, False
+        self._done, self._can_read_quickly = True, False

@@ -11,14 +11,20 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from holdfast.codecs.continued import refuse_prefill
 from holdfast.codecs.openai_chat.history import HistoryEncoder
-from holdfast.codecs.pairing import check_tail
-from holdfast.codecs.request_body import Heads, check_tools, encode_history, merge_extra, to_json
-from holdfast.codecs.shape import in_words, is_object, strict_form
-from holdfast.codecs.wire import Encoded, Quirks
+from holdfast.codecs.output_schema import is_object_schema, schema_instruction, to_strict_schema
+from holdfast.codecs.pairing import check_tail_pairs
+from holdfast.codecs.request_body import (
+    HeadCache,
+    check_tools,
+    encode_history,
+    merge_extra,
+    to_json,
+)
+from holdfast.codecs.stitching import refuse_prefill
+from holdfast.codecs.wire import EncodedRequest, Quirks
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Transcript
 
 _Object: TypeAlias = dict[str, object]
@@ -38,9 +44,9 @@ class ChatEncoder:
     def __init__(self, quirks: Quirks) -> None:
         self._quirks = quirks
         self._history = HistoryEncoder(quirks)
-        self._heads = Heads()
+        self._heads = HeadCache()
 
-    def encode(self, request: ModelRequest) -> Encoded:
+    def encode(self, request: ModelRequest) -> EncodedRequest:
         """The request as path and body.
 
         Raises:
@@ -53,13 +59,13 @@ class ChatEncoder:
             )
         head = self._heads.get(request, (), lambda: self._encode_head(request))
         form = self._history.form
-        known = messages.known(form.key) if isinstance(messages, Transcript) else 0
-        check_tail(messages, known)
-        tail = self._tail(request) if request.prefill else b"]}"
+        known = messages.encoded_count(form.key) if isinstance(messages, Transcript) else 0
+        check_tail_pairs(messages, known)
+        tail = self._encode_tail(request) if request.prefill else b"]}"
         body = encode_history(messages, form, head, tail)
-        return Encoded("chat/completions", body, _HEADERS)
+        return EncodedRequest("chat/completions", body, _HEADERS)
 
-    def _tail(self, request: ModelRequest) -> bytes:
+    def _encode_tail(self, request: ModelRequest) -> bytes:
         """What follows the history when a reply goes on: its beginning, as the provider takes it."""
         how = self._quirks.prefill
         if not how:
@@ -78,13 +84,13 @@ class ChatEncoder:
             body["stream"] = True
             if quirks.stream_usage:
                 body["stream_options"] = {"include_usage": True}
-        body.update(_tools(request.tools, request.settings))
-        body.update(self._settings(request.settings))
+        body.update(_encode_tools(request.tools, request.settings))
+        body.update(self._encode_settings(request.settings))
         if output is not None:
             if wanted := _response_format(output, quirks):
                 body["response_format"] = wanted
             if wanted.get("type") != "json_schema":
-                instructions = f"{instructions}\n\n{in_words(output.schema)}".lstrip()
+                instructions = f"{instructions}\n\n{schema_instruction(output.schema)}".lstrip()
         merge_extra(body, request.settings.extra, _RESERVED)
         encoded = to_json("settings.extra", body)[:-1] + b',"messages":['
         if instructions:
@@ -92,7 +98,7 @@ class ChatEncoder:
             encoded += to_json("instructions", first) + b","
         return encoded
 
-    def _settings(self, settings: ModelSettings) -> _Object:
+    def _encode_settings(self, settings: ModelSettings) -> _Object:
         quirks = self._quirks
         given = {
             quirks.max_tokens_field: settings.max_tokens,
@@ -117,7 +123,7 @@ class ChatEncoder:
         return body
 
 
-def _tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Object:
+def _encode_tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Object:
     choice = settings.tool_choice
     check_tools(tools, choice)
     if not tools:
@@ -125,7 +131,7 @@ def _tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Object:
             raise ConfigurationError("settings.tool_choice", f"{choice!r} needs tools")
         # The wire refuses both settings where there are no tools.
         return {}
-    body: _Object = {"tools": [_tool(tool) for tool in tools]}
+    body: _Object = {"tools": [_encode_tool(tool) for tool in tools]}
     if choice is not None:
         named = {"type": "function", "function": {"name": choice}}
         body["tool_choice"] = choice if choice in _WORDS else named
@@ -134,7 +140,7 @@ def _tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Object:
     return body
 
 
-def _tool(tool: ToolSpec) -> _Object:
+def _encode_tool(tool: ToolSpec) -> _Object:
     _check_name("tools", tool.name)
     to_json(f"tools.{tool.name}.schema", tool.schema)
     function: _Object = {"name": tool.name}
@@ -148,13 +154,13 @@ def _response_format(output: OutputSchema, quirks: Quirks) -> _Object:
     """The field that asks for a shape; empty where the wire cannot take this one."""
     _check_name("output.name", output.name)
     to_json("output.schema", output.schema)
-    if not is_object(output.schema):
+    if not is_object_schema(output.schema):
         return {}
     if quirks.response_format != "json_schema" and output.mode != "native":
         return {"type": quirks.response_format}
     if output.mode == "prompt":
         return {}
-    strict = strict_form(output.schema) if output.strict else None
+    strict = to_strict_schema(output.schema) if output.strict else None
     described: _Object = {"name": output.name, "schema": strict or output.schema}
     described["strict"] = strict is not None
     return {"type": "json_schema", "json_schema": described}

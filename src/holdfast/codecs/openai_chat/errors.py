@@ -6,57 +6,57 @@ the rows. This module must hold rows and nothing that decides by itself.
 
 from __future__ import annotations
 
-from holdfast.codecs.classify import Rule, classify_by, rule
+from holdfast.codecs.classify import ErrorRule, classify_by_rules, error_rule
 from holdfast.codecs.rules import SHARED
 from holdfast.codecs.wire import Failure
 from holdfast.core.errors import ErrorCategory as Category
 from holdfast.core.errors import ErrorInfo
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ErrorRule, ...] = (
     # Codes that would be read by their words otherwise, and wrongly.
-    rule(
+    error_rule(
         Category.CLIENT_ERROR,
         codes="invalid_image invalid_image_format invalid_image_url invalid_base64_image "
         "image_too_large image_too_small image_parse_error image_file_too_large empty_image_file "
         "unsupported_image_media_type failed_to_download_image image_file_not_found "
         "previous_response_not_found invalid_encrypted_content string_above_max_length",
     ),
-    rule(Category.TRANSIENT, statuses=(498,), providers="groq"),  # flex capacity exceeded
-    rule(
+    error_rule(Category.TRANSIENT, statuses=(498,), providers="groq"),  # flex capacity exceeded
+    error_rule(
         Category.MODEL_NOT_FOUND,
         statuses=(404,),
         text=r"no endpoints found for",
         providers="openrouter",
     ),
     # There are, but none that fits the request's tools, or the account's own rules.
-    rule(
+    error_rule(
         Category.CLIENT_ERROR,
         statuses=(404,),
         text=r"no endpoints found (?:matching|that)",
         providers="openrouter",
     ),
-    rule(
+    error_rule(
         Category.MODEL_NOT_FOUND,
         statuses=(400,),
         text=r"failed to load model",
         providers="lmstudio",
     ),
     # Elsewhere these words are about the prompt.
-    rule(
+    error_rule(
         Category.RATE_LIMIT_RETRYABLE,
         statuses=(0, 400, 429),
         text=r"too many tokens(?! per day)",
         providers="xai bedrock bedrock-openai",
     ),
     # What the model wrote does not fit the form of its tool calls: another sample may.
-    rule(
+    error_rule(
         Category.INVALID_RESPONSE,
         statuses=(0, 500),
         text=r"failed to parse input at pos",
         providers="llamacpp llama.cpp llama-cpp",
     ),
     # llama.cpp and what is built on it say 500 for a request that can never work.
-    rule(
+    error_rule(
         Category.CLIENT_ERROR,
         statuses=(500,),
         text=r"is not supported|unsupported|failed to parse|invalid (?:json|grammar|schema)",
@@ -74,4 +74,4 @@ def classify(failure: Failure) -> ErrorInfo:
     >>> info.category.value, info.retry_after, info.landed.value
     ('rate_limit_retryable', 0.644, 'no')
     """
-    return classify_by(RULES, failure)
+    return classify_by_rules(RULES, failure)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TypeAlias
 
-from holdfast.codecs.media import base64_text, inline_bytes, media_type_of
+from holdfast.codecs.media import encode_base64, inline_bytes, media_type_of
 from holdfast.codecs.openai_chat.vocabulary import ABOUT, BLOCKS, EXECUTED, WIRE
 from holdfast.codecs.request_body import to_json
 from holdfast.codecs.wire import Quirks
@@ -91,20 +91,22 @@ class HistoryEncoder:
         """
         match message.role:
             case "system":
-                wire = [{"role": self._quirks.system_role, "content": _content(message.parts)}]
+                wire = [
+                    {"role": self._quirks.system_role, "content": _encode_content(message.parts)}
+                ]
             case "user":
                 if not message.parts:
                     raise ConfigurationError("parts", "is empty", fix="give the message a text")
-                wire = [{"role": "user", "content": _content(message.parts)}]
+                wire = [{"role": "user", "content": _encode_content(message.parts)}]
             case "assistant":
-                wire = [self._assistant(message)]
+                wire = [self._encode_assistant(message)]
             case _:
-                wire = self._results(message)
+                wire = self._encode_results(message)
         if len(wire) == 1:
             return to_json("parts", wire[0])
         return b",".join([to_json("parts", one) for one in wire])
 
-    def _assistant(self, message: Message) -> _Object:
+    def _encode_assistant(self, message: Message) -> _Object:
         wire: _Object = {"role": "assistant", "content": None}
         calls: list[ToolCall] = []
         texts: list[str] = []
@@ -121,9 +123,9 @@ class HistoryEncoder:
         elif texts or not calls:
             wire["content"] = "".join(texts) or (None if calls else "")
         if calls:
-            ids = self._ids([call.id for call in calls])
+            ids = self._wire_ids([call.id for call in calls])
             wire["tool_calls"] = [
-                self._call(call, own) for call, own in zip(calls, ids, strict=True)
+                self._encode_call(call, own) for call, own in zip(calls, ids, strict=True)
             ]
         return wire
 
@@ -132,29 +134,29 @@ class HistoryEncoder:
         text: object = message.text
         refusal = "".join(part.text for part in message.parts if isinstance(part, Refusal))
         thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
-        sound = next((_sound_id(part) for part in message.parts if _sound_id(part)), None)
+        sound = next((_audio_id(part) for part in message.parts if _audio_id(part)), None)
         if self._quirks.reasoning_field == "content":
-            text = _with_thoughts(message.parts)
+            text = _content_with_thoughts(message.parts)
         wire["content"] = text or (None if message.calls or refusal or sound else "")
         if refusal:
             wire["refusal"] = refusal
         if sound:
             wire["audio"] = {"id": sound}
         if thoughts:
-            wire.update(self._reasoning(thoughts))
+            wire.update(self._encode_reasoning(thoughts))
         for part in message.parts:
             if isinstance(part, Opaque) and part.wire == WIRE:
                 wire.update((k, v) for k, v in part.data.items() if k not in _NOT_SENT)
 
-    def _call(self, call: ToolCall, own_id: str) -> _Object:
+    def _encode_call(self, call: ToolCall, own_id: str) -> _Object:
         return {
             "id": own_id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.arguments},
-            **(self._state(call.extra) if call.extra and call.wire in (None, WIRE) else {}),
+            **(self._vendor_state(call.extra) if call.extra and call.wire in (None, WIRE) else {}),
         }
 
-    def _reasoning(self, thoughts: Sequence[Reasoning]) -> _Object:
+    def _encode_reasoning(self, thoughts: Sequence[Reasoning]) -> _Object:
         field = self._quirks.reasoning_field
         ours = [part for part in thoughts if part.wire in (None, WIRE)]
         wire: _Object = {}
@@ -162,7 +164,7 @@ class HistoryEncoder:
         if told and field not in ("", "content"):
             wire[field] = told
         for part in ours:
-            for name, value in self._state(part.extra).items():
+            for name, value in self._vendor_state(part.extra).items():
                 known = wire.get(name)
                 if isinstance(known, list) and isinstance(value, list):
                     wire[name] = [*known, *value]
@@ -170,15 +172,15 @@ class HistoryEncoder:
                     wire[name] = value
         return wire
 
-    def _state(self, extra: Extra | None) -> _Object:
+    def _vendor_state(self, extra: Extra | None) -> _Object:
         fields = self._quirks.state_fields
         return {name: extra[name] for name in fields if name in extra} if extra else {}
 
-    def _results(self, message: Message) -> list[_Object]:
+    def _encode_results(self, message: Message) -> list[_Object]:
         results = [part for part in message.parts if isinstance(part, ToolResult)]
         if not results:
             raise ConfigurationError("parts", "holds no tool result", fix="use tool_results(...)")
-        ids = self._ids([result.call_id for result in results])
+        ids = self._wire_ids([result.call_id for result in results])
         wire: list[_Object] = []
         attached: list[_Object] = []
         for result, own in zip(results, ids, strict=True):
@@ -188,7 +190,7 @@ class HistoryEncoder:
             media = [part for part in result.content if isinstance(part, Media)]
             content: object = result.text
             if media and self._quirks.media_in_results:
-                content = _content(result.content)
+                content = _encode_content(result.content)
             elif media:
                 content = content or "The result follows as media."
                 attached.append(_text_block(Text(f"Media in the result of {result.name}:")))
@@ -198,17 +200,17 @@ class HistoryEncoder:
             wire.append({"role": "user", "content": attached})
         return wire
 
-    def _ids(self, ids: Sequence[str]) -> list[str]:
+    def _wire_ids(self, ids: Sequence[str]) -> list[str]:
         if len(ids) == 1:
-            return [self._id(ids[0], 1)]
+            return [self._wire_id(ids[0], 1)]
         seen: dict[str, int] = {}
         own: list[str] = []
         for one in ids:
             seen[one] = seen.get(one, 0) + 1
-            own.append(self._id(one, seen[one]))
+            own.append(self._wire_id(one, seen[one]))
         return own
 
-    def _id(self, given: str, occurrence: int) -> str:
+    def _wire_id(self, given: str, occurrence: int) -> str:
         """The id as given when it will do; else one that is made from it, always the same."""
         length = self._quirks.call_id_length
         if occurrence == 1 and given:
@@ -220,7 +222,7 @@ class HistoryEncoder:
         return made.hexdigest()[:length] if length else f"call_{made.hexdigest()[:24]}"
 
 
-def _content(parts: Sequence[Part]) -> object:
+def _encode_content(parts: Sequence[Part]) -> object:
     """A text alone as a string, anything else as a list of blocks."""
     if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.extra:
         return only.text
@@ -244,7 +246,7 @@ def _text_block(part: Text) -> _Object:
     return block
 
 
-def _with_thoughts(parts: Sequence[Part]) -> object:
+def _content_with_thoughts(parts: Sequence[Part]) -> object:
     """Content in which thoughts are blocks of their own; a string when there are none."""
     if not any(isinstance(part, Reasoning) and part.wire in (None, WIRE) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, Text))
@@ -271,7 +273,7 @@ def _media_block(media: Media) -> _Object:
         )
     family = kind.partition("/")[0]
     if family in ("image", "video"):
-        inner: _Object = {"url": _address(media, kind, data)}
+        inner: _Object = {"url": _media_url(media, kind, data)}
         if media.extra and "detail" in media.extra:
             inner["detail"] = media.extra["detail"]
         return {"type": f"{family}_url", f"{family}_url": inner}
@@ -280,29 +282,29 @@ def _media_block(media: Media) -> _Object:
             "url", f"this wire takes {kind} only inline", fix="fetch it and give the bytes as data="
         )
     if family == "audio":
-        return _sound(kind, data)
+        return _audio_block(kind, data)
     name = media.name or f"file.{kind.rpartition('/')[2]}"
-    return {"type": "file", "file": {"filename": name, "file_data": _address(media, kind, data)}}
+    return {"type": "file", "file": {"filename": name, "file_data": _media_url(media, kind, data)}}
 
 
-def _sound(kind: str, data: bytes) -> _Object:
+def _audio_block(kind: str, data: bytes) -> _Object:
     if kind not in _SOUNDS:
         raise ConfigurationError(
             "media_type", f"this wire takes no {kind}", fix="convert it to audio/wav or audio/mpeg"
         )
     return {
         "type": "input_audio",
-        "input_audio": {"data": base64_text(data), "format": _SOUNDS[kind]},
+        "input_audio": {"data": encode_base64(data), "format": _SOUNDS[kind]},
     }
 
 
-def _address(media: Media, kind: str, data: bytes | None) -> str:
+def _media_url(media: Media, kind: str, data: bytes | None) -> str:
     if data is None:
         return media.url or ""
-    return f"data:{kind};base64,{base64_text(data)}"
+    return f"data:{kind};base64,{encode_base64(data)}"
 
 
-def _sound_id(part: Part) -> object:
+def _audio_id(part: Part) -> object:
     if isinstance(part, Media) and part.media_type.startswith("audio/") and part.extra:
         return part.extra.get("id")
     return None

@@ -18,10 +18,10 @@ _SOUNDS = (
 )
 
 
-def image(item: dict[str, object]) -> Media | None:
+def read_image(item: dict[str, object]) -> Media | None:
     """A picture block (`image_url`), or None when it is none.
 
-    >>> image({"image_url": {"url": "data:image/png;base64,iVA="}}).media_type
+    >>> read_image({"image_url": {"url": "data:read_image/png;base64,iVA="}}).media_type
     'image/png'
     """
     holder = item.get("image_url")
@@ -31,11 +31,11 @@ def image(item: dict[str, object]) -> Media | None:
     if not url.startswith("data:"):
         return Media("image/*", url=url)
     head, _, payload = url[5:].partition(",")
-    data = _from_base64(payload)
+    data = _decode_base64(payload)
     return Media(head.partition(";")[0] or "image/*", data=data) if data else None
 
 
-class AudioPieces:
+class AudioCollector:
     """Puts the fragments of one reply's sound together."""
 
     __slots__ = ("_data", "_fields", "_transcript")
@@ -54,16 +54,16 @@ class AudioPieces:
             if audio.get(name) is not None:
                 self._fields[name] = audio[name]
 
-    def take(self) -> Media | None:
+    def take_audio(self) -> Media | None:
         """The whole sound, or None when there is none."""
         pieces = self._data
         if not pieces:
             return None
         if all(len(piece) % 4 == 0 for piece in pieces):
             # Each may end in padding of its own.
-            data = b"".join(_from_base64(piece) or b"" for piece in pieces) or None
+            data = b"".join(_decode_base64(piece) or b"" for piece in pieces) or None
         else:
-            data = _from_base64("".join(pieces))
+            data = _decode_base64("".join(pieces))
         if data is None:
             return None
         extra = {**self._fields, "transcript": "".join(self._transcript)}
@@ -72,7 +72,7 @@ class AudioPieces:
         return Media(kind, data=data, extra=extra)
 
 
-def _from_base64(text: str) -> bytes | None:
+def _decode_base64(text: str) -> bytes | None:
     try:
         return binascii.a2b_base64(text) or None
     except ValueError:

@@ -29,23 +29,23 @@ class ReasoningState:
     """Collects the state of one reply's reasoning until it is taken.
 
     Attributes:
-        told: text has come in a field of its own, so that the text of details is a repetition.
+        has_text: text has come in a field of its own, so that the text of details is a repetition.
     """
 
-    __slots__ = ("_details", "_fields", "_texts", "told")
+    __slots__ = ("_details", "_fields", "_texts", "has_text")
 
     def __init__(self) -> None:
         self._details: list[dict[str, object]] = []
         self._texts: list[dict[str, list[str]]] = []
         self._fields: dict[str, object] = {}
-        self.told = False
+        self.has_text = False
 
     @property
-    def pending(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether there is something to take."""
         return bool(self._details or self._fields)
 
-    def take(self) -> ReasoningDelta:
+    def take_delta(self) -> ReasoningDelta:
         """All state since the last time, as the fields of a message."""
         extra = self._fields
         if self._details:
@@ -55,7 +55,7 @@ class ReasoningState:
         self._details, self._texts, self._fields = [], [], {}
         return ReasoningDelta(extra=extra)
 
-    def read(self, message: dict[str, object], *, whole: bool) -> str:
+    def read_message(self, message: dict[str, object], *, whole: bool) -> str:
         """The reasoning text of a message or delta; its state is kept here."""
         if not _STATE_FIELDS.isdisjoint(message):
             for field in _STATE_FIELDS:
@@ -67,22 +67,22 @@ class ReasoningState:
         for field in _TEXT_FIELDS:
             value = message.get(field)
             if isinstance(value, str) and value:
-                self.told = True
+                self.has_text = True
                 return value
         # Details may come at the end, after their text was told piece by piece.
-        return "" if self.told else told
+        return "" if self.has_text else told
 
     def _read_details(self, details: list[object], *, whole: bool) -> str:
         told = []
         for detail in details:
             if isinstance(detail, dict):
-                self._keep(detail, whole=whole)
+                self._add_detail(detail, whole=whole)
                 told += [detail[field] for field in _GROWING if isinstance(detail.get(field), str)]
         return "".join(told)
 
-    def _keep(self, detail: dict[str, object], *, whole: bool) -> None:
+    def _add_detail(self, detail: dict[str, object], *, whole: bool) -> None:
         texts = {field: value for field in _GROWING if isinstance(value := detail.get(field), str)}
-        if whole or not self._continues(detail):
+        if whole or not self._continues_last(detail):
             self._details.append(dict(detail))
             self._texts.append({field: [value] for field, value in texts.items()})
             return
@@ -90,7 +90,7 @@ class ReasoningState:
         for field, value in texts.items():
             self._texts[-1].setdefault(field, []).append(value)
 
-    def _continues(self, detail: dict[str, object]) -> bool:
+    def _continues_last(self, detail: dict[str, object]) -> bool:
         """Whether a detail is more of the last one, and that one is text that can grow."""
         if not self._details or not self._texts[-1]:
             return False
@@ -99,7 +99,7 @@ class ReasoningState:
         return same and not last.get("signature")
 
 
-def thought(part: dict[str, object]) -> ReasoningDelta | None:
+def read_thought(part: dict[str, object]) -> ReasoningDelta | None:
     """A thinking block inside a list of content, or None when there is nothing in it."""
     signature = part.get("signature")
     pieces: list[str] = []

@@ -69,23 +69,25 @@ _Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 _Sum: TypeAlias = Annotated[int, Meta(ge=1, le=2**53)]
 
 
-class _Sent(Struct, gc=False):
+class _InputDetails(Struct, gc=False):
     cached_tokens: _Count | None = None
     cache_write_tokens: _Count | None = None
     cache_creation_tokens: None = None
 
 
-class _Made(Struct, gc=False):
+class _OutputDetails(Struct, gc=False):
     reasoning_tokens: _Count | None = None
 
 
-class _Beside(Struct, gc=False):
+class _ExtraCounts(Struct, gc=False):
     prompt_cache_hit_tokens: _Count | None = None
     reasoning_tokens: _Count | None = None
     cached_tokens: None = None
     num_cached_tokens: None = None
 
-    def _counted(self, sent: int, made: int, of_sent: _Sent | None, of_made: _Made | None) -> Usage:
+    def _to_usage(
+        self, sent: int, made: int, of_sent: _InputDetails | None, of_made: _OutputDetails | None
+    ) -> Usage:
         return Usage(
             sent,
             made,
@@ -95,13 +97,13 @@ class _Beside(Struct, gc=False):
         )
 
 
-class PlainUsage(_Beside, gc=False, kw_only=True):
+class PlainUsage(_ExtraCounts, gc=False, kw_only=True):
     """A `usage` object in its documented form; any other does not fit."""
 
     prompt_tokens: _Sum
     completion_tokens: _Count
-    prompt_tokens_details: _Sent | None = None
-    completion_tokens_details: _Made | None = None
+    prompt_tokens_details: _InputDetails | None = None
+    completion_tokens_details: _OutputDetails | None = None
     output_tokens: None = None
     input_tokens_details: None = None
     output_tokens_details: None = None
@@ -110,16 +112,16 @@ class PlainUsage(_Beside, gc=False, kw_only=True):
     def tokens(self) -> Usage:
         """The same in our words."""
         sent, made = self.prompt_tokens_details, self.completion_tokens_details
-        return self._counted(self.prompt_tokens, self.completion_tokens, sent, made)
+        return self._to_usage(self.prompt_tokens, self.completion_tokens, sent, made)
 
 
-class ResponsesUsage(_Beside, gc=False, kw_only=True):
+class ResponsesUsage(_ExtraCounts, gc=False, kw_only=True):
     """The same with the names of the Responses wire."""
 
     input_tokens: _Sum
     output_tokens: _Count
-    input_tokens_details: _Sent | None = None
-    output_tokens_details: _Made | None = None
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
     completion_tokens: None = None
     prompt_tokens_details: None = None
     completion_tokens_details: None = None
@@ -128,13 +130,13 @@ class ResponsesUsage(_Beside, gc=False, kw_only=True):
     def tokens(self) -> Usage:
         """The same in our words."""
         sent, made = self.input_tokens_details, self.output_tokens_details
-        return self._counted(self.input_tokens, self.output_tokens, sent, made)
+        return self._to_usage(self.input_tokens, self.output_tokens, sent, made)
 
 
-def usage_of(raw: Mapping[str, object]) -> Usage:
+def parse_usage(raw: Mapping[str, object]) -> Usage:
     """Tokens from a `usage` object of any provider; absent or strange numbers count as zero.
 
-    >>> usage_of({"prompt_tokens": 9, "completion_tokens": None}).total
+    >>> parse_usage({"prompt_tokens": 9, "completion_tokens": None}).total
     9
     """
     form: type[PlainUsage | ResponsesUsage]
@@ -142,23 +144,23 @@ def usage_of(raw: Mapping[str, object]) -> Usage:
     try:
         return msgspec.convert(raw, form).tokens
     except msgspec.ValidationError:
-        return _usage_anyhow(raw)
+        return _parse_loose_usage(raw)
 
 
-def _usage_anyhow(raw: Mapping[str, object]) -> Usage:
-    sent = _details(raw, "prompt_tokens_details", "input_tokens_details")
-    made = _details(raw, "completion_tokens_details", "output_tokens_details")
+def _parse_loose_usage(raw: Mapping[str, object]) -> Usage:
+    sent = _find_details(raw, "prompt_tokens_details", "input_tokens_details")
+    made = _find_details(raw, "completion_tokens_details", "output_tokens_details")
     return Usage(
-        input=_first(raw, "prompt_tokens", "input_tokens"),
-        output=_first(raw, "completion_tokens", "output_tokens"),
-        cached_input=_first(sent, "cached_tokens")
-        or _first(raw, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"),
-        cache_write=_first(sent, "cache_write_tokens", "cache_creation_tokens"),
-        reasoning=_first(made, "reasoning_tokens") or _first(raw, "reasoning_tokens"),
+        input=_first_count(raw, "prompt_tokens", "input_tokens"),
+        output=_first_count(raw, "completion_tokens", "output_tokens"),
+        cached_input=_first_count(sent, "cached_tokens")
+        or _first_count(raw, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"),
+        cache_write=_first_count(sent, "cache_write_tokens", "cache_creation_tokens"),
+        reasoning=_first_count(made, "reasoning_tokens") or _first_count(raw, "reasoning_tokens"),
     )
 
 
-def _details(raw: Mapping[str, object], *names: str) -> Mapping[str, object]:
+def _find_details(raw: Mapping[str, object], *names: str) -> Mapping[str, object]:
     for name in names:
         value = raw.get(name)
         if isinstance(value, dict):
@@ -166,7 +168,7 @@ def _details(raw: Mapping[str, object], *names: str) -> Mapping[str, object]:
     return {}
 
 
-def _first(raw: Mapping[str, object], *names: str) -> int:
+def _first_count(raw: Mapping[str, object], *names: str) -> int:
     for name in names:
         value = raw.get(name)
         if isinstance(value, float) and value.is_integer():

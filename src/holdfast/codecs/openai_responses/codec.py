@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from holdfast.codecs.continued import refuse_prefill
 from holdfast.codecs.openai_responses.decode import ResponsesDecoder
 from holdfast.codecs.openai_responses.encode import encode_request
 from holdfast.codecs.openai_responses.errors import classify
 from holdfast.codecs.openai_responses.vocabulary import WIRE
-from holdfast.codecs.request_body import Heads
-from holdfast.codecs.wire import Encoded, Failure, Quirks, QuirkyCodec
+from holdfast.codecs.request_body import HeadCache
+from holdfast.codecs.stitching import refuse_prefill
+from holdfast.codecs.wire import EncodedRequest, Failure, Quirks, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.request import ModelRequest
+from holdfast.core.model_request import ModelRequest
 
 
 class ResponsesCodec(QuirkyCodec):
@@ -29,9 +29,9 @@ class ResponsesCodec(QuirkyCodec):
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         super().__init__(quirks)
-        self._heads = Heads()
+        self._heads = HeadCache()
 
-    def encode(self, request: ModelRequest) -> Encoded:
+    def encode(self, request: ModelRequest) -> EncodedRequest:
         """The request body.
 
         Raises:
@@ -40,7 +40,7 @@ class ResponsesCodec(QuirkyCodec):
         refuse_prefill(request, "Responses")
         return encode_request(request, self._heads, self.quirks)
 
-    def decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:
+    def make_decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:
         """A decoder for one response body."""
         return ResponsesDecoder(content_type, provider)
 

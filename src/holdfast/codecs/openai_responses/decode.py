@@ -11,55 +11,59 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.codecs.events import EventDecoder
-from holdfast.codecs.openai_responses.pieces import Pieces
+from holdfast.codecs.event_decoder import EventDecoder
+from holdfast.codecs.openai_responses.chunk_reader import ResponsesChunkReader
 from holdfast.codecs.sse import SseEvent
 from holdfast.core.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
 
 # The commonest events, and nothing else: any other fails to fit, and is read with care by `Pieces`.
-class _Text(Struct, tag_field="type", tag="response.output_text.delta", gc=False):
+class _TextEvent(Struct, tag_field="type", tag="response.output_text.delta", gc=False):
     delta: str
     output_index: int
     part: int = field(name="content_index")
     section = "text"
 
 
-class _Summary(Struct, tag_field="type", tag="response.reasoning_summary_text.delta", gc=False):
+class _SummaryEvent(
+    Struct, tag_field="type", tag="response.reasoning_summary_text.delta", gc=False
+):
     delta: str
     output_index: int
     part: int = field(name="summary_index")
     section = "summary"
 
 
-class _Thought(Struct, tag_field="type", tag="response.reasoning_text.delta", gc=False):
+class _ThoughtEvent(Struct, tag_field="type", tag="response.reasoning_text.delta", gc=False):
     delta: str
     output_index: int
     part: int = field(name="content_index")
     section = "thought"
 
 
-class _Arguments(Struct, tag_field="type", tag="response.function_call_arguments.delta", gc=False):
+class _ArgumentsEvent(
+    Struct, tag_field="type", tag="response.function_call_arguments.delta", gc=False
+):
     delta: str
     output_index: int
     part = 0
     section = "arguments"
 
 
-_Quick: TypeAlias = _Text | _Summary | _Thought | _Arguments
+_Quick: TypeAlias = _TextEvent | _SummaryEvent | _ThoughtEvent | _ArgumentsEvent
 _read_quick = msgspec.json.Decoder(_Quick).decode
 
 
-class ResponsesDecoder(EventDecoder[Pieces]):
+class ResponsesDecoder(EventDecoder[ResponsesChunkReader]):
     """One response body in, deltas out."""
 
     __slots__ = ()
 
-    def _begin(self, provider: str) -> Pieces:
-        return Pieces(provider)
+    def _make_reader(self, provider: str) -> ResponsesChunkReader:
+        return ResponsesChunkReader(provider)
 
-    def _read(self, events: list[SseEvent], out: list[Delta]) -> None:
-        running = self._pieces.running
+    def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
+        running = self._reader.open_tracks
         for name, payload in events:
             try:
                 event = _read_quick(payload)
@@ -73,9 +77,9 @@ class ResponsesDecoder(EventDecoder[Pieces]):
             if not event.delta:
                 continue
             track.pieces.append(event.delta)
-            if type(event) is _Text:
+            if type(event) is _TextEvent:
                 out.append(TextDelta(event.delta, track.index))
-            elif type(event) is _Arguments:
+            elif type(event) is _ArgumentsEvent:
                 out.append(ToolCallDelta(track.index, arguments=event.delta))
             else:
                 out.append(ReasoningDelta(event.delta, track.index))

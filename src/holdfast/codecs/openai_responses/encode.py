@@ -12,22 +12,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.codecs.openai_responses.history import is_custom, leaves_nothing, message_encoder
+from holdfast.codecs.openai_responses.history import (
+    has_nothing_to_send,
+    is_custom_call,
+    make_message_encoder,
+)
 from holdfast.codecs.openai_responses.vocabulary import WIRE
-from holdfast.codecs.pairing import check_new, with_safe_ids
+from holdfast.codecs.output_schema import is_object_schema, schema_instruction, to_strict_schema
+from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
 from holdfast.codecs.request_body import (
-    Heads,
-    already_encoded,
+    HeadCache,
     check_tools,
+    count_encoded,
     encode_history,
     merge_extra,
     to_json,
 )
-from holdfast.codecs.shape import in_words, is_object, strict_form
-from holdfast.codecs.wire import Encoded, Quirks
+from holdfast.codecs.wire import EncodedRequest, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolCall
-from holdfast.core.request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.transcript import Form
 
 _Object = dict[str, object]
@@ -43,48 +47,50 @@ ENCRYPTED = "reasoning.encrypted_content"
 """What to include in a reply so that its reasoning can go back without state at the server."""
 
 
-def encode_request(request: ModelRequest, heads: Heads, quirks: Quirks) -> Encoded:
+def encode_request(request: ModelRequest, heads: HeadCache, quirks: Quirks) -> EncodedRequest:
     """The request as path, headers and body.
 
     Raises:
         ConfigurationError: this wire cannot express a field, or the history is not whole.
     """
-    head = heads.get(request, (), lambda: _head(request))
-    return Encoded("/responses", _with_history(head + b',"input":[', request, quirks), _HEADERS)
+    head = heads.get(request, (), lambda: _encode_head(request))
+    return EncodedRequest(
+        "/responses", _append_history(head + b',"input":[', request, quirks), _HEADERS
+    )
 
 
-def _with_history(head: bytes, request: ModelRequest, quirks: Quirks) -> bytes:
+def _append_history(head: bytes, request: ModelRequest, quirks: Quirks) -> bytes:
     messages: Sequence[Message] = request.messages
     extra = request.settings.extra or {}
     stored = bool(extra.get("store"))
     held = not _HELD.isdisjoint(extra)
     key = f"{WIRE}|{quirks.system_role}|{stored}|{held}"
-    known = already_encoded(messages, key)
+    known = count_encoded(messages, key)
     # A history that the server holds a part of cannot be judged here.
-    plain = held or check_new(messages, known, _takes_id)
+    plain = held or check_new_pairs(messages, known, _accepts_id)
     custom: frozenset[str] = frozenset()
-    if not plain or any(map(is_custom, _calls(messages[known:]))):
+    if not plain or any(map(is_custom_call, _all_calls(messages[known:]))):
         # Results of custom calls look different: such messages are looked at together, each time.
-        messages = list(messages) if plain else with_safe_ids(messages, _takes_id)
-        custom = frozenset(call.id for call in _calls(messages) if is_custom(call))
-    encode = message_encoder(quirks.system_role, stored=stored, custom=custom)
+        messages = list(messages) if plain else replace_unsafe_ids(messages, _accepts_id)
+        custom = frozenset(call.id for call in _all_calls(messages) if is_custom_call(call))
+    encode = make_message_encoder(quirks.system_role, stored=stored, custom=custom)
 
     def encode_unless_empty(message: Message) -> bytes:
-        return b"" if leaves_nothing(message, stored=stored) else encode(message)
+        return b"" if has_nothing_to_send(message, stored=stored) else encode(message)
 
     return encode_history(messages, Form(key, encode_unless_empty), head, b"]}")
 
 
-def _calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
+def _all_calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
     return (call for message in messages for call in message.calls)
 
 
-def _takes_id(call: ToolCall) -> bool:
+def _accepts_id(call: ToolCall) -> bool:
     """Ids of this wire go back whatever they look like; others have a limit."""
     return bool(call.id) and (len(call.id) <= _LONGEST_ID or call.wire == WIRE)
 
 
-def _head(request: ModelRequest) -> bytes:
+def _encode_head(request: ModelRequest) -> bytes:
     settings = request.settings
     body: _Object = {"model": request.model, "store": False}
     if request.stream:
@@ -93,28 +99,28 @@ def _head(request: ModelRequest) -> bytes:
         body["include"] = [ENCRYPTED]
     instructions = request.instructions
     output = request.output
-    if output is not None and is_object(output.schema) and output.mode != "prompt":
-        body["text"] = {"format": _format(output)}
+    if output is not None and is_object_schema(output.schema) and output.mode != "prompt":
+        body["text"] = {"format": _text_format(output)}
     elif output is not None:
         # The server takes only an object at the top; or the user wants it in words.
         to_json("output.schema", output.schema)
-        instructions = f"{instructions}\n\n{in_words(output.schema)}".lstrip()
+        instructions = f"{instructions}\n\n{schema_instruction(output.schema)}".lstrip()
     if instructions:
         body["instructions"] = instructions
-    body.update(_tools(request.tools, settings))
-    body.update(_sampling(settings))
+    body.update(_encode_tools(request.tools, settings))
+    body.update(_sampling_fields(settings))
     merge_extra(body, settings.extra, ("model", "input", "stream"))
     return to_json("settings.extra", body)[:-1]
 
 
-def _tools(tools: Sequence[ToolSpec], settings: ModelSettings) -> _Object:
+def _encode_tools(tools: Sequence[ToolSpec], settings: ModelSettings) -> _Object:
     choice = settings.tool_choice
     check_tools(tools, choice, settings.extra)
     if not tools and "tools" not in (settings.extra or {}):
         if choice == "required":
             raise ConfigurationError("settings.tool_choice", "'required' needs tools")
         return {}
-    body: _Object = {"tools": [_tool(tool) for tool in tools]}
+    body: _Object = {"tools": [_encode_tool(tool) for tool in tools]}
     if choice is not None:
         named = {"type": "function", "name": choice}
         body["tool_choice"] = choice if choice in _WORDS else named
@@ -123,7 +129,7 @@ def _tools(tools: Sequence[ToolSpec], settings: ModelSettings) -> _Object:
     return body
 
 
-def _tool(tool: ToolSpec) -> _Object:
+def _encode_tool(tool: ToolSpec) -> _Object:
     _check_name("tools", tool.name)
     to_json(f"tools.{tool.name}.schema", tool.schema)
     # Without the word, this wire reads a schema as a strict one, which demands every property.
@@ -133,7 +139,7 @@ def _tool(tool: ToolSpec) -> _Object:
     return {**entry, "parameters": {"type": "object", "properties": {}, **tool.schema}}
 
 
-def _sampling(settings: ModelSettings) -> _Object:
+def _sampling_fields(settings: ModelSettings) -> _Object:
     if settings.stop:
         raise ConfigurationError(
             "settings.stop",
@@ -150,10 +156,10 @@ def _sampling(settings: ModelSettings) -> _Object:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _format(output: OutputSchema) -> _Object:
+def _text_format(output: OutputSchema) -> _Object:
     _check_name("output.name", output.name)
     to_json("output.schema", output.schema)
-    strict = strict_form(output.schema) if output.strict else None
+    strict = to_strict_schema(output.schema) if output.strict else None
     named: _Object = {"type": "json_schema", "name": output.name}
     return {**named, "schema": strict or output.schema, "strict": strict is not None}
 

@@ -6,18 +6,18 @@ nothing that decides by itself.
 
 from __future__ import annotations
 
-from holdfast.codecs.classify import Rule, classify_by, rule
+from holdfast.codecs.classify import ErrorRule, classify_by_rules, error_rule
 from holdfast.codecs.openai_chat.errors import RULES as CHAT
 from holdfast.codecs.wire import Failure
 from holdfast.core.errors import ErrorCategory as Category
 from holdfast.core.errors import ErrorInfo
 
-RULES: tuple[Rule, ...] = (
-    rule(
+RULES: tuple[ErrorRule, ...] = (
+    error_rule(
         Category.CONTENT_FILTERED,
         codes="image_content_policy_violation bio_policy cyber_policy cyber_policy_violation",
     ),
-    rule(Category.TIMEOUT, codes="vector_store_timeout"),
+    error_rule(Category.TIMEOUT, codes="vector_store_timeout"),
     *CHAT,
 )
 
@@ -29,4 +29,4 @@ def classify(failure: Failure) -> ErrorInfo:
     >>> classify(Failure(provider="openai", body=event)).category.value
     'server_error'
     """
-    return classify_by(RULES, failure)
+    return classify_by_rules(RULES, failure)

@@ -21,9 +21,9 @@ import msgspec
 
 from holdfast.codecs.media import (
     IMAGES,
-    base64_text,
+    encode_base64,
     inline_bytes,
-    made_earlier,
+    media_placeholder,
     media_type_of,
 )
 from holdfast.codecs.openai_responses.items import CUSTOM
@@ -47,7 +47,7 @@ _Object: TypeAlias = dict[str, object]
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
-def message_encoder(
+def make_message_encoder(
     system_role: str, *, stored: bool = False, custom: frozenset[str] = frozenset()
 ) -> Callable[[Message], bytes]:
     """A function from a message to its items, with commas between.
@@ -59,7 +59,7 @@ def message_encoder(
     """
 
     def encode(message: Message) -> bytes:
-        items = items_of(message, system_role, stored=stored, custom=custom)
+        items = encode_items(message, system_role, stored=stored, custom=custom)
         if not items:
             raise ConfigurationError(
                 "parts", "hold nothing that can be sent", fix="give the message a text"
@@ -69,35 +69,39 @@ def message_encoder(
     return encode
 
 
-def leaves_nothing(message: Message, *, stored: bool) -> bool:
+def has_nothing_to_send(message: Message, *, stored: bool) -> bool:
     """Whether an assistant message has no part that this wire can take back."""
     if message.role != "assistant" or message.calls:
         return False
-    return not items_of(message, "", stored=stored)
+    return not encode_items(message, "", stored=stored)
 
 
-def is_custom(call: ToolCall) -> bool:
+def is_custom_call(call: ToolCall) -> bool:
     """Whether this is the call of a custom tool of this wire."""
     return call.wire == WIRE and call.extra is not None and call.extra.get("type") == CUSTOM
 
 
-def items_of(
+def encode_items(
     message: Message, system_role: str, *, stored: bool, custom: frozenset[str] = frozenset()
 ) -> list[_Object]:
     """The items of one message, in order."""
     match message.role:
         case "assistant":
-            return _reply_items(message.parts, stored=stored)
+            return _encode_reply(message.parts, stored=stored)
         case "tool":
-            return [_result(part, custom) for part in message.parts if isinstance(part, ToolResult)]
+            return [
+                _encode_result(part, custom)
+                for part in message.parts
+                if isinstance(part, ToolResult)
+            ]
         case role:
-            content = _content(message.parts)
+            content = _encode_content(message.parts)
             own = system_role if role == "system" else "user"
             said: _Object = {"type": "message", "role": own, "content": content}
-            return [*([said] if content else []), *_whole_items(message.parts)]
+            return [*([said] if content else []), *_opaque_items(message.parts)]
 
 
-def _whole_items(parts: Sequence[Part]) -> list[_Object]:
+def _opaque_items(parts: Sequence[Part]) -> list[_Object]:
     """Opaque items of this wire that a user adds; opaque content stands in the message."""
     return [
         dict(part.data)
@@ -106,13 +110,13 @@ def _whole_items(parts: Sequence[Part]) -> list[_Object]:
     ]
 
 
-def _reply_items(parts: Sequence[Part], *, stored: bool) -> list[_Object]:
+def _encode_reply(parts: Sequence[Part], *, stored: bool) -> list[_Object]:
     items: list[_Object] = []
     said: list[_Object] | None = None
     said_by: object = None
     for part in parts:
         if isinstance(part, Text | Refusal):
-            own = _own(part.extra) if isinstance(part, Text) else {}
+            own = _own_extra(part.extra) if isinstance(part, Text) else {}
             if isinstance(part, Text) and not part.text and not own:
                 continue
             by = own.get("item", said_by)
@@ -120,15 +124,15 @@ def _reply_items(parts: Sequence[Part], *, stored: bool) -> list[_Object]:
                 said, said_by = [], by
                 fields = by if isinstance(by, dict) else {}
                 items.append({"type": "message", "role": "assistant", **fields, "content": said})
-            said.append(_said(part, own))
+            said.append(_content_part(part, own))
         else:
             said, said_by = None, None
-            if (item := _item(part, stored=stored)) is not None:
+            if (item := _encode_part(part, stored=stored)) is not None:
                 items.append(item)
-    return [_eased(item) for item in items]
+    return [_simplify_item(item) for item in items]
 
 
-def _eased(item: _Object) -> _Object:
+def _simplify_item(item: _Object) -> _Object:
     """A message that has no id, since it never came from here, holds its text as a string."""
     content = item.get("content")
     if item.get("type") != "message" or "id" in item or not isinstance(content, list):
@@ -139,7 +143,7 @@ def _eased(item: _Object) -> _Object:
     return {**item, "content": "".join(texts)}
 
 
-def _said(part: Text | Refusal, own: _Object) -> _Object:
+def _content_part(part: Text | Refusal, own: _Object) -> _Object:
     if isinstance(part, Refusal):
         return {"type": "refusal", "refusal": part.text}
     beside = own.get("part")
@@ -150,24 +154,24 @@ def _said(part: Text | Refusal, own: _Object) -> _Object:
     }
 
 
-def _item(part: Part, *, stored: bool) -> _Object | None:
+def _encode_part(part: Part, *, stored: bool) -> _Object | None:
     match part:
         case ToolCall():
-            return _call(part)
+            return _encode_call(part)
         case Reasoning():
-            return _thought(part, stored=stored)
+            return _encode_reasoning(part, stored=stored)
         case Opaque():
             return dict(part.data) if part.wire == WIRE else None
         case Media():
-            item = _own(part.extra).get("item")
+            item = _own_extra(part.extra).get("item")
             if isinstance(item, dict) and part.data is not None:
-                return {**item, "result": base64_text(part.data)}
-            return {"type": "message", "role": "assistant", "content": made_earlier(part)}
+                return {**item, "result": encode_base64(part.data)}
+            return {"type": "message", "role": "assistant", "content": media_placeholder(part)}
         case _:
             return None
 
 
-def _thought(part: Reasoning, *, stored: bool) -> _Object | None:
+def _encode_reasoning(part: Reasoning, *, stored: bool) -> _Object | None:
     """An item that the server can find again, or that holds everything itself."""
     if part.wire != WIRE or not part.extra:
         return None
@@ -175,15 +179,15 @@ def _thought(part: Reasoning, *, stored: bool) -> _Object | None:
     return item if stored or item.get("encrypted_content") or item.get("content") else None
 
 
-def _call(call: ToolCall) -> _Object:
+def _encode_call(call: ToolCall) -> _Object:
     beside = dict(call.extra) if call.wire == WIRE and call.extra else {}
     item: _Object = {"type": "function_call", "call_id": call.id, "name": call.name}
-    if is_custom(call):
-        return {**item, "input": _input(call.arguments), **beside}
+    if is_custom_call(call):
+        return {**item, "input": _custom_input(call.arguments), **beside}
     return {**item, "arguments": call.arguments, **beside}
 
 
-def _input(arguments: str) -> str:
+def _custom_input(arguments: str) -> str:
     try:
         value = msgspec.json.decode(arguments, type=dict[str, object]).get("input")
     except (ValueError, RecursionError):
@@ -191,21 +195,21 @@ def _input(arguments: str) -> str:
     return value if isinstance(value, str) else arguments
 
 
-def _result(result: ToolResult, custom: frozenset[str]) -> _Object:
+def _encode_result(result: ToolResult, custom: frozenset[str]) -> _Object:
     plain = all(isinstance(part, Text) for part in result.content)
     kind = "custom_tool_call_output" if result.call_id in custom else "function_call_output"
-    output: object = result.text if plain else _content(result.content)
+    output: object = result.text if plain else _encode_content(result.content)
     return {"type": kind, "call_id": result.call_id, "output": output}
 
 
-def _content(parts: Sequence[Part]) -> list[_Object]:
+def _encode_content(parts: Sequence[Part]) -> list[_Object]:
     content: list[_Object] = []
     for part in parts:
         if isinstance(part, Text):
             if part.text:
-                content.append({"type": "input_text", "text": part.text, **_own(part.extra)})
+                content.append({"type": "input_text", "text": part.text, **_own_extra(part.extra)})
         elif isinstance(part, Media):
-            content.append({**_media(part), **_own(part.extra)})
+            content.append({**_encode_media(part), **_own_extra(part.extra)})
         elif isinstance(part, Opaque):
             if part.wire == WIRE and _is_content(part):
                 content.append(dict(part.data))
@@ -216,7 +220,7 @@ def _content(parts: Sequence[Part]) -> list[_Object]:
     return content
 
 
-def _media(media: Media) -> _Object:
+def _encode_media(media: Media) -> _Object:
     kind = media_type_of(media)
     data = inline_bytes(media)
     url = media.url or ""
@@ -225,12 +229,12 @@ def _media(media: Media) -> _Object:
             "media", f"{url[:80]!r} is no web address", fix="give an https URL or the bytes"
         )
     if kind in IMAGES or (data is None and kind.startswith("image/")):
-        where = url if data is None else f"data:{kind};base64,{base64_text(data)}"
+        where = url if data is None else f"data:{kind};base64,{encode_base64(data)}"
         return {"type": "input_image", "image_url": where}
     if data is None:
         return {"type": "input_file", "file_url": url}
     if kind in _SOUNDS:
-        sound = {"data": base64_text(data), "format": _SOUNDS[kind]}
+        sound = {"data": encode_base64(data), "format": _SOUNDS[kind]}
         return {"type": "input_audio", "input_audio": sound}
     if kind.partition("/")[0] in ("image", "audio", "video"):
         raise ConfigurationError(
@@ -239,7 +243,7 @@ def _media(media: Media) -> _Object:
             fix="send PNG, JPEG, GIF, WebP, WAV, MP3 or a document",
         )
     name = media.name or f"file.{kind.rpartition('/')[2] or 'bin'}"
-    encoded = f"data:{kind};base64,{base64_text(data)}"
+    encoded = f"data:{kind};base64,{encode_base64(data)}"
     return {"type": "input_file", "filename": name, "file_data": encoded}
 
 
@@ -248,7 +252,7 @@ def _is_content(part: Opaque) -> bool:
     return isinstance(kind, str) and kind.startswith("input_")
 
 
-def _own(extra: Extra | None) -> _Object:
+def _own_extra(extra: Extra | None) -> _Object:
     """What this wire put on a part; another wire's state stays at home."""
     if not extra or extra.get("wire") != WIRE:
         return {}

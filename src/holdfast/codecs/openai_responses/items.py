@@ -12,11 +12,11 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from holdfast.codecs.call_arguments import arguments_text
-from holdfast.codecs.json_text import json_text
+from holdfast.codecs.json_text import dump_json
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.core.deltas import (
     Delta,
-    PartSeen,
+    PartReceived,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -58,40 +58,44 @@ class ItemReader:
     """Turns items into deltas, and numbers their parts in the order in which they begin.
 
     Attributes:
-        running: the texts under way, by item, section and part.
+        open_tracks: the texts under way, by item, section and part.
     """
 
-    __slots__ = ("_count", "running")
+    __slots__ = ("_count", "open_tracks")
 
     def __init__(self) -> None:
         self._count = 0
-        self.running: dict[tuple[Key, str, int], Track] = {}
+        self.open_tracks: dict[tuple[Key, str, int], Track] = {}
 
-    def begin(self, key: Key, fields: _Object, out: list[Delta]) -> Item:
+    def begin_item(self, key: Key, fields: _Object, out: list[Delta]) -> Item:
         """An item is announced; its texts, if it has any yet, wait for its end."""
         kind = kind_of_item(fields)
-        item = Item(key, kind, text_of(fields.get("id")), self._next(), fields)
+        item = Item(key, kind, string_or_empty(fields.get("id")), self._next_index(), fields)
         if kind in ("function_call", CUSTOM):
-            out.append(ToolCallDelta(item.index, _call_id(fields), text_of(fields.get("name"))))
+            out.append(
+                ToolCallDelta(item.index, _call_id(fields), string_or_empty(fields.get("name")))
+            )
         return item
 
-    def grow(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
+    def add_text(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
         """A piece of one of the item's texts."""
         key = (item.key, section, part)
-        track = self.running.get(key)
+        track = self.open_tracks.get(key)
         if track is None:
-            track = self.running[key] = self._track(item, section, out)
+            track = self.open_tracks[key] = self._begin_track(item, section, out)
         if text:
             track.pieces.append(text)
-            out.append(_delta(section, track.index, text))
+            out.append(_section_delta(section, track.index, text))
 
-    def settle(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
+    def complete_text(
+        self, item: Item, section: str, part: int, text: str, out: list[Delta]
+    ) -> None:
         """The whole of one of the item's texts: what of it was not shown yet is shown now."""
-        track = self.running.get((item.key, section, part))
-        if rest := text if track is None else _rest(text, track.pieces):
-            self.grow(item, section, part, rest, out)
+        track = self.open_tracks.get((item.key, section, part))
+        if rest := text if track is None else _remaining_text(text, track.pieces):
+            self.add_text(item, section, part, rest, out)
 
-    def end(self, item: Item, fields: _Object, out: list[Delta]) -> None:
+    def end_item(self, item: Item, fields: _Object, out: list[Delta]) -> None:
         """The item in its last and whole form."""
         if item.ended:
             return
@@ -106,7 +110,7 @@ class ItemReader:
             case "custom_tool_call":
                 self._end_call(item, "input", fields, out)
             case _:
-                out.append(PartSeen(_kept(fields), item.index))
+                out.append(PartReceived(_opaque_part(fields), item.index))
 
     def leave(self, item: Item, out: list[Delta]) -> None:
         """A call whose whole form never came: it has the arguments that were streamed.
@@ -115,17 +119,19 @@ class ItemReader:
         """
         item.ended = True
         extra = {name: v for name, v in item.fields.items() if name not in _CALL_FIELDS}
-        out.append(ToolCallDelta(item.index, name=text_of(item.fields.get("name")), extra=extra))
+        out.append(
+            ToolCallDelta(item.index, name=string_or_empty(item.fields.get("name")), extra=extra)
+        )
 
-    def _next(self) -> int:
+    def _next_index(self) -> int:
         self._count += 1
         return self._count - 1
 
-    def _track(self, item: Item, section: str, out: list[Delta]) -> Track:
+    def _begin_track(self, item: Item, section: str, out: list[Delta]) -> Track:
         if section == "input":
             out.append(ToolCallDelta(item.index, arguments=_OPENING))
         elif section == "text" or section in _THOUGHTS:
-            track = Track(self._next(), [])
+            track = Track(self._next_index(), [])
             if section != "text" and item.thought is None:
                 item.thought = track.index
             return track
@@ -139,29 +145,29 @@ class ItemReader:
         content = fields.get("content")
         if isinstance(content, str):
             content = [{"type": "output_text", "text": content}]
-        for at, part in enumerate(_objects(content)):
+        for at, part in enumerate(_only_objects(content)):
             kind = part.get("type")
             if kind == "refusal":
-                self.settle(item, "refusal", at, text_of(part.get("refusal")), out)
+                self.complete_text(item, "refusal", at, string_or_empty(part.get("refusal")), out)
             elif kind in ("output_text", "text", None):
-                self.settle(item, "text", at, text_of(part.get("text")), out)
-                track = self.running.get((item.key, "text", at))
+                self.complete_text(item, "text", at, string_or_empty(part.get("text")), out)
+                track = self.open_tracks.get((item.key, "text", at))
                 if track is not None and track.pieces:
                     beside = {n: v for n, v in part.items() if n not in _PART_FIELDS and v}
                     extra = {"wire": WIRE, "item": own, **({"part": beside} if beside else {})}
                     # It joins the text that was shown as it came.
-                    out.append(PartSeen(Text("", extra), track.index))
+                    out.append(PartReceived(Text("", extra), track.index))
             else:
                 strange.append(part)
         if strange:
             kept = {name: value for name, value in fields.items() if name != "id"}
-            out.append(PartSeen(Opaque(WIRE, {**kept, "content": strange}), item.index))
+            out.append(PartReceived(Opaque(WIRE, {**kept, "content": strange}), item.index))
 
     def _end_reasoning(self, item: Item, fields: _Object, out: list[Delta]) -> None:
-        for at, part in enumerate(_objects(fields.get("summary"))):
-            self.settle(item, "summary", at, text_of(part.get("text")), out)
-        for at, part in enumerate(_objects(fields.get("content"))):
-            self.settle(item, "thought", at, text_of(part.get("text")), out)
+        for at, part in enumerate(_only_objects(fields.get("summary"))):
+            self.complete_text(item, "summary", at, string_or_empty(part.get("text")), out)
+        for at, part in enumerate(_only_objects(fields.get("content"))):
+            self.complete_text(item, "thought", at, string_or_empty(part.get("text")), out)
         # The first thought of the item carries the whole of it back.
         at = item.index if item.thought is None else item.thought
         out.append(ReasoningDelta("", at, extra=fields))
@@ -169,14 +175,14 @@ class ItemReader:
     def _end_call(self, item: Item, section: str, fields: _Object, out: list[Delta]) -> None:
         whole = fields.get(section)
         text = whole if isinstance(whole, str) else "" if whole is None else arguments_text(whole)
-        self.settle(item, section, 0, text, out)
+        self.complete_text(item, section, 0, text, out)
         extra = {name: value for name, value in fields.items() if name not in _CALL_FIELDS}
         closing = ""
         if section == "input":
-            begun = (item.key, section, 0) in self.running
+            begun = (item.key, section, 0) in self.open_tracks
             closing = _CLOSING if begun else _OPENING + _CLOSING
             extra["type"] = CUSTOM
-        call_id, name = _call_id(fields), text_of(fields.get("name"))
+        call_id, name = _call_id(fields), string_or_empty(fields.get("name"))
         out.append(ToolCallDelta(item.index, call_id, name, closing, extra or None))
 
 
@@ -191,16 +197,16 @@ def kind_of_item(fields: _Object) -> str:
     >>> kind_of_item({"type": "reasoning"}), kind_of_item({"content": []})
     ('reasoning', 'message')
     """
-    said = text_of(fields.get("type"))
+    said = string_or_empty(fields.get("type"))
     return "message" if not said and "content" in fields else said
 
 
-def text_of(value: object) -> str:
+def string_or_empty(value: object) -> str:
     """A string as it is, anything else as an empty one."""
     return value if isinstance(value, str) else ""
 
 
-def _rest(text: str, shown: list[str]) -> str:
+def _remaining_text(text: str, shown: list[str]) -> str:
     """What follows in `text` after what was shown; nothing when the two do not agree."""
     at = 0
     for piece in shown:
@@ -210,7 +216,7 @@ def _rest(text: str, shown: list[str]) -> str:
     return text[at:]
 
 
-def _delta(section: str, index: int, text: str) -> Delta:
+def _section_delta(section: str, index: int, text: str) -> Delta:
     match section:
         case "text":
             return TextDelta(text, index)
@@ -219,22 +225,22 @@ def _delta(section: str, index: int, text: str) -> Delta:
         case "summary" | "thought":
             return ReasoningDelta(text, index)
         case "input":
-            return ToolCallDelta(index, arguments=json_text(text)[1:-1])
+            return ToolCallDelta(index, arguments=dump_json(text)[1:-1])
         case _:
             return ToolCallDelta(index, arguments=text)
 
 
 def _call_id(fields: _Object) -> str:
-    return text_of(fields.get("call_id")) or text_of(fields.get("id"))
+    return string_or_empty(fields.get("call_id")) or string_or_empty(fields.get("id"))
 
 
-def _objects(value: object) -> list[_Object]:
+def _only_objects(value: object) -> list[_Object]:
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
 
 
-def _kept(fields: _Object) -> Media | Opaque:
+def _opaque_part(fields: _Object) -> Media | Opaque:
     """An item that is kept verbatim; a picture is also something to show."""
-    data = text_of(fields.get("result"))
+    data = string_or_empty(fields.get("result"))
     if fields.get("type") != "image_generation_call" or not data:
         return Opaque(WIRE, fields)
     try:
@@ -244,5 +250,5 @@ def _kept(fields: _Object) -> Media | Opaque:
     if not picture:
         return Opaque(WIRE, fields)
     item = {name: value for name, value in fields.items() if name != "result"}
-    kind = text_of(fields.get("output_format")) or "png"
+    kind = string_or_empty(fields.get("output_format")) or "png"
     return Media(f"image/{kind}", data=picture, extra={"wire": WIRE, "item": item})

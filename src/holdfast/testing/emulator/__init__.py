@@ -3,7 +3,7 @@
 This package must never be imported by the runtime, and must never need a network or a key.
 """
 
-from holdfast.testing.emulator.brain import call, echo, thinking
+from holdfast.testing.emulator.emulated_request import EmulatedRequest
 from holdfast.testing.emulator.faults import (
     CloseBeforeHeaders,
     CutToolArguments,
@@ -11,26 +11,26 @@ from holdfast.testing.emulator.faults import (
     DropAfter,
     EmptyChoices,
     ErrorEvent,
+    ErrorResponse,
     ExtraHeaders,
     Fault,
     GarbageLine,
     Html200,
+    HttpStatus,
     NoTerminator,
     OddJson,
     Pace,
-    Refused,
     ResetAfterHeaders,
     ResetBeforeHeaders,
     ReusedToolIds,
     SplitEveryByte,
     Stall,
-    Status,
     TruncatedJson,
     WrongContentType,
     chaos,
 )
 from holdfast.testing.emulator.log import LoggedRequest
-from holdfast.testing.emulator.request import EmulatedRequest
+from holdfast.testing.emulator.script import call, echo, thinking
 from holdfast.testing.emulator.server import Emulator, Listen, serve
 
 __all__ = [
@@ -42,22 +42,22 @@ __all__ = [
     "EmulatedRequest",
     "Emulator",
     "ErrorEvent",
+    "ErrorResponse",
     "ExtraHeaders",
     "Fault",
     "GarbageLine",
     "Html200",
+    "HttpStatus",
     "Listen",
     "LoggedRequest",
     "NoTerminator",
     "OddJson",
     "Pace",
-    "Refused",
     "ResetAfterHeaders",
     "ResetBeforeHeaders",
     "ReusedToolIds",
     "SplitEveryByte",
     "Stall",
-    "Status",
     "TruncatedJson",
     "WrongContentType",
     "call",

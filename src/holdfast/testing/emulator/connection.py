@@ -30,7 +30,7 @@ class RawRequest(Struct, frozen=True):
     keep_alive: bool
 
 
-class ClientGone(ConnectionError):
+class ClientGoneError(ConnectionError):
     """The client dropped the connection."""
 
 
@@ -39,40 +39,40 @@ class Connection(asyncio.Protocol):
 
     Args:
         serve: answers one request by the methods of this object.
-        made: called when the connection stands; says its number, from 1.
-        over: called when the connection is lost.
+        on_connect: called when the connection stands; says its number, from 1.
+        on_disconnect: called when the connection is lost.
     """
 
     def __init__(
         self,
         serve: Callable[[Connection, RawRequest], Awaitable[None]],
-        made: Callable[[Connection], int],
-        over: Callable[[Connection], None],
+        on_connect: Callable[[Connection], int],
+        on_disconnect: Callable[[Connection], None],
     ) -> None:
         self.number = 0
         self._serve = serve
-        self._made = made
-        self._over = over
+        self._on_connect = on_connect
+        self._on_disconnect = on_disconnect
         self._input = bytearray()
         self._task: asyncio.Task[None] | None = None
         self._chunked = False
         self._keep_alive = True
-        self._continued = False
+        self._continue_sent = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is there."""
         # TCP gives no other, and those of some loops are no subclass of it.
         self._transport = cast("asyncio.Transport", transport)
         self._loop = asyncio.get_running_loop()
-        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._disconnected: asyncio.Future[None] = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
-        self.number = self._made(self)
+        self.number = self._on_connect(self)
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request."""
         self._input += data
-        self._next()
+        self._serve_next()
 
     def eof_received(self) -> bool:
         """The client sends no more: it is taken to want no answer any more."""
@@ -80,10 +80,10 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         """Whoever waits for the client learns that it is gone."""
-        if not self._gone.done():
-            self._gone.set_result(None)
+        if not self._disconnected.done():
+            self._disconnected.set_result(None)
         self._writable.set()
-        self._over(self)
+        self._on_disconnect(self)
 
     def pause_writing(self) -> None:
         """The client reads too slowly."""
@@ -94,11 +94,11 @@ class Connection(asyncio.Protocol):
         self._writable.set()
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether the client has dropped the connection."""
-        return self._gone.done() or self._transport.is_closing()
+        return self._disconnected.done() or self._transport.is_closing()
 
-    def head(self, status: int, headers: Mapping[str, str], length: int | None) -> bytes:
+    def encode_head(self, status: int, headers: Mapping[str, str], length: int | None) -> bytes:
         """The status line and the headers; without a length the body goes out in chunks."""
         try:
             phrase = HTTPStatus(status).phrase
@@ -114,25 +114,25 @@ class Connection(asyncio.Protocol):
             lines.append("connection: close")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
-    def framed(self, data: bytes) -> bytes:
+    def frame_body(self, data: bytes) -> bytes:
         """A piece of the body, as it goes out."""
         return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data
 
     async def write(self, data: bytes) -> None:
-        """Send bytes, no faster than the client reads; raises ClientGone."""
-        if self.gone:
-            raise ClientGone
+        """Send bytes, no faster than the client reads; raises ClientGoneError."""
+        if self.is_gone:
+            raise ClientGoneError
         self._transport.write(data)
         if not self._writable.is_set():
             await self._writable.wait()
 
     async def wait(self, seconds: float) -> None:
-        """Wait, or raise ClientGone as soon as the client goes."""
-        await asyncio.wait({self._gone}, timeout=seconds)
-        if self.gone:
-            raise ClientGone
+        """Wait, or raise ClientGoneError as soon as the client goes."""
+        await asyncio.wait({self._disconnected}, timeout=seconds)
+        if self.is_gone:
+            raise ClientGoneError
 
-    async def end(self) -> None:
+    async def end_body(self) -> None:
         """The body is over; the connection goes on unless the client wants it closed."""
         if self._chunked:
             await self.write(b"0\r\n\r\n")
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
 
     async def reset(self) -> None:
         """Let what was sent arrive, then reset the connection."""
-        await self._flush()
+        await self._wait_acknowledged()
         sock = self._transport.get_extra_info("socket")
         if sock is not None and not self._transport.is_closing():
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
@@ -158,15 +158,15 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _flush(self) -> None:
+    async def _wait_acknowledged(self) -> None:
         """Wait until the bytes are with the client: a reset throws away what is still on its way."""
         ends = self._loop.time() + _FLUSH_SECONDS
-        while not self.gone and self._loop.time() < ends:
-            if not self._transport.get_write_buffer_size() and not self._unacknowledged():
+        while not self.is_gone and self._loop.time() < ends:
+            if not self._transport.get_write_buffer_size() and not self._has_unacknowledged():
                 return
             await asyncio.sleep(0.001)
 
-    def _unacknowledged(self) -> bool:
+    def _has_unacknowledged(self) -> bool:
         sock = self._transport.get_extra_info("socket")
         try:
             from fcntl import ioctl
@@ -179,20 +179,20 @@ class Connection(asyncio.Protocol):
         ):  # No such question on this system: the bytes are on loopback.
             return False
 
-    def _next(self) -> None:
+    def _serve_next(self) -> None:
         if self._task is not None or self._transport.is_closing():
             return
         try:
-            request = self._parse()
+            request = self._parse_request()
         except ValueError:
             self._transport.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
             self._transport.close()
             return
         if request is not None:
             self._keep_alive = request.keep_alive
-            self._task = self._loop.create_task(self._answer(request))
+            self._task = self._loop.create_task(self._serve_request(request))
 
-    async def _answer(self, request: RawRequest) -> None:
+    async def _serve_request(self, request: RawRequest) -> None:
         served = False
         try:
             await self._serve(self, request)
@@ -201,9 +201,9 @@ class Connection(asyncio.Protocol):
             self._task = None
             if not served:  # A client that waits for ever would hide the error.
                 self._transport.abort()
-        self._next()
+        self._serve_next()
 
-    def _parse(self) -> RawRequest | None:
+    def _parse_request(self) -> RawRequest | None:
         """The next request, when all of it is here."""
         end = self._input.find(b"\r\n\r\n")
         if end < 0:
@@ -216,29 +216,29 @@ class Connection(asyncio.Protocol):
         for line in lines[1:]:
             name, _, value = line.partition(":")
             headers[name.strip().lower()] = value.strip()
-        taken = self._body(end + 4, headers)
+        taken = self._read_body(end + 4, headers)
         if taken is None:
-            self._expect(headers)
+            self._send_continue(headers)
             return None
         body, after = taken
         del self._input[:after]
-        self._continued = False
+        self._continue_sent = False
         keep = headers.get("connection", "").lower() != "close" and version != "HTTP/1.0"
         return RawRequest(method, path, headers, body, keep)
 
-    def _body(self, start: int, headers: dict[str, str]) -> tuple[bytes, int] | None:
+    def _read_body(self, start: int, headers: dict[str, str]) -> tuple[bytes, int] | None:
         if headers.get("transfer-encoding", "").lower() == "chunked":
-            return _dechunk(self._input, start)
+            return _decode_chunks(self._input, start)
         after = start + int(headers.get("content-length") or 0)
         return (bytes(self._input[start:after]), after) if len(self._input) >= after else None
 
-    def _expect(self, headers: dict[str, str]) -> None:
-        if headers.get("expect", "").lower() == "100-continue" and not self._continued:
-            self._continued = True
+    def _send_continue(self, headers: dict[str, str]) -> None:
+        if headers.get("expect", "").lower() == "100-continue" and not self._continue_sent:
+            self._continue_sent = True
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _dechunk(data: bytearray, at: int) -> tuple[bytes, int] | None:
+def _decode_chunks(data: bytearray, at: int) -> tuple[bytes, int] | None:
     """The chunked body that starts at `at` and where it ends, or None while it is not all here."""
     body = bytearray()
     while (line_end := data.find(b"\r\n", at)) >= 0:

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.testing.emulator.request import EmulatedRequest
+from holdfast.testing.emulator.emulated_request import EmulatedRequest
 
 ErrorKind: TypeAlias = Literal[
     "rate_limit",
@@ -29,7 +29,7 @@ ErrorKind: TypeAlias = Literal[
 """Refusals that every wire has a real body for."""
 
 
-class Status(Struct, frozen=True):
+class HttpStatus(Struct, frozen=True):
     """A refusal by status. Without a body, the wire's own body for that status is sent.
 
     Args:
@@ -43,7 +43,7 @@ class Status(Struct, frozen=True):
     body: object = None
 
 
-class Refused(Struct, frozen=True):
+class ErrorResponse(Struct, frozen=True):
     """A refusal as the real provider words it, with its headers."""
 
     kind: ErrorKind
@@ -176,8 +176,8 @@ class GarbageLine(Struct, frozen=True):
 
 
 Fault: TypeAlias = (
-    Status
-    | Refused
+    HttpStatus
+    | ErrorResponse
     | Delay
     | Pace
     | ResetBeforeHeaders
@@ -203,8 +203,8 @@ FaultScript: TypeAlias = Sequence[FaultEntry] | Callable[[EmulatedRequest], Faul
 
 # The reply was not delivered as the brain meant it, so it is served again to the next request.
 DESTROYS = (
-    Status,
-    Refused,
+    HttpStatus,
+    ErrorResponse,
     ResetBeforeHeaders,
     CloseBeforeHeaders,
     ResetAfterHeaders,
@@ -222,7 +222,7 @@ DESTROYS = (
 def faults_for(script: FaultScript, request: EmulatedRequest) -> tuple[Fault, ...]:
     """The faults of one request: an entry of the list by its number, or what the function says.
 
-    >>> from holdfast.testing.emulator.request import EmulatedRequest
+    >>> from holdfast.testing.emulator.emulated_request import EmulatedRequest
     >>> faults_for([None, Delay(1)], EmulatedRequest(number=2))
     (Delay(seconds=1),)
     """
@@ -236,9 +236,9 @@ def faults_for(script: FaultScript, request: EmulatedRequest) -> tuple[Fault, ..
 
 
 _CHAOS: tuple[Fault, ...] = (
-    Refused("rate_limit", {"retry-after": "0"}),
-    Refused("server_error"),
-    Refused("overloaded"),
+    ErrorResponse("rate_limit", {"retry-after": "0"}),
+    ErrorResponse("server_error"),
+    ErrorResponse("overloaded"),
     ResetBeforeHeaders(),
     ResetAfterHeaders(),
     DropAfter(2),

@@ -59,11 +59,11 @@ class LoggedRequest(Struct, kw_only=True):
     client_gone: bool = False
     problem: str = ""
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """One line for a terminal.
 
         >>> LoggedRequest(number=1, method="GET", path="/v1/models", headers={}, body=None,
-        ...     connection=1, received=0.0, status=200).line()
+        ...     connection=1, received=0.0, status=200).format_line()
         '#1 GET /v1/models 200'
         """
         named = ", ".join(type(fault).__name__ for fault in self.faults)
@@ -77,19 +77,19 @@ class LoggedRequest(Struct, kw_only=True):
         return "; ".join(said)
 
 
-def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers without the values that are secret.
 
-    >>> masked_headers({"authorization": "Bearer sk-1", "accept": "*/*"})
+    >>> mask_headers({"authorization": "Bearer sk-1", "accept": "*/*"})
     {'authorization': '[masked]', 'accept': '*/*'}
     """
     return {k: MASK if k in _SECRET_HEADERS else v for k, v in headers.items()}
 
 
-def masked_path(path: str) -> str:
+def mask_path(path: str) -> str:
     """The path without keys in its query.
 
-    >>> masked_path("/v1beta/models?key=abc&alt=sse")
+    >>> mask_path("/v1beta/models?key=abc&alt=sse")
     '/v1beta/models?key=[masked]&alt=sse'
     """
     return _SECRET_QUERY.sub(rf"\1{MASK}", path)

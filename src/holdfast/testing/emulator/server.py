@@ -18,16 +18,16 @@ from typing import Self, get_args
 
 from msgspec import Struct
 
-from holdfast.core.checks import check_instance, check_optional_callable
+from holdfast.core.argument_checks import check_instance, check_optional_callable
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_whole
-from holdfast.testing.emulator.brain import Brain, Script, echo
 from holdfast.testing.emulator.connection import Connection
 from holdfast.testing.emulator.faults import Fault, FaultScript
 from holdfast.testing.emulator.log import LoggedRequest
-from holdfast.testing.emulator.serving import Behaviour, Service
-from holdfast.testing.emulator.wires.port import Chunking
-from holdfast.testing.emulator.wires.registry import WIRES, named
+from holdfast.testing.emulator.script import Replies, Script, echo
+from holdfast.testing.emulator.serving import Behaviour, EmulatorService
+from holdfast.testing.emulator.wires.emulator_wire import Chunking
+from holdfast.testing.emulator.wires.wire_registry import WIRES, get_wire
 
 
 class Listen(Struct, frozen=True):
@@ -39,10 +39,10 @@ class Listen(Struct, frozen=True):
 
 
 class Emulator:
-    """A provider that answers as `brain` says and fails as `faults` says.
+    """A provider that answers as `replies` says and fails as `faults` says.
 
     Args:
-        brain: a list of replies, each served until it was delivered whole, or a function of the
+        replies: a list of replies, each served until it was delivered whole, or a function of the
             request, sync or async. A reply is text, parts, or a `Reply`.
         faults: one entry for each model call (a fault, several, or None), or a function of the
             request. After the end of the list nothing goes wrong.
@@ -54,13 +54,13 @@ class Emulator:
     >>> import urllib.request
     >>> with Emulator(["Hello"]) as emulator:
     ...     _ = urllib.request.urlopen(emulator.base_url + "/models").read()
-    ...     [entry.line() for entry in emulator.requests]
+    ...     [entry.format_line() for entry in emulator.requests]
     ['#0 GET /v1/models 200']
     """
 
     def __init__(
         self,
-        brain: Brain = echo,
+        replies: Replies = echo,
         *,
         faults: FaultScript = (),
         chunking: Chunking = "words",
@@ -68,8 +68,8 @@ class Emulator:
         listen: Listen | None = None,
         on_request: Callable[[LoggedRequest], None] | None = None,
     ) -> None:
-        if isinstance(brain, str):
-            raise ConfigurationError("brain", "is one text", fix=f"Write [{brain!r}]")
+        if isinstance(replies, str):
+            raise ConfigurationError("replies", "is one text", fix=f"Write [{replies!r}]")
         if not callable(faults):
             kinds = (*get_args(Fault), list, tuple, NoneType)
             _check_list("faults", faults, kinds, 'a fault, such as Refused("overloaded"), or None')
@@ -78,13 +78,13 @@ class Emulator:
         _check_list("models", models, (str,), "a text")
         check_instance("listen", listen, Listen, optional=True)
         check_optional_callable("on_request", on_request)
-        self._behaviour = Behaviour(Script(brain), faults, chunking, models, on_request)
+        self._behaviour = Behaviour(Script(replies), faults, chunking, models, on_request)
         self._listen = listen or Listen()
         self._connections: set[Connection] = set()
         self._opened = 0
         self._server: Server | None = None
-        self._service: Service | None = None
-        self._thread: _Thread | None = None
+        self._service: EmulatorService | None = None
+        self._thread: _EmulatorThread | None = None
         self._port = 0
 
     @property
@@ -105,7 +105,7 @@ class Emulator:
             raise ConfigurationError(
                 "wire", f"{wire!r} is not spoken here", fix=f"Use one of {', '.join(WIRES)}"
             )
-        return self.origin + named(wire).BASE_PATH
+        return self.origin + get_wire(wire).BASE_PATH
 
     @property
     def origin(self) -> str:
@@ -128,15 +128,15 @@ class Emulator:
         """How many connections were opened so far."""
         return self._opened
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Return when no request is being served: every log entry is then complete."""
         if self._service is not None:
             await self._service.idle.wait()
 
-    def settle(self, seconds: float = 10.0) -> None:
+    def wait_idle_sync(self, seconds: float = 10.0) -> None:
         """The same for `with`: block until no request is being served."""
         if self._thread is not None:
-            self._thread.wait_for(self.settled(), seconds)
+            self._thread.wait_for(self.wait_idle(), seconds)
 
     async def start(self) -> None:
         """Listen.
@@ -145,16 +145,16 @@ class Emulator:
             ConfigurationError: the address cannot be used.
         """
         listen = self._listen
-        self._service = Service(self._behaviour)
+        self._service = EmulatorService(self._behaviour)
         try:
-            self._server = await self._on_a_new_port()
+            self._server = await self._listen_on_new_port()
         except OSError as error:
             raise ConfigurationError(
                 "listen", f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
             ) from error
         self._port = _port_of(self._server)
 
-    async def _on_a_new_port(self) -> Server:
+    async def _listen_on_new_port(self) -> Server:
         """A server on the port that was asked for, or on one that no emulator of this process had.
 
         What a process has learnt about an address, such as that it is down, outlives an emulator.
@@ -164,9 +164,9 @@ class Emulator:
         try:
             while True:
                 server = await loop.create_server(
-                    self._connected, listen.host, listen.port, ssl=listen.tls, backlog=4096
+                    self._new_connection, listen.host, listen.port, ssl=listen.tls, backlog=4096
                 )
-                if _is_new(_port_of(server)) or listen.port or len(known) == _MOST_TRIES:
+                if _is_new_port(_port_of(server)) or listen.port or len(known) == _MOST_TRIES:
                     return server
                 known.append(server)  # open until another is found, or it would be given again
         finally:
@@ -194,7 +194,7 @@ class Emulator:
         await self.stop()
 
     def __enter__(self) -> Self:
-        self._thread = _Thread(self)
+        self._thread = _EmulatorThread(self)
         return self
 
     def __exit__(
@@ -207,11 +207,11 @@ class Emulator:
             self._thread.stop()
             self._thread = None
 
-    def _connected(self) -> Connection:
+    def _new_connection(self) -> Connection:
         assert self._service is not None  # noqa: S101  # set before the server listens
-        return Connection(self._service.serve, self._made, self._connections.discard)
+        return Connection(self._service.serve, self._register_connection, self._connections.discard)
 
-    def _made(self, connection: Connection) -> int:
+    def _register_connection(self, connection: Connection) -> int:
         self._connections.add(connection)
         self._opened += 1
         return self._opened
@@ -222,7 +222,7 @@ _had: set[int] = set()
 _lock = Lock()
 
 
-def _is_new(port: int) -> bool:
+def _is_new_port(port: int) -> bool:
     with _lock:
         new = port not in _had
         _had.add(port)
@@ -234,15 +234,15 @@ def _port_of(server: Server) -> int:
     return port
 
 
-class _Thread:
+class _EmulatorThread:
     """A loop in a thread, for `with`."""
 
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
         self._ready: Future[tuple[AbstractEventLoop, asyncio.Event]] = Future()
-        self._thread = Thread(target=self._main, name="holdfast-emulator", daemon=True)
+        self._thread = Thread(target=self._run_loop, name="holdfast-emulator", daemon=True)
         self._thread.start()
-        self._loop, self._over = self._ready.result()
+        self._loop, self._stop_event = self._ready.result()
 
     def wait_for(self, work: Coroutine[object, object, None], seconds: float) -> None:
         """Run a coroutine there and wait for its end."""
@@ -251,16 +251,16 @@ class _Thread:
     def stop(self) -> None:
         """End the loop."""
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._over.set)
+            self._loop.call_soon_threadsafe(self._stop_event.set)
         self._thread.join()
 
-    def _main(self) -> None:
+    def _run_loop(self) -> None:
         try:
-            asyncio.run(self._live())
+            asyncio.run(self._run_emulator())
         except ConfigurationError as error:
             self._ready.set_exception(error)
 
-    async def _live(self) -> None:
+    async def _run_emulator(self) -> None:
         async with self._emulator:
             over = asyncio.Event()
             self._ready.set_result((asyncio.get_running_loop(), over))
@@ -268,7 +268,7 @@ class _Thread:
 
 
 def serve(
-    brain: Brain = echo,
+    replies: Replies = echo,
     *,
     faults: FaultScript = (),
     chunking: Chunking = "words",
@@ -279,7 +279,7 @@ def serve(
     """Run an emulator until the program is interrupted.
 
     Args:
-        brain: what the model says; it repeats the user when not given.
+        replies: what the model says; it repeats the user when not given.
         faults: what goes wrong.
         chunking: how streamed texts are cut.
         listen: address and TLS; port 8089 of loopback when not given.
@@ -290,17 +290,17 @@ def serve(
         ConfigurationError: the address cannot be used.
     """
     emulator = Emulator(
-        brain,
+        replies,
         faults=faults,
         chunking=chunking,
         listen=listen or Listen(port=8089),
         on_request=on_request,
     )
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(emulator, on_start))
+        asyncio.run(_serve_forever(emulator, on_start))
 
 
-async def _serve(emulator: Emulator, on_start: Callable[[str], None] | None) -> None:
+async def _serve_forever(emulator: Emulator, on_start: Callable[[str], None] | None) -> None:
     async with emulator:
         if on_start is not None:
             on_start(emulator.base_url)

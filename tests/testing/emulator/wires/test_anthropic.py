@@ -27,19 +27,19 @@ from holdfast.testing.emulator import (
     EmulatedRequest,
     Emulator,
     ErrorEvent,
-    Refused,
+    ErrorResponse,
     Stall,
     call,
     thinking,
 )
-from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.testing.emulator.emulated_request import MalformedRequest
 from holdfast.testing.emulator.wires.anthropic import parse_request, render_chunks, render_whole
-from holdfast.testing.emulator.wires.port import Rendering
-from holdfast.testing.emulator.wires.signatures import sign
+from holdfast.testing.emulator.wires.emulator_wire import Rendering
+from holdfast.testing.emulator.wires.signatures import sign_text
 
 VERSION = {"anthropic-version": "2023-06-01"}
 USER = {"role": "user", "content": "Weather in Porto?"}
-THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": sign("Hm.")}
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": sign_text("Hm.")}
 CALLING: dict[str, Any] = {
     "role": "assistant",
     "content": [
@@ -79,7 +79,7 @@ def test_a_request_in_neutral_form() -> None:
         ToolResult("c1", "weather", (Text("Rain"),)),
         ToolResult("c2", "time", (Text("Rain"),), is_error=True),
     )
-    assert request.messages[2].parts[0] == Reasoning("Hm.", sign("Hm."), "anthropic")
+    assert request.messages[2].parts[0] == Reasoning("Hm.", sign_text("Hm."), "anthropic")
     assert request.messages[2].calls[0] == ToolCall("c1", "weather", '{"city":"Porto"}')
     assert request.text == "And now?"
     assert [one.name for one in request.tools] == ["weather"]
@@ -205,7 +205,7 @@ def test_a_whole_reply_has_blocks_and_a_stop_reason() -> None:
     assert [block["type"] for block in body["content"]] == [
         "thinking", "redacted_thinking", "text", "tool_use",
     ]  # fmt: skip
-    assert body["content"][0]["signature"] == sign("Hm.")
+    assert body["content"][0]["signature"] == sign_text("Hm.")
     assert body["stop_reason"] == "tool_use"
     assert body["usage"]["input_tokens"] == 4
     assert body["usage"]["cache_read_input_tokens"] == 4
@@ -253,7 +253,7 @@ SAID = Reply(
 
 def check(message: Any) -> None:
     thought, text, use = message.content
-    assert (thought.thinking, thought.signature) == ("Porto is near.", sign("Porto is near."))
+    assert (thought.thinking, thought.signature) == ("Porto is near.", sign_text("Porto is near."))
     assert text.text == "It is sunny."
     assert (use.name, use.input) == ("weather", {"city": "Porto"})
     assert message.stop_reason == "tool_use"
@@ -297,7 +297,7 @@ async def test_the_vendors_sdk_reads_a_stream() -> None:
 )
 def test_the_vendors_sdk_knows_its_errors(kind: Any, raised: str) -> None:
     with (
-        Emulator(faults=[Refused(kind)]) as emulator,
+        Emulator(faults=[ErrorResponse(kind)]) as emulator,
         client(emulator) as sdk,
         pytest.raises(getattr(vendor(), raised)) as caught,
     ):

@@ -18,9 +18,9 @@ from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import FinishReason, Reasoning, Refusal, Reply, Text, ToolCall, Usage
 from holdfast.testing.emulator import Emulator
 from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.wires.emulator_wire import Chunking, Rendering
 from holdfast.testing.emulator.wires.framing import as_array
-from holdfast.testing.emulator.wires.port import Chunking, Rendering
-from holdfast.testing.emulator.wires.registry import WIRES, named, wire_for
+from holdfast.testing.emulator.wires.wire_registry import WIRES, get_wire, wire_for
 
 CODECS: dict[str, Codec] = {
     "openai_chat": OpenAIChat(Quirks()),
@@ -54,7 +54,7 @@ CHUNKING: st.SearchStrategy[Chunking] = st.sampled_from(["words", "whole", 1, 3]
 
 def read(wire: str, pieces: list[bytes]) -> Reply:
     assembler = Assembler(Quirks(), wire)
-    decoder = CODECS[wire].decoder("")
+    decoder = CODECS[wire].make_decoder("")
     for piece in pieces:
         for delta in decoder.feed(piece):
             assembler.feed(delta)
@@ -75,7 +75,7 @@ def said(reply: Reply) -> tuple[object, ...]:
 def test_a_stream_reads_as_the_whole_does(wire: str, reply: Reply, chunking: Chunking) -> None:
     if reply.calls:
         reply = replace(reply, finish=FinishReason.TOOL_CALLS)
-    spoken = named(wire)
+    spoken = get_wire(wire)
     rendering = Rendering(
         model="gemini-3-pro", chunking=chunking, usage=reply.usage, include_usage=True
     )
@@ -95,14 +95,14 @@ def test_a_stream_reads_as_the_whole_does(wire: str, reply: Reply, chunking: Chu
 def test_a_stream_without_its_end_is_never_whole(wire: str, cut: int) -> None:
     rendering = Rendering(model="gemini-3-pro", terminate=False)
     reply = Reply((Text("One two three"), ToolCall("call_1", "weather", '{"city":"Porto"}')))
-    events = named(wire).render_chunks(reply, rendering)
+    events = get_wire(wire).render_chunks(reply, rendering)
     got = read(wire, events[: 1 + cut % len(events)])
     assert got.kind.value == "unterminated"
 
 
 @every_wire
 def test_a_refusal_is_no_answer(wire: str) -> None:
-    spoken = named(wire)
+    spoken = get_wire(wire)
     reply = Reply((Refusal("I cannot say."),))
     for pieces in (
         [spoken.render_whole(reply, Rendering(model="m"))],
@@ -128,7 +128,7 @@ EXPECTED: dict[ErrorKind, ErrorCategory] = {
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_every_refusal_is_understood(wire: str, kind: ErrorKind) -> None:
 
-    error = named(wire).error_body(kind)
+    error = get_wire(wire).error_body(kind)
     body = msgspec.json.encode(error.body)
     if error.status == 200:
         assert read(wire, [body]).kind.value == "filtered"
@@ -143,7 +143,7 @@ def test_every_refusal_is_understood(wire: str, kind: ErrorKind) -> None:
 @every_wire
 def test_a_refusal_of_the_emulator_itself_is_no_reason_to_try_again(wire: str) -> None:
 
-    error = named(wire).invalid_request("Nothing to say.")
+    error = get_wire(wire).invalid_request("Nothing to say.")
     info = CODECS[wire].classify(
         Failure(status=error.status, headers=error.headers, body=msgspec.json.encode(error.body))
     )

@@ -31,22 +31,22 @@ from holdfast.testing.emulator import (
     EmulatedRequest,
     Emulator,
     ErrorEvent,
+    ErrorResponse,
     Fault,
     NoTerminator,
-    Refused,
     Stall,
     TruncatedJson,
     call,
     thinking,
 )
-from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.emulator_wire import Rendering
 from holdfast.testing.emulator.wires.gemini import parse_request, render_chunks, render_whole
-from holdfast.testing.emulator.wires.port import Rendering
-from holdfast.testing.emulator.wires.signatures import sign
+from holdfast.testing.emulator.wires.signatures import sign_text
 
 PATH = "/v1beta/models/gemini-3-pro:generateContent"
 USER = {"role": "user", "parts": [{"text": "Weather?"}]}
-SIGNED = sign('weather({"city":"Porto"})')
+SIGNED = sign_text('weather({"city":"Porto"})')
 CALLING: dict[str, Any] = {
     "role": "model",
     "parts": [
@@ -102,7 +102,7 @@ def test_a_request_in_neutral_form() -> None:
 
 def test_both_spellings_of_a_field_are_read() -> None:
     system = {"parts": {"text": "Be brief."}}
-    snake = {"function_call": {"name": "weather"}, "thought_signature": sign("weather({})")}
+    snake = {"function_call": {"name": "weather"}, "thought_signature": sign_text("weather({})")}
     request = parsed(
         {"parts": {"text": "Hi"}},
         {"role": "model", "parts": [snake]},
@@ -167,7 +167,7 @@ def test_the_path_says_how_the_reply_is_wanted(path: str, stream: bool, array: b
             "Base64 decoding failed",
         ),
         (
-            [USER, {"role": "model", "parts": [{**CALLING["parts"][1], "thoughtSignature": sign("x")}]}],
+            [USER, {"role": "model", "parts": [{**CALLING["parts"][1], "thoughtSignature": sign_text("x")}]}],
             "Corrupted thought signature",
         ),
     ],
@@ -326,7 +326,7 @@ def test_an_array_that_is_cut_is_no_json(fault: Fault) -> None:
 
 
 def test_errors_of_an_array_stand_in_an_array() -> None:
-    faults = [Refused("overloaded"), ErrorEvent(1, "overloaded")]
+    faults = [ErrorResponse("overloaded"), ErrorEvent(1, "overloaded")]
     with Emulator(["One two"], faults=faults) as emulator:
         (refused,) = msgspec.json.decode(post(emulator)[1])
         _, late = msgspec.json.decode(post(emulator)[1])
@@ -402,7 +402,7 @@ def test_the_vendors_sdk_knows_its_errors(kind: Any, raised: str, code: int) -> 
     from google.genai import errors
 
     with (
-        Emulator(faults=[Refused(kind)]) as emulator,
+        Emulator(faults=[ErrorResponse(kind)]) as emulator,
         client(emulator) as sdk,
         pytest.raises(getattr(errors, raised)) as caught,
     ):
@@ -412,7 +412,7 @@ def test_the_vendors_sdk_knows_its_errors(kind: Any, raised: str, code: int) -> 
 
 
 def test_the_vendors_sdk_sees_why_a_prompt_was_refused() -> None:
-    with Emulator(faults=[Refused("content_filtered")]) as emulator, client(emulator) as sdk:
+    with Emulator(faults=[ErrorResponse("content_filtered")]) as emulator, client(emulator) as sdk:
         got = sdk.models.generate_content(model="gemini-3-pro", contents="x")
     assert got.prompt_feedback.block_reason == "PROHIBITED_CONTENT"
 

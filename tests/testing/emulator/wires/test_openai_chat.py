@@ -23,10 +23,10 @@ from holdfast.core.messages import (
     ToolResult,
     Usage,
 )
-from holdfast.testing.emulator import EmulatedRequest, Emulator, ErrorEvent, Refused, call
-from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.testing.emulator import EmulatedRequest, Emulator, ErrorEvent, ErrorResponse, call
+from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.emulator_wire import Chunking, Rendering, split_text
 from holdfast.testing.emulator.wires.openai_chat import parse_request, render_chunks, render_whole
-from holdfast.testing.emulator.wires.port import Chunking, Rendering, pieces
 
 USER = {"role": "user", "content": "Weather in Porto?"}
 CALLING = {
@@ -196,7 +196,7 @@ def test_streamed_and_whole_say_the_same(reply: Reply, chunking: Chunking) -> No
 
 @given(st.text(), CHUNKING)
 def test_pieces_joined_are_the_text(text: str, chunking: Chunking) -> None:
-    assert "".join(pieces(text, chunking)) == text
+    assert "".join(split_text(text, chunking)) == text
 
 
 def test_a_part_that_the_wire_cannot_carry_is_an_error_of_the_brain() -> None:
@@ -260,7 +260,7 @@ def test_the_vendors_sdk_reads_a_stream() -> None:
 )
 def test_the_vendors_sdk_knows_its_errors(kind: Any, raised: type[openai.APIStatusError]) -> None:
     with (
-        Emulator(faults=[Refused(kind)]) as emulator,
+        Emulator(faults=[ErrorResponse(kind)]) as emulator,
         client(emulator) as sdk,
         pytest.raises(raised),
     ):

@@ -26,20 +26,20 @@ from holdfast.testing.emulator import (
     EmulatedRequest,
     Emulator,
     ErrorEvent,
-    Refused,
+    ErrorResponse,
     Stall,
     call,
     thinking,
 )
-from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.emulator_wire import Rendering
 from holdfast.testing.emulator.wires.openai_responses import (
     error_whole,
     parse_request,
     render_chunks,
     render_whole,
 )
-from holdfast.testing.emulator.wires.port import Rendering
-from holdfast.testing.emulator.wires.signatures import sign
+from holdfast.testing.emulator.wires.signatures import sign_text
 
 USER = {"role": "user", "content": "Weather in Porto?"}
 SUMMARY = [{"type": "summary_text", "text": "Hm."}]
@@ -47,7 +47,7 @@ THOUGHT = {
     "type": "reasoning",
     "id": "rs_1",
     "summary": SUMMARY,
-    "encrypted_content": sign("rs_1:Hm."),
+    "encrypted_content": sign_text("rs_1:Hm."),
 }
 CALL = {
     "type": "function_call",
@@ -94,7 +94,7 @@ def test_a_request_in_neutral_form() -> None:
     assert [message.role for message in request.messages] == ["system", "user", "assistant", "tool"]
     assert request.text == "Weather?"
     thought, text, *calls = request.messages[2].parts
-    assert (thought.text, thought.signature) == ("Hm.", sign("rs_1:Hm."))  # type: ignore[union-attr]
+    assert (thought.text, thought.signature) == ("Hm.", sign_text("rs_1:Hm."))  # type: ignore[union-attr]
     assert text == Text("Hello.")
     assert [one.name for one in calls if isinstance(one, ToolCall)] == ["weather", "time"]
     assert request.tool_results == (
@@ -211,7 +211,7 @@ def test_a_whole_reply_has_items() -> None:
     body = msgspec.json.decode(render_whole(REPLY, rendering))
     thought, message, function = body["output"]
     assert thought["id"] == "rs_emulated_3_0"
-    assert thought["encrypted_content"] == sign("rs_emulated_3_0:Porto is near.")
+    assert thought["encrypted_content"] == sign_text("rs_emulated_3_0:Porto is near.")
     assert [part["text"] for part in message["content"]] == ["It is ", "sunny."]
     assert function["call_id"] == "c1"
     assert body["status"] == "completed"
@@ -276,7 +276,7 @@ def client(emulator: Emulator) -> Any:
 def check(response: Any) -> None:
     thought, message, function = response.output
     assert thought.summary[0].text == "Porto is near."
-    assert thought.encrypted_content == sign(f"{thought.id}:Porto is near.")
+    assert thought.encrypted_content == sign_text(f"{thought.id}:Porto is near.")
     assert response.output_text == "It is sunny."
     assert [part.type for part in message.content] == ["output_text", "output_text"]
     assert (function.name, function.arguments) == ("weather", '{"city":"Porto"}')
@@ -319,7 +319,7 @@ async def test_the_vendors_sdk_reads_a_stream() -> None:
 )
 def test_the_vendors_sdk_knows_its_errors(kind: Any, raised: str) -> None:
     with (
-        Emulator(faults=[Refused(kind)]) as emulator,
+        Emulator(faults=[ErrorResponse(kind)]) as emulator,
         client(emulator) as sdk,
         pytest.raises(getattr(vendor(), raised)) as caught,
     ):

@@ -24,16 +24,16 @@ from holdfast.core.messages import (
     ToolCall,
     Usage,
 )
+from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.faults import ErrorKind
-from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
-from holdfast.testing.emulator.wires.anthropic_errors import ERRORS, error
+from holdfast.testing.emulator.wires.anthropic_errors import ERRORS, make_error
 from holdfast.testing.emulator.wires.anthropic_history import (
     check_history,
     read_history,
     read_tools,
 )
-from holdfast.testing.emulator.wires.port import ErrorBody, Rendering, pieces
-from holdfast.testing.emulator.wires.signatures import sign
+from holdfast.testing.emulator.wires.emulator_wire import EmulatedError, Rendering, split_text
+from holdfast.testing.emulator.wires.signatures import sign_text
 
 NAME: Final = "anthropic"
 BASE_PATH: Final = ""
@@ -109,38 +109,44 @@ def _check_fields(body: Mapping[str, Any]) -> None:
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
     """The body of a reply that is not streamed."""
-    content = _content(reply, rendering)
-    reason, details = _stop(reply)
-    message = _message(reply, rendering, content)
-    message |= {"stop_reason": reason, "stop_details": details, "usage": _usage(rendering.usage)}
+    content = _render_content(reply, rendering)
+    reason, details = _encode_stop(reply)
+    message = _build_message(reply, rendering, content)
+    message |= {
+        "stop_reason": reason,
+        "stop_details": details,
+        "usage": _encode_usage(rendering.usage),
+    }
     return _encode(message)
 
 
 def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
     """The events of a streamed reply."""
-    content = _content(reply, rendering)
-    begun = {**_usage(rendering.usage), "output_tokens": 1}
-    opening = {**_message(reply, rendering, []), "usage": begun}
-    events = [_event("message_start", message=opening)]
+    content = _render_content(reply, rendering)
+    begun = {**_encode_usage(rendering.usage), "output_tokens": 1}
+    opening = {**_build_message(reply, rendering, []), "usage": begun}
+    events = [_encode_event("message_start", message=opening)]
     for index, block in enumerate(content):
         events += _block_events(block, index, rendering)
     if not rendering.terminate:
         return events
-    reason, details = _stop(reply)
+    reason, details = _encode_stop(reply)
     ending = {"stop_reason": reason, "stop_sequence": None, "stop_details": details}
-    events.append(_event("message_delta", delta=ending, usage=_usage(rendering.usage)))
-    events.append(_event("message_stop"))
+    events.append(
+        _encode_event("message_delta", delta=ending, usage=_encode_usage(rendering.usage))
+    )
+    events.append(_encode_event("message_stop"))
     return events
 
 
-def error_body(kind: ErrorKind) -> ErrorBody:
+def error_body(kind: ErrorKind) -> EmulatedError:
     """Anthropic's own words for a refusal."""
     return ERRORS[kind]
 
 
-def invalid_request(message: str) -> ErrorBody:
+def invalid_request(message: str) -> EmulatedError:
     """A 400 with these words."""
-    return error(400, "invalid_request_error", message)
+    return make_error(400, "invalid_request_error", message)
 
 
 def error_event(body: bytes) -> bytes:
@@ -153,32 +159,37 @@ def error_whole(body: bytes) -> bytes:
     return body
 
 
-def _content(reply: Reply, rendering: Rendering) -> list[_Object]:
-    blocks = [block for part in reply.parts if (block := _block(part)) is not None]
+def _render_content(reply: Reply, rendering: Rendering) -> list[_Object]:
+    blocks = [block for part in reply.parts if (block := _render_block(part)) is not None]
     return blocks if rendering.choices else []
 
 
-def _block(part: Part) -> _Object | None:
+def _render_block(part: Part) -> _Object | None:
     match part:
         case Text(text=text):
             return {"type": "text", "text": text} if text else None
         case Reasoning(extra=dict(extra)) if "type" in extra:
             return dict(extra)
         case Reasoning(text=text, signature=signature):
-            return {"type": "thinking", "thinking": text, "signature": signature or sign(text)}
+            return {"type": "thinking", "thinking": text, "signature": signature or sign_text(text)}
         case ToolCall(id=call_id, name=name, arguments=arguments):
-            return {"type": "tool_use", "id": call_id, "name": name, "input": _input(arguments)}
+            return {
+                "type": "tool_use",
+                "id": call_id,
+                "name": name,
+                "input": _parse_input(arguments),
+            }
         case Opaque(wire="anthropic", data=data):
             return dict(data)
         case Refusal():
             return None
         case _:
             raise ConfigurationError(
-                "brain", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
+                "replies", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
             )
 
 
-def _input(arguments: str) -> object:
+def _parse_input(arguments: str) -> object:
     """The object that the text says, digit by digit; a text that says none, as some servers send it."""
     try:
         if isinstance(msgspec.json.decode(arguments or "{}"), dict):
@@ -189,38 +200,38 @@ def _input(arguments: str) -> object:
 
 
 def _block_events(block: _Object, index: int, rendering: Rendering) -> list[bytes]:
-    opening, deltas = _grown(block, rendering)
-    events = [_event("content_block_start", index=index, content_block=opening)]
+    opening, deltas = _split_block(block, rendering)
+    events = [_encode_event("content_block_start", index=index, content_block=opening)]
     if not index:
         events.append(KEEP_ALIVE)
-    events += [_event("content_block_delta", index=index, delta=delta) for delta in deltas]
-    events.append(_event("content_block_stop", index=index))
+    events += [_encode_event("content_block_delta", index=index, delta=delta) for delta in deltas]
+    events.append(_encode_event("content_block_stop", index=index))
     return events
 
 
-def _grown(block: _Object, rendering: Rendering) -> tuple[_Object, list[_Object]]:
+def _split_block(block: _Object, rendering: Rendering) -> tuple[_Object, list[_Object]]:
     """How a block begins, and what it grows by."""
     match block["type"]:
         case "text":
-            said = pieces(str(block["text"]), rendering.chunking)
+            said = split_text(str(block["text"]), rendering.chunking)
             deltas: list[_Object] = [{"type": "text_delta", "text": piece} for piece in said]
             return {"type": "text", "text": ""}, deltas
         case "thinking":
-            thought = pieces(str(block["thinking"]), rendering.chunking)
+            thought = split_text(str(block["thinking"]), rendering.chunking)
             deltas = [{"type": "thinking_delta", "thinking": piece} for piece in thought]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return {"type": "thinking", "thinking": "", "signature": ""}, deltas
         case "tool_use":
             given = block["input"]
             text = bytes(given).decode() if isinstance(given, msgspec.Raw) else str(given)
-            parts = ["", *pieces("" if text == "{}" else text, rendering.chunking)]
+            parts = ["", *split_text("" if text == "{}" else text, rendering.chunking)]
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in parts]
             return {**block, "input": {}}, deltas
         case _:
             return block, []
 
 
-def _message(reply: Reply, rendering: Rendering, content: list[_Object]) -> _Object:
+def _build_message(reply: Reply, rendering: Rendering, content: list[_Object]) -> _Object:
     return {
         "id": reply.id or f"msg_emulated_{rendering.number}",
         "type": "message",
@@ -233,7 +244,7 @@ def _message(reply: Reply, rendering: Rendering, content: list[_Object]) -> _Obj
     }
 
 
-def _stop(reply: Reply) -> tuple[str, _Object | None]:
+def _encode_stop(reply: Reply) -> tuple[str, _Object | None]:
     """The stop reason, and the details that a refusal has."""
     said = "".join(part.text for part in reply.parts if isinstance(part, Refusal))
     reason = reply.raw_finish or _STOP.get(reply.finish, "end_turn")
@@ -242,12 +253,12 @@ def _stop(reply: Reply) -> tuple[str, _Object | None]:
     return "refusal", {"type": "refusal", "category": None, "explanation": said or None}
 
 
-def _event(kind: str, **fields: object) -> bytes:
+def _encode_event(kind: str, **fields: object) -> bytes:
     data = _encode({"type": kind, **fields})
     return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def _usage(usage: Usage) -> _Object:
+def _encode_usage(usage: Usage) -> _Object:
     return {
         "input_tokens": usage.input - usage.cached_input - usage.cache_write,
         "cache_creation_input_tokens": usage.cache_write,

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.testing.emulator.faults import ErrorKind
-from holdfast.testing.emulator.wires.port import ErrorBody
+from holdfast.testing.emulator.wires.emulator_wire import EmulatedError
 
 _ID = "req_emulated"
 
 
-def error(
+def make_error(
     status: int,
     kind: str,
     message: str,
     *,
     again: bool = False,
     headers: Mapping[str, str] = {},  # never changed
-) -> ErrorBody:
+) -> EmulatedError:
     """A refusal with these words; `again` says whether the same request may succeed later."""
     body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": _ID}
     told = {"request-id": _ID, "x-should-retry": "true" if again else "false"}
-    return ErrorBody(status, body, {**told, **headers})
+    return EmulatedError(status, body, {**told, **headers})
 
 
 _LIMITS = {
@@ -44,8 +44,8 @@ _LIMITS = {
     "anthropic-ratelimit-tokens-reset": "2026-01-01T00:00:01Z",
 }
 
-ERRORS: dict[ErrorKind, ErrorBody] = {
-    "rate_limit": error(
+ERRORS: dict[ErrorKind, EmulatedError] = {
+    "rate_limit": make_error(
         429,
         "rate_limit_error",
         "This request would exceed the rate limit for your organization "
@@ -56,23 +56,23 @@ ERRORS: dict[ErrorKind, ErrorBody] = {
         again=True,
         headers=_LIMITS,
     ),
-    "insufficient_quota": error(
+    "insufficient_quota": make_error(
         400,
         "invalid_request_error",
         "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing "
         "to upgrade or purchase credits.",
     ),
-    "bad_key": error(401, "authentication_error", "invalid x-api-key"),
-    "server_error": error(500, "api_error", "Internal server error", again=True),
-    "overloaded": error(529, "overloaded_error", "Overloaded", again=True),
-    "context_length": error(
+    "bad_key": make_error(401, "authentication_error", "invalid x-api-key"),
+    "server_error": make_error(500, "api_error", "Internal server error", again=True),
+    "overloaded": make_error(529, "overloaded_error", "Overloaded", again=True),
+    "context_length": make_error(
         400, "invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum"
     ),
-    "model_not_found": error(404, "not_found_error", "model: emulated-missing"),
-    "content_filtered": error(
+    "model_not_found": make_error(404, "not_found_error", "model: emulated-missing"),
+    "content_filtered": make_error(
         400, "invalid_request_error", "Output blocked by content filtering policy"
     ),
-    "invalid_request": error(
+    "invalid_request": make_error(
         400, "invalid_request_error", "temperature: Input should be less than or equal to 1"
     ),
 }

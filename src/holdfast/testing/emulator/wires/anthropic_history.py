@@ -21,8 +21,8 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.core.request import ToolSpec
-from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.core.model_request import ToolSpec
+from holdfast.testing.emulator.emulated_request import MalformedRequest
 from holdfast.testing.emulator.wires.signatures import is_intact
 
 WIRE = "anthropic"
@@ -45,18 +45,18 @@ def check_history(body: Mapping[str, Any]) -> None:
     before = 0
     for index, message in enumerate(messages):
         where = f"messages.{index}"
-        role, blocks = _checked(message, where, last=index == len(messages) - 1)
+        role, blocks = _check_message(message, where, last=index == len(messages) - 1)
         if role == "user":
-            _answer(blocks, open_calls, where)
+            _match_results(blocks, open_calls, where)
         _expect_closed(open_calls, f"messages.{before}")
         if role == "assistant":
-            open_calls, before = _asked(blocks, ids, where), index
+            open_calls, before = _collect_calls(blocks, ids, where), index
     _expect_closed(open_calls, f"messages.{before}")
     _check_thinking(body, messages)
     _check_beginning(body, messages[-1])
 
 
-def _checked(message: object, where: str, *, last: bool) -> tuple[str, list[_Block]]:
+def _check_message(message: object, where: str, *, last: bool) -> tuple[str, list[_Block]]:
     if not isinstance(message, dict):
         raise MalformedRequest(f"{where}: Input should be a valid dictionary")
     role, content = message.get("role"), message.get("content")
@@ -67,7 +67,7 @@ def _checked(message: object, where: str, *, last: bool) -> tuple[str, list[_Blo
         )
     if role not in ("user", "assistant"):
         raise MalformedRequest(f"{where}.role: Input should be 'user' or 'assistant'")
-    blocks = _blocks(content)
+    blocks = _to_blocks(content)
     if blocks is None:
         raise MalformedRequest(f"{where}.content: Input should be a valid list")
     if not blocks and not (last and role == "assistant"):
@@ -80,7 +80,7 @@ def _checked(message: object, where: str, *, last: bool) -> tuple[str, list[_Blo
     return role, blocks
 
 
-def _blocks(content: object) -> list[_Block] | None:
+def _to_blocks(content: object) -> list[_Block] | None:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
@@ -134,7 +134,7 @@ def _check_call(block: _Block, where: str) -> None:
         raise MalformedRequest(f"{where}.tool_use.input: Input should be a valid dictionary")
 
 
-def _asked(blocks: list[_Block], ids: set[str], where: str) -> list[str]:
+def _collect_calls(blocks: list[_Block], ids: set[str], where: str) -> list[str]:
     """The calls of one message; no id may come twice in a history."""
     asked: list[str] = []
     for at, block in enumerate(blocks):
@@ -146,7 +146,7 @@ def _asked(blocks: list[_Block], ids: set[str], where: str) -> list[str]:
     return asked
 
 
-def _answer(blocks: list[_Block], open_calls: list[str], where: str) -> None:
+def _match_results(blocks: list[_Block], open_calls: list[str], where: str) -> None:
     """Results stand before anything else."""
     leading = True
     for at, block in enumerate(blocks):
@@ -180,7 +180,7 @@ def _check_thinking(body: Mapping[str, Any], messages: list[_Block]) -> None:
     for index in range(len(messages) - 1, -1, -1):
         if messages[index]["role"] != "assistant":
             continue
-        blocks = _blocks(messages[index]["content"]) or []
+        blocks = _to_blocks(messages[index]["content"]) or []
         kinds = [block["type"] for block in blocks]
         if "tool_use" in kinds and kinds[0] not in ("thinking", "redacted_thinking"):
             raise MalformedRequest(
@@ -194,7 +194,7 @@ def _check_thinking(body: Mapping[str, Any], messages: list[_Block]) -> None:
 
 def _check_beginning(body: Mapping[str, Any], last: _Block) -> None:
     """A last message of the assistant is the beginning of the reply; not every model goes on from one."""
-    blocks = _blocks(last["content"]) or []
+    blocks = _to_blocks(last["content"]) or []
     if last["role"] != "assistant" or any(block["type"] != "text" for block in blocks):
         return
     if blocks and blocks[-1]["text"] != blocks[-1]["text"].rstrip():
@@ -212,11 +212,11 @@ def _check_beginning(body: Mapping[str, Any], last: _Block) -> None:
 def read_history(body: Mapping[str, Any]) -> tuple[Message, ...]:
     """The checked messages in neutral form; results become a message of their own."""
     found: list[Message] = []
-    if system := tuple(part for part in _parts(_blocks(body.get("system")) or [], {})):
+    if system := tuple(part for part in _read_parts(_to_blocks(body.get("system")) or [], {})):
         found.append(Message("system", system))
     names: dict[str, str] = {}
     for message in body["messages"]:
-        parts = tuple(_parts(_blocks(message["content"]) or [], names))
+        parts = tuple(_read_parts(_to_blocks(message["content"]) or [], names))
         names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
         if message["role"] == "assistant":
             found.append(Message("assistant", parts))
@@ -247,7 +247,7 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     return tuple(found)
 
 
-def _parts(blocks: list[_Block], names: Mapping[str, str]) -> Iterator[Part]:
+def _read_parts(blocks: list[_Block], names: Mapping[str, str]) -> Iterator[Part]:
     for block in blocks:
         match block.get("type"):
             case "text":
@@ -260,15 +260,15 @@ def _parts(blocks: list[_Block], names: Mapping[str, str]) -> Iterator[Part]:
                 arguments = msgspec.json.encode(block["input"]).decode()
                 yield ToolCall(block["id"], block["name"], arguments)
             case "tool_result":
-                yield _result(block, names)
+                yield _read_result(block, names)
             case "image" | "document" as kind:
                 yield Media("image/*" if kind == "image" else "application/*", url=f"inline:{kind}")
             case _:
                 yield Opaque(WIRE, block)
 
 
-def _result(block: _Block, names: Mapping[str, str]) -> ToolResult:
+def _read_result(block: _Block, names: Mapping[str, str]) -> ToolResult:
     call_id = block["tool_use_id"]
-    parts = _parts(_blocks(block.get("content")) or [], names)
+    parts = _read_parts(_to_blocks(block.get("content")) or [], names)
     content = tuple(part for part in parts if isinstance(part, Text | Media))
     return ToolResult(call_id, names.get(call_id, ""), content, block.get("is_error") is True)

@@ -28,18 +28,18 @@ from holdfast.core.messages import (
     ToolCall,
     Usage,
 )
+from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.faults import ErrorKind
-from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
-from holdfast.testing.emulator.wires.gemini_errors import ERRORS, error
+from holdfast.testing.emulator.wires.emulator_wire import EmulatedError, Rendering, split_text
+from holdfast.testing.emulator.wires.gemini_errors import ERRORS, make_error
 from holdfast.testing.emulator.wires.gemini_history import (
     call_text,
     check_contents,
-    field,
+    get_field,
     read_contents,
     read_tools,
 )
-from holdfast.testing.emulator.wires.port import ErrorBody, Rendering, pieces
-from holdfast.testing.emulator.wires.signatures import sign
+from holdfast.testing.emulator.wires.signatures import sign_text
 
 NAME: Final = "gemini"
 BASE_PATH: Final = "/v1beta"
@@ -73,7 +73,7 @@ _FINISH: dict[FinishReason, str] = {
 }
 
 
-class _Said(Struct, frozen=True):
+class _GeminiReply(Struct, frozen=True):
     """A reply in the terms of this wire."""
 
     parts: list[_Object]
@@ -119,7 +119,7 @@ def parse_request(path: str, headers: Mapping[str, str], body: bytes) -> Emulate
 
 
 def _check_fields(body: Mapping[str, Any]) -> None:
-    known = {name for name in _FIELDS if field(body, name) is not None}
+    known = {name for name in _FIELDS if get_field(body, name) is not None}
     spelled = known | {re.sub(r"[A-Z]", lambda m: "_" + m[0].lower(), name) for name in known}
     for name, value in body.items():
         if name not in spelled and value is not None:
@@ -130,43 +130,46 @@ def _check_fields(body: Mapping[str, Any]) -> None:
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
     """The body of a reply that is not streamed."""
-    said = _said(reply, rendering.model)
-    ended = _candidate(said.parts, said.finish, said.message)
+    said = _translate_reply(reply, rendering.model)
+    ended = _build_candidate(said.parts, said.finish, said.message)
     return _encode(
         {
             "candidates": [ended] if rendering.choices else [],
-            "usageMetadata": _usage(rendering.usage),
-            **_envelope(reply, rendering),
+            "usageMetadata": _encode_usage(rendering.usage),
+            **_build_response(reply, rendering),
         }
     )
 
 
 def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
     """The events of a streamed reply."""
-    said = _said(reply, rendering.model)
-    envelope = _envelope(reply, rendering)
+    said = _translate_reply(reply, rendering.model)
+    envelope = _build_response(reply, rendering)
     begun = {"promptTokenCount": rendering.usage.input, "totalTokenCount": rendering.usage.input}
-    grown, signature = _grown(said.parts, rendering)
+    grown, signature = _split_parts(said.parts, rendering)
     chunks = [
-        {"candidates": [_candidate([part])], "usageMetadata": begun, **envelope} for part in grown
+        {"candidates": [_build_candidate([part])], "usageMetadata": begun, **envelope}
+        for part in grown
     ]
     if rendering.terminate:
         last: _Object = {"text": "", **signature}
-        ended = [_candidate([last], said.finish, said.message)]
-        chunks.append({"candidates": ended, "usageMetadata": _usage(rendering.usage), **envelope})
+        ended = [_build_candidate([last], said.finish, said.message)]
+        chunks.append(
+            {"candidates": ended, "usageMetadata": _encode_usage(rendering.usage), **envelope}
+        )
     if not rendering.choices:
         chunks = [{**chunk, "candidates": []} for chunk in chunks]
     return [b"data: " + _encode(chunk) + b"\r\n\r\n" for chunk in chunks]
 
 
-def error_body(kind: ErrorKind) -> ErrorBody:
+def error_body(kind: ErrorKind) -> EmulatedError:
     """Google's own words for a refusal."""
     return ERRORS[kind]
 
 
-def invalid_request(message: str) -> ErrorBody:
+def invalid_request(message: str) -> EmulatedError:
     """A 400 with these words."""
-    return error(400, "INVALID_ARGUMENT", message)
+    return make_error(400, "INVALID_ARGUMENT", message)
 
 
 def error_event(body: bytes) -> bytes:
@@ -179,58 +182,58 @@ def error_whole(body: bytes) -> bytes:
     return body
 
 
-def _said(reply: Reply, model: str) -> _Said:
+def _translate_reply(reply: Reply, model: str) -> _GeminiReply:
     parts: list[_Object] = []
     refused: list[str] = []
     malformed = ""
     for part in reply.parts:
         if isinstance(part, Refusal):
             refused.append(part.text)
-        elif isinstance(part, ToolCall) and _object(part.arguments) is None:
+        elif isinstance(part, ToolCall) and _parse_object(part.arguments) is None:
             malformed = f"Malformed function call: {part.name}({part.arguments}"
-        elif (found := _part(part, old=_BEFORE_3.match(model) is not None)) is not None:
+        elif (found := _render_part(part, old=_BEFORE_3.match(model) is not None)) is not None:
             parts.append(found)
-    _sign(reply, parts, old=_BEFORE_3.match(model) is not None)
+    _attach_signature(reply, parts, old=_BEFORE_3.match(model) is not None)
     if malformed:
-        return _Said(parts, "MALFORMED_FUNCTION_CALL", malformed)
+        return _GeminiReply(parts, "MALFORMED_FUNCTION_CALL", malformed)
     if refused:
-        return _Said(parts, "SAFETY", "".join(refused))
-    return _Said(parts, reply.raw_finish or _FINISH.get(reply.finish, "STOP"))
+        return _GeminiReply(parts, "SAFETY", "".join(refused))
+    return _GeminiReply(parts, reply.raw_finish or _FINISH.get(reply.finish, "STOP"))
 
 
-def _part(part: Part, *, old: bool) -> _Object | None:
+def _render_part(part: Part, *, old: bool) -> _Object | None:
     match part:
         case Text(text=text):
             return {"text": text} if text else None
         case Reasoning(text=text):
             return {"text": text, "thought": True} if text else None
         case ToolCall():
-            call: _Object = {"name": part.name, "args": _object(part.arguments)}
+            call: _Object = {"name": part.name, "args": _parse_object(part.arguments)}
             # Models before the third generation give their calls no ids.
             return {"functionCall": call if old else {**call, "id": part.id}}
         case Opaque(wire="gemini", data=data):
             return dict(data)
         case _:
             raise ConfigurationError(
-                "brain", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
+                "replies", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
             )
 
 
-def _sign(reply: Reply, parts: list[_Object], *, old: bool) -> None:
+def _attach_signature(reply: Reply, parts: list[_Object], *, old: bool) -> None:
     """Put the signature of the thoughts on the first call, or else on the last text."""
     thoughts = [part for part in reply.parts if isinstance(part, Reasoning)]
     given = next((part.signature for part in thoughts if part.signature), None)
     for part in parts:
         call = part.get("functionCall")
         if isinstance(call, dict) and (thoughts or not old):
-            part["thoughtSignature"] = given or sign(call_text(call))
+            part["thoughtSignature"] = given or sign_text(call_text(call))
             return
     texts = [part for part in parts if "text" in part and "thought" not in part]
     if texts and thoughts:
-        texts[-1]["thoughtSignature"] = given or sign("")
+        texts[-1]["thoughtSignature"] = given or sign_text("")
 
 
-def _object(arguments: str) -> object | None:
+def _parse_object(arguments: str) -> object | None:
     try:
         value = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
@@ -238,7 +241,7 @@ def _object(arguments: str) -> object | None:
     return value if isinstance(value, dict) else None
 
 
-def _grown(parts: list[_Object], rendering: Rendering) -> tuple[list[_Object], _Object]:
+def _split_parts(parts: list[_Object], rendering: Rendering) -> tuple[list[_Object], _Object]:
     """The parts in pieces, and the signature of the text, which comes at the end of a stream."""
     grown: list[_Object] = []
     signature: _Object = {}
@@ -250,11 +253,11 @@ def _grown(parts: list[_Object], rendering: Rendering) -> tuple[list[_Object], _
         beside = {name: value for name, value in part.items() if name != "text"}
         if signed := beside.pop("thoughtSignature", None):
             signature = {"thoughtSignature": signed}
-        grown += [{"text": piece, **beside} for piece in pieces(text, rendering.chunking)]
+        grown += [{"text": piece, **beside} for piece in split_text(text, rendering.chunking)]
     return grown, signature
 
 
-def _candidate(parts: list[_Object], finish: str = "", message: str = "") -> _Object:
+def _build_candidate(parts: list[_Object], finish: str = "", message: str = "") -> _Object:
     content: _Object = {"parts": parts, "role": "model"} if parts else {"role": "model"}
     candidate: _Object = {"content": content}
     if finish:
@@ -264,14 +267,14 @@ def _candidate(parts: list[_Object], finish: str = "", message: str = "") -> _Ob
     return {**candidate, "index": 0}
 
 
-def _envelope(reply: Reply, rendering: Rendering) -> _Object:
+def _build_response(reply: Reply, rendering: Rendering) -> _Object:
     return {
         "modelVersion": reply.model or rendering.model,
         "responseId": reply.id or f"emulated-{rendering.number}",
     }
 
 
-def _usage(usage: Usage) -> _Object:
+def _encode_usage(usage: Usage) -> _Object:
     counts: _Object = {
         "promptTokenCount": usage.input,
         "candidatesTokenCount": usage.output - usage.reasoning,

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.testing.emulator.faults import ErrorKind
-from holdfast.testing.emulator.wires.port import ErrorBody
+from holdfast.testing.emulator.wires.emulator_wire import EmulatedError
 
 _RPC = "type.googleapis.com/google.rpc."
 _HEADERS = {"content-type": "application/json; charset=UTF-8"}
 
 
-def error(
+def make_error(
     code: int, status: str, message: str, details: Sequence[dict[str, object]] = ()
-) -> ErrorBody:
+) -> EmulatedError:
     """A refusal with these words."""
     said: dict[str, object] = {"code": code, "message": message, "status": status}
     if details:
         said["details"] = list(details)
-    return ErrorBody(code, {"error": said}, _HEADERS)
+    return EmulatedError(code, {"error": said}, _HEADERS)
 
 
-def _quota(wait: str, window: str, value: str) -> ErrorBody:
+def _make_quota_error(wait: str, window: str, value: str) -> EmulatedError:
     name = "generativelanguage.googleapis.com/generate_content_free_tier_requests"
     violation = {
         "quotaMetric": name,
@@ -37,7 +37,7 @@ def _quota(wait: str, window: str, value: str) -> ErrorBody:
         "description": "Learn more about Gemini API quotas",
         "url": "https://ai.google.dev/gemini-api/docs/rate-limits",
     }
-    return error(
+    return make_error(
         429,
         "RESOURCE_EXHAUSTED",
         "You exceeded your current quota, please check your plan and billing details. For more "
@@ -66,27 +66,29 @@ _KEY_DETAILS: tuple[dict[str, object], ...] = (
     },
 )
 
-ERRORS: dict[ErrorKind, ErrorBody] = {
-    "rate_limit": _quota("1s", "Minute", "10"),
-    "insufficient_quota": _quota("31425s", "Day", "250"),
-    "bad_key": error(
+ERRORS: dict[ErrorKind, EmulatedError] = {
+    "rate_limit": _make_quota_error("1s", "Minute", "10"),
+    "insufficient_quota": _make_quota_error("31425s", "Day", "250"),
+    "bad_key": make_error(
         400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", _KEY_DETAILS
     ),
-    "server_error": error(500, "INTERNAL", "Internal error encountered."),
-    "overloaded": error(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
-    "context_length": error(
+    "server_error": make_error(500, "INTERNAL", "Internal error encountered."),
+    "overloaded": make_error(
+        503, "UNAVAILABLE", "The model is overloaded. Please try again later."
+    ),
+    "context_length": make_error(
         400,
         "INVALID_ARGUMENT",
         "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
     ),
-    "model_not_found": error(
+    "model_not_found": make_error(
         404,
         "NOT_FOUND",
         "models/emulated-missing is not found for API version v1beta, or is not supported for "
         "generateContent. Call ListModels to see the list of available models and their supported "
         "methods.",
     ),
-    "content_filtered": ErrorBody(
+    "content_filtered": EmulatedError(
         200,
         {
             "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
@@ -96,7 +98,7 @@ ERRORS: dict[ErrorKind, ErrorBody] = {
         },
         _HEADERS,
     ),
-    "invalid_request": error(
+    "invalid_request": make_error(
         400,
         "INVALID_ARGUMENT",
         "* GenerateContentRequest.generation_config.temperature: value must be in the range [0, 2]",

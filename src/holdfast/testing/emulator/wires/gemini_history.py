@@ -22,8 +22,8 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.core.request import ToolSpec
-from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.core.model_request import ToolSpec
+from holdfast.testing.emulator.emulated_request import MalformedRequest
 from holdfast.testing.emulator.wires.signatures import is_base64, is_intact
 
 WIRE = "gemini"
@@ -60,10 +60,10 @@ _BEFORE_CALL = (
 )
 
 
-def field(value: Mapping[str, Any], name: str) -> Any:
+def get_field(value: Mapping[str, Any], name: str) -> Any:
     """A field in either of its spellings.
 
-    >>> field({"function_call": 1}, "functionCall")
+    >>> get_field({"function_call": 1}, "functionCall")
     1
     """
     found = value.get(name)
@@ -91,11 +91,11 @@ def check_contents(body: Mapping[str, Any], *, signed: bool) -> None:
     open_calls: list[_Json] = []
     asked = False
     for at, content in enumerate(contents):
-        role, parts = _checked(content, at)
-        calls = _found(parts, "functionCall")
-        responses = _found(parts, "functionResponse")
+        role, parts = _check_content(content, at)
+        calls = _get_values(parts, "functionCall")
+        responses = _get_values(parts, "functionResponse")
         if open_calls or responses:
-            _answer(open_calls, responses)
+            _match_responses(open_calls, responses)
         if calls and not asked:
             raise MalformedRequest(_BEFORE_CALL)
         open_calls, asked = calls, role == "user"
@@ -105,7 +105,7 @@ def check_contents(body: Mapping[str, Any], *, signed: bool) -> None:
         _check_signed(contents)
 
 
-def _checked(content: object, at: int) -> tuple[str, list[_Json]]:
+def _check_content(content: object, at: int) -> tuple[str, list[_Json]]:
     where = f"GenerateContentRequest.contents[{at}]"
     if not isinstance(content, dict):
         raise MalformedRequest(f"Invalid value at 'contents[{at}]' (type.googleapis.com/Content)")
@@ -118,7 +118,7 @@ def _checked(content: object, at: int) -> tuple[str, list[_Json]]:
     if not isinstance(parts, list) or not parts:
         raise MalformedRequest(f"* {where}.parts: contents.parts must not be empty.\n")
     for number, part in enumerate(parts):
-        if not isinstance(part, dict) or all(field(part, name) is None for name in _DATA):
+        if not isinstance(part, dict) or all(get_field(part, name) is None for name in _DATA):
             raise MalformedRequest(
                 f"* {where}.parts[{number}].data: required oneof field 'data' must have one "
                 "initialized field\n"
@@ -132,7 +132,7 @@ def _check_part(part: _Json, role: str, where: str) -> None:
     if text is not None and not isinstance(text, str):
         raise MalformedRequest(f"Invalid value at '{where}.text' (TYPE_STRING)")
     for name in ("functionCall", "functionResponse"):
-        value = field(part, name)
+        value = get_field(part, name)
         if value is None:
             continue
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
@@ -147,19 +147,19 @@ def _check_part(part: _Json, role: str, where: str) -> None:
 
 
 def _check_signature(part: _Json, where: str) -> None:
-    signature = field(part, "thoughtSignature")
+    signature = get_field(part, "thoughtSignature")
     if signature is None:
         return
     if not isinstance(signature, str) or not is_base64(signature):
         raise MalformedRequest(
             f"Invalid value at '{where}.thought_signature' (TYPE_BYTES), Base64 decoding failed"
         )
-    call = field(part, "functionCall")
+    call = get_field(part, "functionCall")
     if not is_intact(signature, "" if call is None else call_text(call)):
         raise MalformedRequest("Corrupted thought signature.")
 
 
-def _answer(open_calls: list[_Json], responses: list[_Json]) -> None:
+def _match_responses(open_calls: list[_Json], responses: list[_Json]) -> None:
     if not open_calls:
         raise MalformedRequest(_AFTER_CALL)
     names = sorted(call["name"] for call in open_calls)
@@ -175,12 +175,12 @@ def _check_signed(contents: list[_Json]) -> None:
     """The first call of each content of the model in the turn under way must be signed."""
     for at in range(len(contents) - 1, -1, -1):
         parts = _parts_of(contents[at])
-        calls = [part for part in parts if field(part, "functionCall") is not None]
-        if not calls and not _found(parts, "functionResponse"):
+        calls = [part for part in parts if get_field(part, "functionCall") is not None]
+        if not calls and not _get_values(parts, "functionResponse"):
             if contents[at].get("role") != "model":
                 return
-        elif calls and not field(calls[0], "thoughtSignature"):
-            name = field(calls[0], "functionCall")["name"]
+        elif calls and not get_field(calls[0], "thoughtSignature"):
+            name = get_field(calls[0], "functionCall")["name"]
             raise MalformedRequest(_MISSING.format(name=name, at=at + 1))
 
 
@@ -189,14 +189,14 @@ def _parts_of(content: _Json) -> list[_Json]:
     return [parts] if isinstance(parts, dict) else parts
 
 
-def _found(parts: list[_Json], name: str) -> list[_Json]:
-    return [value for part in parts if (value := field(part, name)) is not None]
+def _get_values(parts: list[_Json], name: str) -> list[_Json]:
+    return [value for part in parts if (value := get_field(part, name)) is not None]
 
 
 def read_contents(body: Mapping[str, Any]) -> tuple[Message, ...]:
     """The checked contents in neutral form; responses become a message of their own."""
     found: list[Message] = []
-    system = field(body, "systemInstruction")
+    system = get_field(body, "systemInstruction")
     if isinstance(system, dict):
         given = system.get("parts")
         texts = given if isinstance(given, list) else [given]
@@ -204,7 +204,7 @@ def read_contents(body: Mapping[str, Any]) -> tuple[Message, ...]:
         found.append(Message("system", tuple(Text(text) for text in said if isinstance(text, str))))
     calls: list[ToolCall] = []
     for content in body["contents"]:
-        parts = tuple(_read(part, calls) for part in _parts_of(content))
+        parts = tuple(_read_part(part, calls) for part in _parts_of(content))
         if content.get("role") == "model":
             calls = [part for part in parts if isinstance(part, ToolCall)]
             found.append(Message("assistant", parts))
@@ -216,27 +216,27 @@ def read_contents(body: Mapping[str, Any]) -> tuple[Message, ...]:
     return tuple(found)
 
 
-def _read(part: _Json, calls: list[ToolCall]) -> Part:
-    signature = field(part, "thoughtSignature")
-    call, response = field(part, "functionCall"), field(part, "functionResponse")
+def _read_part(part: _Json, calls: list[ToolCall]) -> Part:
+    signature = get_field(part, "thoughtSignature")
+    call, response = get_field(part, "functionCall"), get_field(part, "functionResponse")
     if call is not None:
         arguments = msgspec.json.encode(call.get("args") or {}).decode()
         extra = {"thoughtSignature": signature} if signature else None
         return ToolCall(str(call.get("id") or ""), call["name"], arguments, WIRE, extra)
     if response is not None:
-        return _result(response, calls)
+        return _read_result(response, calls)
     text = part.get("text")
     if isinstance(text, str) and part.get("thought") is True:
         return Reasoning(text, signature, WIRE)
     if isinstance(text, str):
         return Text(text, {"thoughtSignature": signature} if signature else None)
     for name, kind in (("inlineData", "mimeType"), ("fileData", "mimeType")):
-        if isinstance(media := field(part, name), dict):
-            return Media(str(field(media, kind) or "*/*"), url=f"inline:{name}")
+        if isinstance(media := get_field(part, name), dict):
+            return Media(str(get_field(media, kind) or "*/*"), url=f"inline:{name}")
     return Opaque(WIRE, part)
 
 
-def _result(response: _Json, calls: list[ToolCall]) -> ToolResult:
+def _read_result(response: _Json, calls: list[ToolCall]) -> ToolResult:
     """Matched by id, or else by name in order."""
     name, own = response["name"], str(response.get("id") or "")
     same = [call for call in calls if call.name == name and (not own or call.id == own)]
@@ -256,13 +256,13 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
         raise MalformedRequest("Invalid value at 'tools' (type.googleapis.com/Tool)")
     found: list[ToolSpec] = []
     for tool in tools:
-        declared = field(tool, "functionDeclarations") if isinstance(tool, dict) else None
+        declared = get_field(tool, "functionDeclarations") if isinstance(tool, dict) else None
         for one in declared if isinstance(declared, list) else []:
             if not isinstance(one, dict) or not isinstance(one.get("name"), str):
                 raise MalformedRequest(
                     "* GenerateContentRequest.tools[0].function_declarations[0].name: Invalid "
                     "function name.\n"
                 )
-            schema = field(one, "parametersJsonSchema") or one.get("parameters") or {}
+            schema = get_field(one, "parametersJsonSchema") or one.get("parameters") or {}
             found.append(ToolSpec(one["name"], str(one.get("description") or ""), schema))
     return tuple(found)

@@ -22,15 +22,15 @@ from holdfast.core.messages import (
     ToolCall,
     Usage,
 )
+from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.faults import ErrorKind
-from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
+from holdfast.testing.emulator.wires.emulator_wire import EmulatedError, Rendering, split_text
 from holdfast.testing.emulator.wires.openai_chat_errors import ERRORS
 from holdfast.testing.emulator.wires.openai_chat_history import (
     check_history,
     read_history,
     read_tools,
 )
-from holdfast.testing.emulator.wires.port import ErrorBody, Rendering, pieces
 
 NAME: Final = "openai_chat"
 BASE_PATH: Final = "/v1"
@@ -87,20 +87,25 @@ def parse_request(
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
     """The body of a reply that is not streamed."""
-    message: dict[str, object] = {"role": "assistant", "content": _joined(reply, Text) or None}
-    if refusal := _joined(reply, Refusal):
+    message: dict[str, object] = {"role": "assistant", "content": _join_text(reply, Text) or None}
+    if refusal := _join_text(reply, Refusal):
         message["refusal"] = refusal
-    if reasoning := _joined(reply, Reasoning):
+    if reasoning := _join_text(reply, Reasoning):
         message["reasoning_content"] = reasoning
-    if calls := [_call(part) for part in reply.calls]:
+    if calls := [_render_call(part) for part in reply.calls]:
         message["tool_calls"] = calls
     _check_parts(reply)
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _encode_finish(reply),
+    }
     return _encode(
         {
-            **_envelope(reply, rendering, "chat.completion"),
+            **_build_response(reply, rendering, "chat.completion"),
             "choices": [choice] if rendering.choices else [],
-            "usage": _usage(rendering.usage),
+            "usage": _encode_usage(rendering.usage),
         }
     )
 
@@ -108,35 +113,37 @@ def render_whole(reply: Reply, rendering: Rendering) -> bytes:
 def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
     """The events of a streamed reply."""
     _check_parts(reply)
-    envelope = _envelope(reply, rendering, "chat.completion.chunk")
+    envelope = _build_response(reply, rendering, "chat.completion.chunk")
     deltas: list[dict[str, object]] = [{"role": "assistant", "content": ""}]
     calls = 0
     for part in reply.parts:
-        deltas += _deltas(part, rendering, calls)
+        deltas += _render_deltas(part, rendering, calls)
         calls += isinstance(part, ToolCall)
     if not rendering.choices:
-        chunks = [_event({**envelope, "choices": []}) for _ in deltas]
+        chunks = [_encode_event({**envelope, "choices": []}) for _ in deltas]
     else:
-        chunks = [_chunk(envelope, delta, None) for delta in deltas]
+        chunks = [_encode_chunk(envelope, delta, None) for delta in deltas]
     if not rendering.terminate:
         return chunks
     if rendering.choices:
-        chunks.append(_chunk(envelope, {}, _finish(reply)))
+        chunks.append(_encode_chunk(envelope, {}, _encode_finish(reply)))
     if rendering.include_usage:
-        chunks.append(_event({**envelope, "choices": [], "usage": _usage(rendering.usage)}))
+        chunks.append(
+            _encode_event({**envelope, "choices": [], "usage": _encode_usage(rendering.usage)})
+        )
     chunks.append(b"data: [DONE]\n\n")
     return chunks
 
 
-def error_body(kind: ErrorKind) -> ErrorBody:
+def error_body(kind: ErrorKind) -> EmulatedError:
     """OpenAI's own words for a refusal."""
     return ERRORS[kind]
 
 
-def invalid_request(message: str) -> ErrorBody:
+def invalid_request(message: str) -> EmulatedError:
     """A 400 with these words."""
     kind = "invalid_request_error"
-    return ErrorBody(
+    return EmulatedError(
         400, {"error": {"message": message, "type": kind, "param": None, "code": None}}
     )
 
@@ -151,15 +158,15 @@ def error_whole(body: bytes) -> bytes:
     return body
 
 
-def _deltas(part: Part, rendering: Rendering, index: int) -> list[dict[str, object]]:
+def _render_deltas(part: Part, rendering: Rendering, index: int) -> list[dict[str, object]]:
     chunking = rendering.chunking
     match part:
         case Text(text=text):
-            return [{"content": piece} for piece in pieces(text, chunking)]
+            return [{"content": piece} for piece in split_text(text, chunking)]
         case Reasoning(text=text):
-            return [{"reasoning_content": piece} for piece in pieces(text, chunking)]
+            return [{"reasoning_content": piece} for piece in split_text(text, chunking)]
         case Refusal(text=text):
-            return [{"refusal": piece} for piece in pieces(text, chunking)]
+            return [{"refusal": piece} for piece in split_text(text, chunking)]
         case ToolCall():
             return _call_deltas(part, rendering, index)
         case _:
@@ -167,16 +174,20 @@ def _deltas(part: Part, rendering: Rendering, index: int) -> list[dict[str, obje
 
 
 def _call_deltas(part: ToolCall, rendering: Rendering, index: int) -> list[dict[str, object]]:
-    opening = {**_call(part), "index": index, "function": {"name": part.name, "arguments": ""}}
+    opening = {
+        **_render_call(part),
+        "index": index,
+        "function": {"name": part.name, "arguments": ""},
+    }
     deltas: list[dict[str, object]] = [{"tool_calls": [opening]}]
     deltas += [
         {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-        for piece in pieces(part.arguments, rendering.chunking)
+        for piece in split_text(part.arguments, rendering.chunking)
     ]
     return deltas
 
 
-def _call(part: ToolCall) -> dict[str, object]:
+def _render_call(part: ToolCall) -> dict[str, object]:
     return {
         "id": part.id,
         "type": "function",
@@ -188,19 +199,19 @@ def _check_parts(reply: Reply) -> None:
     for part in reply.parts:
         if not isinstance(part, Text | Reasoning | Refusal | ToolCall):
             raise ConfigurationError(
-                "brain", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
+                "replies", f"the wire {NAME} cannot carry {type(part).__name__} in a reply"
             )
 
 
-def _joined(reply: Reply, kind: type[Text | Reasoning | Refusal]) -> str:
+def _join_text(reply: Reply, kind: type[Text | Reasoning | Refusal]) -> str:
     return "".join(part.text for part in reply.parts if isinstance(part, kind))
 
 
-def _finish(reply: Reply) -> str:
+def _encode_finish(reply: Reply) -> str:
     return reply.raw_finish or _FINISH.get(reply.finish, "stop")
 
 
-def _envelope(reply: Reply, rendering: Rendering, kind: str) -> dict[str, object]:
+def _build_response(reply: Reply, rendering: Rendering, kind: str) -> dict[str, object]:
     return {
         "id": reply.id or f"chatcmpl-emulated-{rendering.number}",
         "object": kind,
@@ -211,16 +222,18 @@ def _envelope(reply: Reply, rendering: Rendering, kind: str) -> dict[str, object
     }
 
 
-def _chunk(envelope: dict[str, object], delta: dict[str, object], finish: str | None) -> bytes:
+def _encode_chunk(
+    envelope: dict[str, object], delta: dict[str, object], finish: str | None
+) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    return _event({**envelope, "choices": [choice]})
+    return _encode_event({**envelope, "choices": [choice]})
 
 
-def _event(body: dict[str, object]) -> bytes:
+def _encode_event(body: dict[str, object]) -> bytes:
     return b"data: " + _encode(body) + b"\n\n"
 
 
-def _usage(usage: Usage) -> dict[str, object]:
+def _encode_usage(usage: Usage) -> dict[str, object]:
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,

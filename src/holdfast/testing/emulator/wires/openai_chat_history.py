@@ -20,8 +20,8 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.core.request import ToolSpec
-from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.core.model_request import ToolSpec
+from holdfast.testing.emulator.emulated_request import MalformedRequest
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -46,14 +46,14 @@ def check_history(messages: object) -> None:
         if not isinstance(role, str) or role not in _ROLES:
             raise MalformedRequest(f"Invalid value for '{where}.role': {role!r}.")
         if role == "tool":
-            _close(message.get("tool_call_id"), open_calls, where)
+            _match_result(message.get("tool_call_id"), open_calls, where)
             continue
         _expect_closed(open_calls)
-        open_calls = _opened(message, where) if role == "assistant" else []
+        open_calls = _collect_calls(message, where) if role == "assistant" else []
     _expect_closed(open_calls)
 
 
-def _close(call_id: object, open_calls: list[str], where: str) -> None:
+def _match_result(call_id: object, open_calls: list[str], where: str) -> None:
     if not isinstance(call_id, str):
         raise MalformedRequest(f"Missing parameter '{where}.tool_call_id'.")
     if call_id not in open_calls:
@@ -73,7 +73,7 @@ def _expect_closed(open_calls: list[str]) -> None:
         )
 
 
-def _opened(message: dict[str, Any], where: str) -> list[str]:
+def _collect_calls(message: dict[str, Any], where: str) -> list[str]:
     found: list[str] = []
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
@@ -100,14 +100,14 @@ def read_history(messages: list[dict[str, Any]]) -> tuple[Message, ...]:
     for message in messages:
         role = _ROLES[message["role"]]
         if role == "tool":
-            result = _result(message, names)
+            result = _read_result(message, names)
             if found and found[-1].role == "tool":
                 found[-1] = Message("tool", (*found[-1].parts, result))
             else:
                 found.append(Message("tool", (result,)))
             continue
         own = _own_parts(message) if role == "assistant" else ()
-        parts = (*_content(message.get("content")), *own)
+        parts = (*_read_content(message.get("content")), *own)
         names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
         found.append(Message(role, parts))
     return tuple(found)
@@ -129,10 +129,10 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     )
 
 
-def _result(message: dict[str, Any], names: dict[str, str]) -> ToolResult:
+def _read_result(message: dict[str, Any], names: dict[str, str]) -> ToolResult:
     call_id = str(message.get("tool_call_id") or "")
     content = tuple(
-        part for part in _content(message.get("content")) if isinstance(part, Text | Media)
+        part for part in _read_content(message.get("content")) if isinstance(part, Text | Media)
     )
     return ToolResult(call_id, names.get(call_id, str(message.get("name") or "")), content)
 
@@ -147,7 +147,7 @@ def _own_parts(message: dict[str, Any]) -> Iterator[Part]:
         yield ToolCall(call["id"], str(function.get("name", "")), function["arguments"])
 
 
-def _content(content: object) -> Iterator[Text | Media | Refusal]:
+def _read_content(content: object) -> Iterator[Text | Media | Refusal]:
     if isinstance(content, str):
         yield Text(content)
     for block in content if isinstance(content, list) else []:

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from holdfast.core.messages import FinishReason, Reply, Usage
+from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.faults import ErrorKind
-from holdfast.testing.emulator.request import EmulatedRequest, MalformedRequest
-from holdfast.testing.emulator.wires.openai_responses_errors import ERRORS, error
+from holdfast.testing.emulator.wires.emulator_wire import EmulatedError, Rendering
+from holdfast.testing.emulator.wires.openai_responses_errors import ERRORS, make_error
 from holdfast.testing.emulator.wires.openai_responses_history import (
     check_items,
     items_of,
@@ -23,7 +24,6 @@ from holdfast.testing.emulator.wires.openai_responses_history import (
     read_tools,
 )
 from holdfast.testing.emulator.wires.openai_responses_items import item_events, items_for
-from holdfast.testing.emulator.wires.port import ErrorBody, Rendering
 
 NAME: Final = "openai_responses"
 BASE_PATH: Final = "/v1"
@@ -72,27 +72,27 @@ def parse_request(
         tools=read_tools(parsed.get("tools") or []),
         stream=parsed.get("stream") is True,
         include_usage=True,
-        include_state=_includes(parsed.get("include")),
+        include_state=_includes_reasoning(parsed.get("include")),
         headers=headers,
         body=parsed,
         size=len(body),
     )
 
 
-def _includes(wanted: object) -> bool:
+def _includes_reasoning(wanted: object) -> bool:
     return isinstance(wanted, list) and "reasoning.encrypted_content" in wanted
 
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
     """The body of a reply that is not streamed."""
     items = items_for(reply, rendering)
-    return _encode(_ended(reply, rendering, items))
+    return _encode(_build_final(reply, rendering, items))
 
 
 def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
     """The events of a streamed reply."""
     items = items_for(reply, rendering)
-    begun = _response(reply, rendering, "in_progress", [])
+    begun = _build_response(reply, rendering, "in_progress", [])
     bodies: list[_Object] = [
         {"type": "response.created", "response": begun},
         {"type": "response.in_progress", "response": begun},
@@ -100,57 +100,59 @@ def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
     for index, item in enumerate(items):
         bodies += item_events(item, index, rendering.chunking)
     if rendering.terminate:
-        ended = _ended(reply, rendering, items)
+        ended = _build_final(reply, rendering, items)
         bodies.append({"type": f"response.{ended['status']}", "response": ended})
-    return [_event({**body, "sequence_number": at}) for at, body in enumerate(bodies)]
+    return [_encode_event({**body, "sequence_number": at}) for at, body in enumerate(bodies)]
 
 
-def error_body(kind: ErrorKind) -> ErrorBody:
+def error_body(kind: ErrorKind) -> EmulatedError:
     """OpenAI's own words for a refusal."""
     return ERRORS[kind]
 
 
-def invalid_request(message: str) -> ErrorBody:
+def invalid_request(message: str) -> EmulatedError:
     """A 400 with these words."""
-    return error(400, message, None)
+    return make_error(400, message, None)
 
 
 def error_event(body: bytes) -> bytes:
     """An error in the middle of a stream: said twice, alone and as a failed response."""
-    told = _told(body)
+    told = _extract_error(body)
     first = {"type": "error", "sequence_number": 2, "error": told}
-    failed = {"type": "response.failed", "sequence_number": 3, "response": _failed(told)}
-    return _event(first) + _event(failed)
+    failed = {"type": "response.failed", "sequence_number": 3, "response": _build_failed(told)}
+    return _encode_event(first) + _encode_event(failed)
 
 
 def error_whole(body: bytes) -> bytes:
     """A failed response."""
-    return _encode(_failed(_told(body)))
+    return _encode(_build_failed(_extract_error(body)))
 
 
-def _told(body: bytes) -> object:
+def _extract_error(body: bytes) -> object:
     value = msgspec.json.decode(body)
     return value.get("error", value) if isinstance(value, dict) else value
 
 
-def _failed(told: object) -> _Object:
-    fields = told if isinstance(told, dict) else {}
+def _build_failed(error: object) -> _Object:
+    fields = error if isinstance(error, dict) else {}
     code = fields.get("code") or fields.get("type") or "server_error"
-    response = _response(Reply(()), Rendering(model="emulated-model"), "failed", [])
+    response = _build_response(Reply(()), Rendering(model="emulated-model"), "failed", [])
     return response | {"error": {"code": code, "message": fields.get("message", "")}}
 
 
-def _ended(reply: Reply, rendering: Rendering, items: list[_Object]) -> _Object:
+def _build_final(reply: Reply, rendering: Rendering, items: list[_Object]) -> _Object:
     reason = _INCOMPLETE.get(reply.finish)
     status = reply.raw_finish or ("completed" if reason is None else "incomplete")
-    response = _response(reply, rendering, status, items)
-    response["usage"] = _usage(rendering.usage)
+    response = _build_response(reply, rendering, status, items)
+    response["usage"] = _encode_usage(rendering.usage)
     if reason is not None:
         response["incomplete_details"] = {"reason": reason}
     return response
 
 
-def _response(reply: Reply, rendering: Rendering, status: str, items: list[_Object]) -> _Object:
+def _build_response(
+    reply: Reply, rendering: Rendering, status: str, items: list[_Object]
+) -> _Object:
     return {
         "id": reply.id or f"resp_emulated_{rendering.number}",
         "object": "response",
@@ -179,11 +181,11 @@ def _response(reply: Reply, rendering: Rendering, status: str, items: list[_Obje
     }
 
 
-def _event(body: _Object) -> bytes:
+def _encode_event(body: _Object) -> bytes:
     return b"event: " + str(body["type"]).encode() + b"\ndata: " + _encode(body) + b"\n\n"
 
 
-def _usage(usage: Usage) -> _Object:
+def _encode_usage(usage: Usage) -> _Object:
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached_input},

@@ -23,8 +23,8 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.core.request import ToolSpec
-from holdfast.testing.emulator.request import MalformedRequest
+from holdfast.core.model_request import ToolSpec
+from holdfast.testing.emulator.emulated_request import MalformedRequest
 from holdfast.testing.emulator.wires.signatures import is_intact
 
 WIRE = "openai_responses"
@@ -197,7 +197,7 @@ def read_items(body: Mapping[str, Any], items: list[_Item]) -> tuple[Message, ..
             role = _ROLES.get(item["role"], "assistant")
         elif item["type"] in _CALLS.values():
             role = "tool"
-        parts = tuple(_parts(item, names))
+        parts = tuple(_read_parts(item, names))
         if found and found[-1].role == role and role in ("assistant", "tool"):
             found[-1] = Message(role, (*found[-1].parts, *parts))
         else:
@@ -205,10 +205,10 @@ def read_items(body: Mapping[str, Any], items: list[_Item]) -> tuple[Message, ..
     return tuple(found)
 
 
-def _parts(item: _Item, names: dict[str, str]) -> Iterator[Part]:
+def _read_parts(item: _Item, names: dict[str, str]) -> Iterator[Part]:
     kind = item["type"]
     if kind == "message":
-        yield from _content(item["content"])
+        yield from _read_content(item["content"])
     elif kind == "reasoning":
         sealed = item.get("encrypted_content")
         text = thought_of(item).partition(":")[2]
@@ -220,13 +220,15 @@ def _parts(item: _Item, names: dict[str, str]) -> Iterator[Part]:
             arguments = msgspec.json.encode({"input": item["input"]}).decode()
         yield ToolCall(item["call_id"], item["name"], arguments, WIRE, item)
     elif kind in _CALLS.values():
-        content = tuple(part for part in _content(item["output"]) if isinstance(part, Text | Media))
+        content = tuple(
+            part for part in _read_content(item["output"]) if isinstance(part, Text | Media)
+        )
         yield ToolResult(item["call_id"], names[item["call_id"]], content)
     else:
         yield Opaque(WIRE, item)
 
 
-def _content(content: object) -> Iterator[Text | Media | Refusal]:
+def _read_content(content: object) -> Iterator[Text | Media | Refusal]:
     if isinstance(content, str):
         yield Text(content)
         return

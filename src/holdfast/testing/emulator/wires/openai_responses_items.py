@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Opaque, Part, Reasoning, Refusal, Reply, Text, ToolCall
+from holdfast.testing.emulator.wires.emulator_wire import Chunking, Rendering, split_text
 from holdfast.testing.emulator.wires.openai_responses_history import WIRE, thought_of
-from holdfast.testing.emulator.wires.port import Chunking, Rendering, pieces
-from holdfast.testing.emulator.wires.signatures import sign
+from holdfast.testing.emulator.wires.signatures import sign_text
 
 _Item: TypeAlias = dict[str, Any]
 _Event: TypeAlias = dict[str, object]
@@ -22,7 +22,7 @@ def items_for(reply: Reply, rendering: Rendering) -> list[_Item]:
     items: list[_Item] = []
     for part in reply.parts:
         if not isinstance(part, Text | Refusal):
-            items.append(_item(part, f"{rendering.number}_{len(items)}", rendering))
+            items.append(_render_item(part, f"{rendering.number}_{len(items)}", rendering))
             continue
         if not part.text:
             continue
@@ -30,20 +30,20 @@ def items_for(reply: Reply, rendering: Rendering) -> list[_Item]:
             own = f"msg_emulated_{rendering.number}_{len(items)}"
             fields = {"status": "completed", "role": "assistant", "content": []}
             items.append({"type": "message", "id": own, **fields})
-        items[-1]["content"].append(_said(part))
+        items[-1]["content"].append(_render_text(part))
     return items if rendering.choices else []
 
 
-def _said(part: Text | Refusal) -> _Item:
+def _render_text(part: Text | Refusal) -> _Item:
     if isinstance(part, Refusal):
         return {"type": "refusal", "refusal": part.text}
     return {"type": "output_text", "text": part.text, "annotations": [], "logprobs": []}
 
 
-def _item(part: Part, name: str, rendering: Rendering) -> _Item:
+def _render_item(part: Part, name: str, rendering: Rendering) -> _Item:
     match part:
         case Reasoning():
-            return _thought(part, name, sealed=rendering.include_state)
+            return _render_reasoning(part, name, sealed=rendering.include_state)
         case ToolCall():
             return {
                 "type": "function_call",
@@ -57,14 +57,14 @@ def _item(part: Part, name: str, rendering: Rendering) -> _Item:
             return dict(data)
         case _:
             raise ConfigurationError(
-                "brain", f"the wire {WIRE} cannot carry {type(part).__name__} in a reply"
+                "replies", f"the wire {WIRE} cannot carry {type(part).__name__} in a reply"
             )
 
 
-def _thought(part: Reasoning, name: str, *, sealed: bool) -> _Item:
+def _render_reasoning(part: Reasoning, name: str, *, sealed: bool) -> _Item:
     summary = [{"type": "summary_text", "text": part.text}] if part.text else []
     item = {"type": "reasoning", "id": f"rs_emulated_{name}", "summary": summary}
-    state = part.signature or sign(thought_of(item))
+    state = part.signature or sign_text(thought_of(item))
     return {**item, "encrypted_content": state if sealed else None}
 
 
@@ -86,7 +86,7 @@ def item_events(item: _Item, index: int, chunking: Chunking) -> list[_Event]:
             kind = "response.function_call_arguments"
             events = [
                 {"type": f"{kind}.delta", **place, "delta": piece}
-                for piece in pieces(item["arguments"], chunking)
+                for piece in split_text(item["arguments"], chunking)
             ]
             events.append({"type": f"{kind}.done", **place, "arguments": item["arguments"]})
     return [
@@ -104,7 +104,7 @@ def _content_events(part: _Item, place: _Event, chunking: Chunking) -> list[_Eve
         {"type": "response.content_part.added", **place, "part": {**part, field: ""}},
         *(
             {"type": f"{kind}.delta", **place, "delta": piece, **beside}
-            for piece in pieces(part[field], chunking)
+            for piece in split_text(part[field], chunking)
         ),
         {"type": f"{kind}.done", **place, field: part[field], **beside},
         {"type": "response.content_part.done", **place, "part": part},
@@ -118,7 +118,7 @@ def _summary_events(part: _Item, place: _Event, chunking: Chunking) -> list[_Eve
         {"type": f"{kind}.added", **place, "part": {**part, "text": ""}},
         *(
             {"type": f"{text}.delta", **place, "delta": piece}
-            for piece in pieces(part["text"], chunking)
+            for piece in split_text(part["text"], chunking)
         ),
         {"type": f"{text}.done", **place, "text": part["text"]},
         {"type": f"{kind}.done", **place, "part": part},

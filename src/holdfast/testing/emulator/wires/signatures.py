@@ -11,13 +11,13 @@ from hashlib import blake2b
 _MARK = b"emulated:"
 
 
-def sign(text: str) -> str:
+def sign_text(text: str) -> str:
     """The signature of a text, in base64, as every provider sends it.
 
-    >>> sign("Porto") == sign("Porto"), is_intact(sign("Porto"), "Lisbon")
+    >>> sign_text("Porto") == sign_text("Porto"), is_intact(sign_text("Porto"), "Lisbon")
     (True, False)
     """
-    return b64encode(_MARK + _digest(text)).decode()
+    return b64encode(_MARK + _digest_text(text)).decode()
 
 
 def is_intact(signature: str, text: str) -> bool:
@@ -26,7 +26,7 @@ def is_intact(signature: str, text: str) -> bool:
         signed = b64decode(signature)
     except ValueError:
         return True
-    return not signed.startswith(_MARK) or signed == _MARK + _digest(text)
+    return not signed.startswith(_MARK) or signed == _MARK + _digest_text(text)
 
 
 def is_base64(signature: str) -> bool:
@@ -41,5 +41,5 @@ def is_base64(signature: str) -> bool:
         return False
 
 
-def _digest(text: str) -> bytes:
+def _digest_text(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=15).digest()

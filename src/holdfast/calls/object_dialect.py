@@ -1,0 +1,79 @@
+"""Which wire an object speaks, told from the names of its fields.
+
+This module must never look at the class of an object: a gateway answers with somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.codecs.anthropic.history import WIRE as ANTHROPIC
+from holdfast.codecs.gemini.vocabulary import WIRE as GEMINI
+from holdfast.codecs.openai_chat.vocabulary import WIRE as CHAT
+from holdfast.codecs.openai_responses.vocabulary import WIRE as RESPONSES
+
+_OBJECTS = {"response": RESPONSES, "chat.completion": CHAT, "chat.completion.chunk": CHAT}
+_GEMINI = frozenset(
+    {"candidates", "promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata"}
+)
+_CHAT = frozenset({"choices"})
+_RESPONSES = frozenset({"output", "output_text"})
+_ANTHROPIC = frozenset({"stop_reason"})
+_MESSAGE_EVENTS = frozenset(
+    {
+        "message_start",
+        "message_delta",
+        "message_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+    }
+)
+
+
+def detect_wire(chunk: Mapping[str, object], fields: Mapping[str, object]) -> str:
+    """The name of the wire, or "" when nothing tells.
+
+    Args:
+        chunk: the object's JSON form.
+        fields: the fields that its class promises, which may hold nothing here.
+
+    >>> detect_wire({"choices": []}, {}), detect_wire({"type": "message_start"}, {})
+    ('openai_chat', 'anthropic')
+    >>> detect_wire({"colour": "red"}, {})
+    ''
+    """
+    said = chunk.get("object")
+    if isinstance(said, str) and said in _OBJECTS:
+        return _OBJECTS[said]
+    if _has_any_field(chunk, fields, _GEMINI):
+        return GEMINI
+    if _has_any_field(chunk, fields, _CHAT):
+        return CHAT
+    kind = chunk.get("type")
+    if isinstance(kind, str):
+        if kind.startswith("response."):
+            return RESPONSES
+        if kind in _MESSAGE_EVENTS:
+            return ANTHROPIC
+    if _has_any_field(chunk, fields, _RESPONSES):
+        return RESPONSES
+    if kind == "message" or _has_any_field(chunk, fields, _ANTHROPIC):
+        return ANTHROPIC
+    if isinstance(chunk.get("content"), list):
+        return ANTHROPIC
+    # An error has one shape on all wires, and text alone has none.
+    return CHAT if chunk.get("error") else GEMINI if isinstance(chunk.get("text"), str) else ""
+
+
+def is_whole_response(chunk: Mapping[str, object], wire: str) -> bool:
+    """Whether an object of an event wire is no event but a whole response."""
+    if wire == RESPONSES:
+        return not isinstance(chunk.get("type"), str)
+    return wire == ANTHROPIC and (chunk.get("type") == "message" or "content" in chunk)
+
+
+def _has_any_field(
+    chunk: Mapping[str, object], fields: Mapping[str, object], names: frozenset[str]
+) -> bool:
+    return not (names.isdisjoint(chunk) and names.isdisjoint(fields))

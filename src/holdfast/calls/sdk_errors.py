@@ -1,0 +1,322 @@
+"""What an exception of somebody else's client means: the vendors' SDKs, HTTP clients, the system.
+
+For calls that Holdfast does not make itself. Where the exception holds a response, the tables of its
+wire decide, as for our own calls; else the name of its class does. Everything is read by shape from the
+exception's own dictionary: this module must never import an SDK, run a property or `__str__` of a
+foreign exception, or read from a connection.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from holdfast.calls.sdk_error_names import BY_NAME, DECISIVE, NOT_SENT, ExceptionRow
+from holdfast.codecs.anthropic.errors import classify as anthropic
+from holdfast.codecs.classify import LONGEST_PRIVATE, describe_error, redact_and_shorten
+from holdfast.codecs.gemini.errors import classify as gemini
+from holdfast.codecs.openai_chat.errors import classify as openai_chat
+from holdfast.codecs.openai_responses.errors import classify as openai_responses
+from holdfast.codecs.wire import Failure
+from holdfast.core.argument_checks import check_instance
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
+from holdfast.models.presets import PRESETS
+
+_WIRES: Mapping[str, Callable[[Failure], ErrorInfo]] = {
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "anthropic": anthropic,
+    "gemini": gemini,
+}
+_SDKS = {
+    "openai": ("openai", "openai_responses"),
+    "anthropic": ("anthropic", "anthropic"),
+    "google": ("google", "gemini"),
+    "groq": ("groq", "openai_chat"),
+    "mistralai": ("mistral", "openai_chat"),
+    "cohere": ("cohere", "openai_chat"),
+    "ollama": ("ollama", "openai_chat"),
+    "together": ("together", "openai_chat"),
+    "cerebras": ("cerebras", "openai_chat"),
+    "botocore": ("bedrock", "openai_chat"),
+    "litellm": ("", "openai_chat"),
+}
+"""Package of an exception's class -> provider and wire, when its address says nothing better."""
+
+_HOST = re.compile(r"https?://(?:[^/@]{0,200}@)?([\w.-]{1,253})")
+_STATUS_IN_TEXT = re.compile(
+    r"(?:status(?:[ _]code)?|error code|http(?:/\d(?:\.\d)?)?)[:=\s]{1,3}([1-5]\d\d)\b|\(([45]\d\d)\)",
+    re.IGNORECASE,
+)
+_NO_WAY_THERE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH})
+_LONGEST_CHAIN = 5
+_LONGEST_TEXT = 8_000
+
+
+def classify(exception: BaseException, *, now: float | None = None) -> ErrorInfo:
+    """What an exception of any client means.
+
+    Args:
+        exception: of the openai, anthropic or google-genai SDK, of httpx, aiohttp, requests or botocore, of
+            the standard library, or of Holdfast.
+        now: seconds since the epoch, for a wait that is told as a date; the response's own `date`
+            is used when it has one.
+
+    >>> classify(ConnectionRefusedError(111, "Connection refused")).landed.value
+    'no'
+    >>> info = classify(RuntimeError("Error code: 429 - Rate limit reached. Try again in 4s."))
+    >>> info.category.value, info.retry_after
+    ('rate_limit_retryable', 4.0)
+    """
+    check_instance("exception", exception, BaseException)
+    for error in _walk_causes(exception):
+        if (info := _classify_known(error, now)) is not None:
+            return info
+    words = _exception_message(exception)
+    if found := _STATUS_IN_TEXT.search(words[:_LONGEST_TEXT]):
+        return _classify_by_wire(exception, int(found[1] or found[2]), words.encode(), {}, now)
+    return _classify_by_row(exception, ExceptionRow(ErrorCategory.UNKNOWN))
+
+
+def _classify_known(error: BaseException, now: float | None) -> ErrorInfo | None:
+    """By what the exception itself holds; None when that is nothing."""
+    if isinstance(error, HoldfastError):
+        return error.info
+    row = _find_row(error)
+    if row is not None and row.name in DECISIVE:
+        return _classify_by_row(error, row)
+    answer = _find_response(error)
+    if answer is not None:
+        return _classify_by_wire(error, *answer, now)
+    return None if row is None else _classify_by_row(error, row)
+
+
+def _walk_causes(exception: BaseException) -> Iterator[BaseException]:
+    """The exception and, while nothing is known of it, what it was raised from."""
+    error: BaseException | None = exception
+    for _ in range(_LONGEST_CHAIN):
+        if error is None:
+            return
+        yield error
+        members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+        error = members[0] if len(members) == 1 else error.__cause__
+
+
+def _find_row(error: BaseException) -> ExceptionRow | None:
+    for kind in type(error).__mro__:
+        if (row := BY_NAME.get(kind.__name__)) is not None:
+            return row
+    return None
+
+
+def _classify_by_row(error: BaseException, row: ExceptionRow) -> ErrorInfo:
+    provider, _ = _identify_provider(error)
+    landed = Landed.NO if row.landed is Landed.NO or _was_never_sent(error) else Landed.UNKNOWN
+    kind = type(error).__name__
+    words = _exception_message(error)
+    return ErrorInfo(
+        category=row.category,
+        landed=landed,
+        safe=_safe_message(provider, row.category, kind, words),
+        private=redact_and_shorten(f"{kind}: {words}", LONGEST_PRIVATE),
+        code=kind,
+        provider=provider or None,
+    )
+
+
+def _safe_message(provider: str, category: ErrorCategory, kind: str, words: str) -> str:
+    if category in (ErrorCategory.UNKNOWN, ErrorCategory.PROGRAMMING, ErrorCategory.CANCELLED):
+        # Not a provider's sentence: its text may hold anything, its name does not.
+        return f"The call ended with {kind}"
+    return describe_error(provider, category, None, words or kind)
+
+
+def _was_never_sent(error: BaseException) -> bool:
+    """Whether this, or what it was raised from, happened before anything was sent."""
+    for cause in _walk_causes(error):
+        # requests and urllib wrap what happened as an argument, and urllib3 as its `reason`.
+        inner = cause.args[0] if cause.args else None
+        for one in (cause, inner, _read_field(inner, "reason")):
+            if any(kind.__name__ in NOT_SENT for kind in type(one).__mro__):
+                return True
+            if isinstance(one, OSError) and one.errno in _NO_WAY_THERE:
+                return True
+    return False
+
+
+def _classify_by_wire(
+    error: BaseException,
+    status: int | None,
+    body: bytes,
+    headers: Mapping[str, str],
+    now: float | None,
+) -> ErrorInfo:
+    provider, wire = _identify_provider(error)
+    failure = Failure(provider=provider, status=status, headers=headers, body=body, now=now)
+    return _WIRES[wire](failure)
+
+
+def _find_response(error: BaseException) -> tuple[int | None, bytes, dict[str, str]] | None:
+    """Status, body and headers that the exception holds, or None when it has no answer."""
+    response = _first_field(error, "response", "raw_response", "http_response", "_response")
+    if isinstance(response, Mapping):
+        return _read_boto_response(response)
+    status = _find_status(error, response)
+    told = _first_field(error, "body", "details", "error")
+    body = _read_body(response) or _encode_body(told) or _exception_message(error).encode()
+    # An error inside a stream: the SDK keeps its JSON, and no answer was refused.
+    streamed = isinstance(told, (dict, str)) and bool(told) and type(error).__name__ == "APIError"
+    if status is None and not streamed:
+        return None
+    headers = _normalise_headers(_read_field(response, "headers")) or _normalise_headers(
+        _first_field(error, "headers", "hdrs")
+    )
+    return status, body, headers
+
+
+def _find_status(error: BaseException, response: object) -> int | None:
+    for value in (
+        _read_field(response, "status_code"),
+        _read_field(response, "status"),
+        _read_field(error, "status_code"),
+        _read_field(error, "status"),
+        _read_field(error, "http_status"),
+        _read_field(error, "code"),
+    ):
+        if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
+            return int(value)
+    return None
+
+
+def _read_boto_response(
+    response: Mapping[object, object],
+) -> tuple[int | None, bytes, dict[str, str]] | None:
+    meta, said = response.get("ResponseMetadata"), response.get("Error")
+    if not isinstance(said, dict):
+        return None
+    meta = meta if isinstance(meta, dict) else {}
+    status = meta.get("HTTPStatusCode")
+    body = {
+        "code": said.get("Code"),
+        "message": said.get("Message"),
+        "request_id": meta.get("RequestId"),
+    }
+    return (
+        status if isinstance(status, int) else None,
+        _encode_body(body),
+        _normalise_headers(meta.get("HTTPHeaders")),
+    )
+
+
+def _read_body(response: object) -> bytes:
+    """The body if it has been read; a client's own accessor might read from the connection."""
+    for name in ("_content", "_body", "content", "text"):
+        value = _read_field(response, name)
+        if isinstance(value, (bytes, str)) and value:
+            return value if isinstance(value, bytes) else value.encode()
+    return b""
+
+
+def _encode_body(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, (dict, list)) or not value:
+        return b""
+    try:
+        return msgspec.json.encode(value, enc_hook=_type_name)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return b""
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__
+
+
+def _normalise_headers(value: object) -> dict[str, str]:
+    items = getattr(value, "items", None)
+    if not callable(items):
+        return {}
+    return {str(name).lower(): str(said) for name, said in list(items())[:200]}
+
+
+def _identify_provider(error: BaseException) -> tuple[str, str]:
+    """Provider and wire: by the address that was called, else by the package of the class."""
+    for url in _request_urls(error):
+        found = _HOST.match(url)
+        if found and (known := _providers_by_host().get(found[1].lower())):
+            return known
+    named = _read_field(error, "llm_provider")
+    if isinstance(named, str) and (preset := PRESETS.get(named)):
+        return preset.name, preset.wire
+    package = type(error).__module__.partition(".")[0]
+    return _SDKS.get(package, ("", "openai_chat"))
+
+
+def _request_urls(error: BaseException) -> Iterator[str]:
+    for holder in (
+        _first_field(error, "response", "_response"),
+        error,
+        _read_field(error, "request_info"),
+    ):
+        request = _first_field(holder, "request", "_request")
+        for url in (
+            _read_field(holder, "url"),
+            _read_field(request, "url"),
+            _read_field(holder, "real_url"),
+        ):
+            if url is not None:
+                yield _url_text(url)
+
+
+def _url_text(url: object) -> str:
+    """The text of a URL: of a string, or of the URL class of an HTTP client."""
+    return url if isinstance(url, str) else str(url)
+
+
+def _providers_by_host() -> dict[str, tuple[str, str]]:
+    if not _HOSTS:
+        for preset in PRESETS.values():
+            if (found := _HOST.match(preset.base_url)) and "{" not in preset.base_url:
+                _HOSTS.setdefault(found[1].lower(), (preset.name, preset.wire))
+    return _HOSTS
+
+
+_HOSTS: dict[str, tuple[str, str]] = {}
+
+
+def _exception_message(error: BaseException) -> str:
+    """The exception's own sentence, without running its code."""
+    said = _read_field(error, "message")
+    texts = [
+        said,
+        *error.args,
+        getattr(error, "strerror", None) if isinstance(error, OSError) else "",
+    ]
+    return next((text for text in texts if isinstance(text, str) and text), "")[:_LONGEST_TEXT]
+
+
+def _first_field(holder: object, *names: str) -> object:
+    return next((value for name in names if (value := _read_field(holder, name)) is not None), None)
+
+
+def _read_field(holder: object, name: str) -> object:
+    """A value of the object's own dictionary, or a plain one of its class; no property is run."""
+    try:
+        own = object.__getattribute__(holder, "__dict__")
+    except AttributeError:
+        own = {}
+    if name in own:
+        return own[name]
+    names = getattr(type(holder), "_fields", None)
+    if isinstance(holder, tuple) and isinstance(names, tuple) and name in names:
+        return holder[names.index(name)]
+    for kind in type(holder).__mro__:
+        value = vars(kind).get(name)
+        if isinstance(value, (int, str)):
+            return value
+    return None

@@ -1,0 +1,70 @@
+"""The status line of a call under way: what a person reads while the answer is coming.
+
+The words are those of seed 004. A callback that fails must never harm the answer, and no status
+may cost more the longer the answer is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from holdfast.calls.caught_error import ErrorCatcher, exception_text
+from holdfast.core.redaction import redact
+
+StatusCallback: TypeAlias = Callable[[str], object]
+
+SENDING = "⏳ Sending message to AI..."
+_SHOWN = 50
+
+logger = logging.getLogger(__name__)
+
+
+class StatusLine:
+    r"""Tells a callback what happens; says nothing twice in a row.
+
+    Args:
+        callback: gets each status; None for nobody.
+
+    >>> said = []
+    >>> line = StatusLine(said.append)
+    >>> line.show_text("Hello,\n"); line.show_text("world"); line.show_tool("search")
+    >>> said
+    ['💭 Hello, ', '💭 Hello, world', '🔧 Using search...']
+    """
+
+    __slots__ = ("_beginning", "_is_full", "_last_status", "callback")
+
+    def __init__(self, callback: StatusCallback | None) -> None:
+        self.callback = callback
+        self._beginning = ""
+        self._is_full = False
+        self._last_status = ""
+
+    def show_text(self, piece: str) -> None:
+        """More text has come: show how the whole begins."""
+        if self.callback is None:
+            return
+        if not self._is_full:
+            self._beginning += piece[: _SHOWN + 1 - len(self._beginning)]
+            self._is_full = len(self._beginning) > _SHOWN
+        preview = self._beginning[:_SHOWN].replace("\n", " ")
+        self.show_status(f"💭 {preview}..." if self._is_full else f"💭 {preview}")
+
+    def show_tool(self, name: str) -> None:
+        """The model uses a tool."""
+        self.show_status(f"🔧 Using {name}...")
+
+    def show_status(self, status: str) -> None:
+        """Show this status, unless it stands there already."""
+        if self.callback is None or status == self._last_status:
+            return
+        self._last_status = status
+        with ErrorCatcher() as caught:
+            self.callback(status)
+        if caught.error is not None:
+            kind = type(caught.error).__name__
+            logger.warning(
+                "A status callback raised %s: %s", kind, redact(exception_text(caught.error))
+            )

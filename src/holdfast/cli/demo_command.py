@@ -1,0 +1,91 @@
+"""`holdfast demo [FOLDER]`: an agent does real work over real HTTP while its provider misbehaves.
+
+The provider is the emulator on loopback, so no key and no network are needed. The answer is
+checked against a plain count; the demo must never claim a success that it did not check.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from holdfast.agent import Agent
+from holdfast.cli.demo_folder import FolderCounts, count_folder, folder_tools, text_files
+from holdfast.cli.demo_report import Timeline, format_table
+from holdfast.cli.demo_script import QUESTION, WORD, choose_reply, format_conclusion, plural
+from holdfast.cli.run_printer import shorten
+from holdfast.core.errors import ConfigurationError, ErrorCategory
+from holdfast.resilience.handling import RetryOptions
+from holdfast.runtime.result import Result
+from holdfast.testing.emulator import Emulator
+
+
+def add_arguments(sub: argparse.ArgumentParser) -> None:
+    """The folder to ask about."""
+    sub.add_argument(
+        "folder", nargs="?", default=".", help="the folder to ask about; default: this one"
+    )
+
+
+def main(given: argparse.Namespace) -> int:
+    """Run the demo; 0 when the answer is right and the made-up password went nowhere."""
+    folder = Path(given.folder)
+    if not folder.is_dir():
+        raise ConfigurationError("folder", f"{given.folder!r} is no folder", fix="Name one")
+    return asyncio.run(_run_demo(folder.resolve()))
+
+
+async def _run_demo(folder: Path) -> int:
+    before = count_folder(folder, WORD)
+    print(f"An agent looks at {shorten(str(folder), 60)}.")
+    print("Its provider, an emulator on this machine, misbehaves by script.\n")
+    print(f"? {QUESTION}\n".replace("\n", "\n  ", 1))
+    timeline = Timeline()
+    async with Emulator(choose_reply, faults=timeline.choose_fault) as provider:
+        agent = Agent(
+            "openai:demo",
+            base_url=provider.base_url,
+            api_key="demo",
+            tools=folder_tools(folder),
+            error_handling=RetryOptions(
+                retry_delay=0.2, max_retries_by_category={ErrorCategory.UNKNOWN: 1}
+            ),
+        )
+        async with agent.stream(QUESTION) as run:
+            async for item in run:
+                timeline.print_item(item)
+        result = run.result
+    _print_summary(timeline, result)
+    right = _check_answer(result.output, before, folder)
+    return 0 if right and not _report_leak(timeline) else 1
+
+
+def _print_summary(timeline: Timeline, result: Result[str]) -> None:
+    print(f"\n{format_table(timeline.build_rows())}\n")
+    print(
+        f"{plural(timeline.requests, 'request')} for {result.iterations} model replies, "
+        f"{result.usage.total} tokens by the emulator's count, {timeline.elapsed_seconds():.2f} s"
+    )
+
+
+def _check_answer(answer: str, before: FolderCounts, folder: Path) -> bool:
+    after = count_folder(folder, WORD)
+    if not text_files(folder).complete:
+        print(f"The folder has more: the first {plural(before.files, 'text file')} were looked at.")
+    right = answer in (format_conclusion(before), format_conclusion(after))
+    if right:
+        print("The answer is right: a plain count says the same.")
+    elif before != after:
+        print("The answer cannot be checked: the folder changed meanwhile.")
+    else:
+        print("The answer is WRONG: a plain count says something else.")
+    return right
+
+
+def _report_leak(timeline: Timeline) -> bool:
+    if timeline.leaked:
+        print("The tool's password WAS SENT to the provider or shown.")
+    elif timeline.secret_was_raised:
+        print("The tool's password was neither sent to the provider nor shown.")
+    return timeline.leaked

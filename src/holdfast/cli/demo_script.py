@@ -1,0 +1,120 @@
+"""The demo's emulated model, and the script of what goes wrong around it.
+
+The brain is a rule over what the request holds: it asks for what it does not know yet, and answers
+when it knows everything. It must never count anything itself: every number of its answer comes
+from a tool result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.cli.demo_folder import FolderCounts
+from holdfast.core.messages import Part, Text, ToolCall, ToolResult
+from holdfast.testing.emulator import (
+    CutToolArguments,
+    DropAfter,
+    EmulatedRequest,
+    ErrorResponse,
+    Fault,
+    call,
+)
+
+WORD = "return"
+QUESTION = (
+    "How many text files and lines are here, which file is the longest,\n"
+    f"and how many lines say '{WORD}'?"
+)
+NO_FILES = "There are no text files here."
+
+
+class Trouble(Struct, frozen=True):
+    """One thing that goes wrong with one model request, and its name for people."""
+
+    fault: Fault
+    name: str
+
+
+TROUBLES: Mapping[int, Trouble] = {
+    1: Trouble(ErrorResponse("rate_limit", {"retry-after": "1"}), "429, Retry-After: 1"),
+    3: Trouble(CutToolArguments(), "tool calls with cut JSON"),
+    6: Trouble(DropAfter(6), "the stream drops midway"),
+}
+"""By the number of the model request; every other one is served as it should be."""
+
+
+def trouble_for(request: EmulatedRequest) -> Trouble | None:
+    """What goes wrong with this request. Arguments can only be cut where a tool is called."""
+    trouble = TROUBLES.get(request.number)
+    if (
+        trouble
+        and isinstance(trouble.fault, CutToolArguments)
+        and isinstance(choose_reply(request), str)
+    ):
+        return None
+    return trouble
+
+
+def choose_reply(request: EmulatedRequest) -> str | list[Part]:
+    """What the model says next, from the tool results so far."""
+    known = _good_results(request)
+    if "list_files" not in known:
+        return [Text("Let me look."), call("list_files")]
+    paths = msgspec.json.decode(known["list_files"], type=list[str])
+    if not paths:
+        return NO_FILES
+    asked: list[Part] = []
+    if "count_lines" not in known:
+        asked.append(call("count_lines", {"paths": paths}))
+    if "search_text" not in known:
+        asked.append(_make_search_call(request))
+    return asked or format_conclusion(_total_counts(paths, known))
+
+
+def format_conclusion(known: FolderCounts) -> str:
+    """The final answer."""
+    if not known.files:
+        return NO_FILES
+    return (
+        f"{plural(known.files, 'text file')} with {plural(known.lines, 'line')}.\n"
+        f"The longest is {known.longest} with {plural(known.longest_lines, 'line')}.\n"
+        f"{plural(known.mentions, 'line')} with '{WORD}'."
+    )
+
+
+def plural(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> plural(1, "line"), plural(2, "line")
+    ('1 line', '2 lines')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _make_search_call(request: EmulatedRequest) -> ToolCall:
+    """The server first; the files themselves when that failed."""
+    failed = any(
+        part.name == "search_text" and "failed" in part.text for part in _collect_results(request)
+    )
+    return call("search_text", {"word": WORD, "index": "local" if failed else "server"})
+
+
+def _total_counts(paths: list[str], known: dict[str, str]) -> FolderCounts:
+    sizes = msgspec.json.decode(known["count_lines"], type=dict[str, int])
+    longest = max(sizes, key=lambda name: (sizes[name], name))
+    mentions = int(known["search_text"])
+    return FolderCounts(len(paths), sum(sizes.values()), longest, sizes[longest], mentions)
+
+
+def _collect_results(request: EmulatedRequest) -> list[ToolResult]:
+    parts = (part for message in request.messages for part in message.parts)
+    return [part for part in parts if isinstance(part, ToolResult)]
+
+
+def _good_results(request: EmulatedRequest) -> dict[str, str]:
+    """What is known. The wire has no mark for an error: its text tells."""
+    results = _collect_results(request)
+    return {part.name: part.text for part in results if not part.text.startswith("Error")}

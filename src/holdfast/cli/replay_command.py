@@ -1,0 +1,195 @@
+"""`holdfast replay PATH [RUN]`: what happened in a run, from its journal alone.
+
+It must never print a control character that a model or a tool wrote, and must never change a record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.cli.run_printer import LINE_WIDTH, shorten, write_lines
+from holdfast.cli.times import format_time
+from holdfast.core.errors import ConfigurationError, ErrorInfo
+from holdfast.core.question_log import ASKED
+
+if TYPE_CHECKING:
+    from holdfast.cli.timeline import Prices, TimelineEntry, TurnLine
+    from holdfast.core.messages import Message, Usage
+    from holdfast.testing.recording import Recording
+
+
+def add_arguments(sub: argparse.ArgumentParser) -> None:
+    """The journal, the run, and what is wanted of it."""
+    sub.add_argument(
+        "path",
+        help="a file of SqliteJournal, an export of one, or the address of a journal, "
+        "such as postgresql://...",
+    )
+    sub.add_argument(
+        "run", nargs="?", help="a run, or the name of a session; default: the only one"
+    )
+    sub.add_argument("--turn", type=int, metavar="N", help="only this turn")
+    sub.add_argument("--json", action="store_true", help="the same as JSON, on one line")
+    sub.add_argument(
+        "--at", metavar="KEY", help="what the run knew after this event, and no timeline"
+    )
+    sub.add_argument(
+        "--price",
+        metavar="IN,OUT[,CACHED]",
+        help="money for a million tokens of input, output and cached input, to show what was paid",
+    )
+
+
+def main(given: argparse.Namespace) -> int:
+    """Print the timeline, or the state after one event."""
+    from holdfast.testing.recording import load_recording
+
+    recording = asyncio.run(load_recording(given.path, given.run))
+    if given.at is not None:
+        lines = _render_state(recording, given.at, as_json=given.json)
+    else:
+        lines = _render_timeline(recording, given)
+    if given.json:
+        write_lines(lines)
+        return 0
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _render_timeline(recording: Recording, given: argparse.Namespace) -> Iterator[str]:
+    from holdfast.cli.timeline import build_timeline
+
+    turns = build_timeline(recording.records, _parse_prices(given.price))
+    counted = sum(turn.kind == "turn" and turn.counts for turn in turns)
+    if given.turn is not None:
+        last = len(turns)
+        turns = [turn for turn in turns if turn.number == given.turn]
+        if not turns:
+            raise ConfigurationError("turn", f"there is no turn {given.turn}; the last is {last}")
+    if given.json:
+        yield _encode_json({"run": recording.run, "turns": turns})
+        return
+    yield shorten(f"run {recording.run}: {counted} turns, {len(recording.records)} records")
+    for turn in turns:
+        yield ""
+        yield from _render_turn(turn)
+
+
+def _render_turn(turn: TurnLine) -> Iterator[str]:
+    waits = f", {turn.waited:.2f} s of them waiting for answers" if turn.waited else ""
+    name = "turn" if turn.kind == "turn" else "change"
+    took = f" in {turn.seconds:.2f} s" if turn.kind == "turn" else ""
+    gone = "" if turn.counts or turn.kind == "rewind" else " (rewound)"
+    yield f"{name} {turn.number}  {format_time(turn.at)}  {turn.status}{took}{waits}{gone}"
+    yield _format_row("said", turn.text)
+    for entry in turn.entries:
+        yield from _render_entry(entry)
+    if turn.answer:
+        yield _format_row("answer", turn.answer)
+    if turn.error is not None:
+        yield _format_row("error", _format_error(turn.error), 2 * LINE_WIDTH)
+    if turn.usage.total:
+        yield _format_row("used", _format_tokens(turn.usage, turn.cost))
+
+
+def _format_row(name: str, text: str, longest: int = LINE_WIDTH) -> str:
+    return f"  {name:14}{shorten(text, longest - 16)}"
+
+
+def _render_entry(entry: TimelineEntry) -> Iterator[str]:
+    took = "" if entry.took is None else f"{entry.took:.2f} s"
+    place = entry.key.partition(".")[2].removesuffix(ASKED) or entry.key
+    head = f"  {shorten(place, 16):16} {f'+{entry.after:.2f} s':>10} {took:>9}  "
+    yield head + shorten(entry.summary, max(LINE_WIDTH - len(head), 30))
+    notes = [
+        f"{one.target} failed after {one.attempts} attempts: {_format_error(one.error)}"
+        for one in entry.tried
+    ]
+    if entry.attempts != 1:
+        notes.append(f"{entry.attempts} attempts")
+    if entry.error is not None:
+        notes.append(_format_error(entry.error))
+    if entry.usage is not None and entry.usage.total:
+        notes.append(_format_tokens(entry.usage, entry.cost))
+    for note in notes:
+        yield f"{'':16}{shorten(note, 2 * LINE_WIDTH)}"
+
+
+def _format_error(error: ErrorInfo) -> str:
+    """The safe half of an error, with what a provider's support will ask for."""
+    known = {
+        "status": error.status,
+        "code": error.code,
+        "request": error.request_id,
+        "provider": error.provider,
+    }
+    about = [error.category.value, *(f"{name} {value}" for name, value in known.items() if value)]
+    return f"{error.safe} [{', '.join(about)}]"
+
+
+def _format_tokens(usage: Usage, cost: float | None) -> str:
+    cached = f" ({usage.cached_input} cached)" if usage.cached_input else ""
+    money = f", {cost:.6f} paid" if cost is not None else ""
+    return f"{usage.input} tokens in{cached}, {usage.output} out{money}"
+
+
+def _render_state(recording: Recording, key: str, *, as_json: bool) -> Iterator[str]:
+    from holdfast.cli.timeline import state_at
+
+    found = state_at(recording.records, key)
+    if found is None:
+        raise ConfigurationError(
+            "at", f"the run has no event {key!r}", fix="`holdfast journal show` lists the keys"
+        )
+    state, pending = found
+    if as_json:
+        yield _encode_json({"run": recording.run, "at": key, "state": state, "pending": pending})
+        return
+    yield shorten(f"run {recording.run} after {key}")
+    yield f"  turn {state.turn}, iteration {state.iteration}, {state.status.value}"
+    yield f"  waits for {state.phase.value}: {', '.join(pending) or 'nothing'}"
+    yield f"  {state.tools_run} tools run, {_format_tokens(state.usage, None)}"
+    for index, result in state.results:
+        yield _format_row(f"result {index}", f"{result.name}: {result.text}")
+    if state.error is not None:
+        yield _format_row("error", _format_error(state.error), 2 * LINE_WIDTH)
+    yield f"  {len(state.messages)} messages"
+    for message in state.messages:
+        yield _format_row(f"  {message.role}", _render_message(message))
+
+
+def _render_message(message: Message) -> str:
+    from holdfast.core.messages import ToolResult
+
+    results = [
+        f"{part.name}: {part.text}" for part in message.parts if isinstance(part, ToolResult)
+    ]
+    calls = [f"{call.name}({call.arguments})" for call in message.calls]
+    return " | ".join([message.text, *results, *calls]).strip(" |")
+
+
+def _parse_prices(given: str | None) -> Prices | None:
+    from holdfast.cli.timeline import Prices
+
+    if given is None:
+        return None
+    try:
+        numbers = [float(word) for word in given.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (2, 3) or not all(math.isfinite(one) and one >= 0 for one in numbers):
+        raise ConfigurationError(
+            "price", f"must be two or three prices, got {given!r}", fix="Write --price 3,15"
+        )
+    return Prices(numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else numbers[0])
+
+
+def _encode_json(value: object) -> str:
+    from holdfast.journal.encoding import escape_json, to_json
+
+    return escape_json(to_json(value))

@@ -1,0 +1,161 @@
+"""Questions of a run in a terminal: how they look, and what a typed line answers.
+
+A line that is no answer is asked for again, and the end of the input counts as no. This module must
+never print a control character that a model wrote, nor shorten what somebody is asked to approve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from holdfast.cli.run_printer import RunPrinter, make_printable
+from holdfast.core.errors import AnswerTypeError, ConfigurationError
+from holdfast.core.questions import (
+    DENIED_TEXT,
+    NO_DESCRIPTION,
+    AnyAnswer,
+    AnyQuestion,
+    ClarificationQuestion,
+    ContinuationQuestion,
+    PermissionQuestion,
+    answer_type,
+    type_name,
+)
+from holdfast.runtime.run_stream import RunStream
+
+_LATE = "the question waits no more"
+_YES, _NO = {"y", "yes"}, {"n", "no"}
+_PERMISSION_HELP = (
+    "y: yes · n [why]: no · s: always with these arguments · a: always · never · e {json}: edit"
+)
+
+
+def format_question(question: AnyQuestion) -> list[str]:
+    """The question in lines, the last of which says what can be typed."""
+    if isinstance(question, PermissionQuestion):
+        arguments = msgspec.json.format(msgspec.json.encode(question.arguments), indent=2).decode()
+        lines = [f"? May {question.tool} run with {arguments}"]
+        if question.description != NO_DESCRIPTION:
+            lines.append(question.description)
+        lines.append(_PERMISSION_HELP)
+    elif isinstance(question, ContinuationQuestion):
+        lines = [
+            f"? The limit of {question.limit} iterations is reached. Go on?",
+            f"y [how many]: yes, {question.extension} more · n: no",
+        ]
+    elif isinstance(question, ClarificationQuestion):
+        offered = [f"{number}: {option}" for number, option in enumerate(question.options, 1)]
+        lines = [f"? {question.question}", " · ".join(offered) or "type an answer"]
+    else:
+        plain = msgspec.json.encode(question).decode()
+        wanted = type_name(answer_type(type(question)))
+        lines = [f"? {type(question).__name__} {plain}", f"type {wanted}, as JSON"]
+    return [make_printable(part) for line in lines for part in line.splitlines()]
+
+
+def parse_answer(question: AnyQuestion, line: str) -> AnyAnswer | None:
+    """What a line answers; None when it is no answer.
+
+    >>> parse_answer(ClarificationQuestion(question="Where?", options=("Porto", "Faro")), "2")
+    Answer(key='', value='Faro')
+    """
+    word, _, rest = line.strip().partition(" ")
+    try:
+        if isinstance(question, PermissionQuestion):
+            return _parse_permission(question, word.lower(), rest.strip())
+        if isinstance(question, ContinuationQuestion):
+            return _parse_continuation(question, word.lower(), rest.strip())
+        if isinstance(question, ClarificationQuestion):
+            return _parse_clarification(question, line.strip())
+        if answer_type(type(question)) is str:
+            return question.answer(line)
+        wanted = answer_type(type(question))
+        return question.answer(msgspec.json.decode(line.encode(), type=wanted))
+    except (msgspec.MsgspecError, ConfigurationError, AnswerTypeError, ValueError):
+        return None
+
+
+def _parse_permission(question: PermissionQuestion, word: str, rest: str) -> AnyAnswer | None:
+    if word in _NO:
+        return question.deny(rest or DENIED_TEXT)
+    if word in {"e", "edit"}:
+        return question.approve(arguments=msgspec.json.decode(rest, type=dict[str, object]))
+    if rest:  # a sentence that happens to begin with "a" is no approval
+        return None
+    if word in _YES:
+        return question.approve()
+    if word in {"s", "same"}:
+        return question.approve(remember="call")
+    if word in {"a", "always"}:
+        return question.approve(remember="tool")
+    return question.deny(remember="tool") if word == "never" else None
+
+
+def _parse_continuation(question: ContinuationQuestion, word: str, rest: str) -> AnyAnswer | None:
+    if word in _NO:
+        return question.deny()
+    return question.approve(int(rest or 0)) if word in _YES else None
+
+
+def _parse_clarification(question: ClarificationQuestion, line: str) -> AnyAnswer | None:
+    if line.isdecimal() and 1 <= int(line) <= len(question.options):
+        return question.answer(question.options[int(line) - 1])
+    return question.answer(line) if line else None
+
+
+async def ask_in_terminal(
+    run: RunStream[str],
+    question: AnyQuestion,
+    read: Callable[[], Awaitable[str | None]],
+    show: RunPrinter,
+    *,
+    keep_open: bool = False,
+) -> None:
+    """Put one question to whoever sits there, until it is answered or waits no more.
+
+    Args:
+        run: which asks.
+        question: the question.
+        read: the next line that is typed; None at the end.
+        show: where it is shown.
+        keep_open: at the end of the input, leave the question open in place of denying it.
+    """
+    ended = asyncio.ensure_future(run.wait_until_ended(question))
+    show.finish_line()
+    settled = False
+    try:
+        while not settled:
+            for row in format_question(question):
+                show.print_note(row)
+            reading = asyncio.ensure_future(read())
+            await asyncio.wait([ended, reading], return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait([reading])  # a prompt puts the terminal back as it was
+                show.print_note(_LATE)
+                return
+            line = reading.result()
+            if line is None and keep_open:
+                return
+            settled = _settle_by_line(run, question, line, show)
+    finally:
+        ended.cancel()
+
+
+def _settle_by_line(
+    run: RunStream[str], question: AnyQuestion, line: str | None, show: RunPrinter
+) -> bool:
+    """Whether a typed line, or the end of them, settles the question."""
+    if line is None:
+        run.dismiss(question)
+        return True
+    answer = parse_answer(question, line)
+    if answer is None:
+        show.print_note("that is no answer to this question")
+        return False
+    if not run.answer(answer):
+        show.print_note(_LATE)
+    return True

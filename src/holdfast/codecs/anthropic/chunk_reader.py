@@ -1,0 +1,351 @@
+"""The events of this wire as deltas, and a whole message as the events that it would have been.
+
+Blocks that the core has a type for become deltas as they come. Any other block, known today or
+not, is put together from its pieces and kept verbatim, since the server wants it back. This module
+must never raise on any JSON, and must count what it passes over.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from holdfast.codecs.anthropic.errors import classify
+from holdfast.codecs.anthropic.history import WIRE
+from holdfast.codecs.anthropic.vocabulary import finish_reason, parse_usage
+from holdfast.codecs.call_arguments import arguments_text
+from holdfast.codecs.json_text import UNREADABLE, dump_json, json_kind, read_json
+from holdfast.codecs.wire import Failure
+from holdfast.core.deltas import (
+    Delta,
+    ErrorReceived,
+    NotAReply,
+    PartReceived,
+    ReasoningDelta,
+    RefusalDelta,
+    ReplyFinished,
+    ReplyStarted,
+    StreamEnded,
+    TextDelta,
+    ToolCallDelta,
+    UsageReceived,
+)
+from holdfast.core.messages import Opaque, Reasoning, Text
+
+_Object: TypeAlias = dict[str, object]
+
+_READ = {
+    "text": frozenset({"type", "text"}),
+    "thinking": frozenset({"type", "thinking", "signature"}),
+    "tool_use": frozenset({"type", "id", "name", "input"}),
+}
+_GROWS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
+
+
+class _Block(Struct):
+    """One content block under way: its fields, and the pieces of text that go to their ends."""
+
+    kind: str
+    fields: _Object
+    pieces: dict[str, list[str]]
+
+
+class AnthropicChunkReader:
+    """Reads the events of one reply in order.
+
+    Attributes:
+        plain_kinds: the kind of each open block that the core has a type for, by index.
+        ended: the end marker has come.
+        unknown_counts: how often each unknown event or delta type came.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_container",
+        "_failed",
+        "_filled_calls",
+        "_last_index",
+        "_provider",
+        "_saw_known",
+        "_saw_unknown",
+        "_usage",
+        "ended",
+        "plain_kinds",
+        "unknown_counts",
+    )  # fmt: skip
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._blocks: dict[int, _Block] = {}
+        self._filled_calls: set[int] = set()
+        self._last_index = -1
+        self._usage: _Object = {}
+        self._container: object = None
+        self._saw_known = False
+        self._saw_unknown = False
+        self._failed = False
+        self.plain_kinds: dict[int, str] = {}
+        self.ended = False
+        self.unknown_counts: dict[str, int] = {}
+
+    def note_arguments(self, index: int) -> None:
+        """A piece of the arguments of the call at `index` has come."""
+        self._filled_calls.add(index)
+
+    def read_event(self, event: _Object, name: str, out: list[Delta]) -> None:
+        """One event; `name` is that of the event stream, for events that do not say their type."""
+        kind = event.get("type")
+        kind = kind if isinstance(kind, str) else name
+        if self.ended:
+            # One response holds one message: what follows it is somebody else's.
+            self._count_unknown("after the end")
+            return
+        match kind:
+            case "content_block_delta":
+                self._read_delta(self._block_index(event), _dict_or_empty(event.get("delta")), out)
+            case "content_block_start":
+                self._start_block(
+                    self._block_index(event, new=True),
+                    _dict_or_empty(event.get("content_block")),
+                    out,
+                )
+            case "content_block_stop":
+                self._stop_block(self._block_index(event), out)
+            case "message_start":
+                self._open_message(_dict_or_empty(event.get("message")), out)
+            case "message_delta":
+                self._close_message(_dict_or_empty(event.get("delta")), out)
+                self._add_usage(event.get("usage"), out)
+            case "message_stop":
+                self._end_message(out)
+            case "error":
+                self._report_error(event, out)
+            case "ping":
+                return
+            case _:
+                self._read_other(event, kind, out)
+                return
+        self._saw_known = True
+
+    def read_whole(self, message: _Object, out: list[Delta]) -> None:
+        """A whole body, as the events of its stream."""
+        content = message.get("content")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+            message = {**message, "content": content}
+        if message.get("type") == "error" or ("error" in message and content is None):
+            self._report_error(message, out)
+        elif isinstance(content, list):
+            self._open_message(message, out)
+            self._close_message(message, out)
+            self._end_message(out, whole=True)
+        elif "content" in message:
+            out.append(NotAReply("content list", json_kind(content)))
+        else:
+            out.append(NotAReply("content attribute", "missing"))
+
+    def close(self, out: list[Delta]) -> None:
+        """Nothing more comes: give what was collected."""
+        self._stop_all_blocks(out)
+        if self._saw_unknown and not self._saw_known and not self._failed:
+            out.append(NotAReply("message_start event", "missing"))
+
+    def _block_index(self, event: _Object, *, new: bool = False) -> int:
+        index = event.get("index")
+        if isinstance(index, int) and not isinstance(index, bool):
+            return index
+        return self._last_index + 1 if new else self._last_index
+
+    def _open_message(self, message: _Object, out: list[Delta]) -> None:
+        out.append(
+            ReplyStarted(
+                _string_or_empty(message.get("id")), _string_or_empty(message.get("model"))
+            )
+        )
+        self._container = message.get("container")
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, dict):
+                self._start_block(index, block, out)
+                self._stop_block(index, out)
+            else:
+                out.append(NotAReply("content block object", json_kind(block)))
+        self._add_usage(message.get("usage"), out)
+
+    def _close_message(self, ending: _Object, out: list[Delta]) -> None:
+        details = ending.get("stop_details")
+        if isinstance(details, dict) and (told := _string_or_empty(details.get("explanation"))):
+            out.append(RefusalDelta(told))
+        if reason := _string_or_empty(ending.get("stop_reason")):
+            self._stop_all_blocks(out)
+            container = ending.get("container") or self._container
+            if isinstance(container, dict):
+                # It is no block: `encode` names it when the server's code waits for a result.
+                out.append(PartReceived(Opaque(WIRE, {"container": container}), note=True))
+            out.append(ReplyFinished(finish_reason(reason), reason))
+
+    def _end_message(self, out: list[Delta], *, whole: bool = False) -> None:
+        self._stop_all_blocks(out)
+        self.ended = True
+        out.append(StreamEnded(whole))
+
+    def _add_usage(self, usage: object, out: list[Delta]) -> None:
+        """Totals so far: a later number replaces an earlier one, and none leaves it."""
+        if isinstance(usage, dict) and usage:
+            self._usage.update((name, value) for name, value in usage.items() if value is not None)
+            out.append(UsageReceived(parse_usage(self._usage)))
+
+    def _start_block(self, index: int, block: _Object, out: list[Delta]) -> None:
+        if index in self._blocks:
+            self._stop_block(index, out)
+        self._last_index = index
+        kind = _string_or_empty(block.get("type"))
+        read = _READ.get(kind)
+        if read is None:
+            self._blocks[index] = _Block(kind, dict(block), {})
+            if kind == "fallback":
+                to = _dict_or_empty(block.get("to"))
+                out.append(ReplyStarted(model=_string_or_empty(to.get("model"))))
+            return
+        beside = {key: value for key, value in block.items() if key not in read}
+        self._blocks[index] = _Block(kind, beside, {})
+        self.plain_kinds[index] = kind
+        if kind == "text":
+            out.append(TextDelta(_string_or_empty(block.get("text")), index))
+        elif kind == "thinking":
+            signature = _string_or_empty(block.get("signature")) or None
+            out.append(
+                ReasoningDelta(
+                    _string_or_empty(block.get("thinking")), index, signature, beside or None
+                )
+            )
+        else:
+            call_id, name = _string_or_empty(block.get("id")), _string_or_empty(block.get("name"))
+            out.append(ToolCallDelta(index, call_id, name, extra=beside or None))
+            self._blocks[index].fields = {"input": block.get("input")}
+
+    def _read_delta(self, index: int, delta: _Object, out: list[Delta]) -> None:
+        kind = _string_or_empty(delta.get("type"))
+        if index not in self._blocks and kind in _GROWS:
+            # Nobody said what this block is; its pieces do.
+            self._start_block(index, {"type": _GROWS[kind]}, out)
+        block = self._blocks.get(index)
+        if block is None:
+            self._count_unknown(kind)
+        elif index in self.plain_kinds:
+            self._read_plain_delta(index, block, delta, out)
+        else:
+            self._extend_block(block, kind, delta)
+
+    def _read_plain_delta(
+        self, index: int, block: _Block, delta: _Object, out: list[Delta]
+    ) -> None:
+        kind = _string_or_empty(delta.get("type"))
+        match (block.kind, kind):
+            case ("text", "text_delta"):
+                out.append(TextDelta(_string_or_empty(delta.get("text")), index))
+            case ("text", "citations_delta"):
+                self._extend_block(block, kind, delta)
+            case ("thinking", "thinking_delta"):
+                out.append(ReasoningDelta(_string_or_empty(delta.get("thinking")), index))
+            case ("thinking", "signature_delta"):
+                out.append(
+                    ReasoningDelta("", index, _string_or_empty(delta.get("signature")) or None)
+                )
+            case ("tool_use", "input_json_delta"):
+                if piece := _string_or_empty(delta.get("partial_json")):
+                    self._filled_calls.add(index)
+                    out.append(ToolCallDelta(index, arguments=piece))
+            case _:
+                self._count_unknown(kind)
+
+    def _extend_block(self, block: _Block, kind: str, delta: _Object) -> None:
+        """Any piece of a block that is kept verbatim: text is appended, lists grow, the rest is set."""
+        for key, piece in delta.items():
+            if key == "type" or piece is None:
+                continue
+            name, value = _FIELD_OF.get(key, key), piece
+            held = block.fields.get(name)
+            if key == "citation":
+                value = [value]
+            if isinstance(value, list) and isinstance(held, list):
+                held.extend(value)
+            elif isinstance(value, str) and (name == "input" or isinstance(held, str | None)):
+                start = [held] if isinstance(held, str) else []
+                block.pieces.setdefault(name, start).append(value)
+            else:
+                block.fields[name] = value
+        if kind not in _KNOWN_DELTAS:
+            self._count_unknown(kind)
+
+    def _stop_all_blocks(self, out: list[Delta]) -> None:
+        for index in list(self._blocks):
+            self._stop_block(index, out, complete=False)
+
+    def _stop_block(self, index: int, out: list[Delta], *, complete: bool = True) -> None:
+        """End a block; `complete` means that the server ended it, so that no argument is missing."""
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        fields = block.fields
+        for name, pieces in block.pieces.items():
+            fields[name] = _join_pieces(name, pieces, fields.get(name))
+        kind = self.plain_kinds.pop(index, "")
+        if not kind:
+            part = Reasoning(wire=WIRE, extra=fields) if block.kind in _HIDDEN else None
+            out.append(PartReceived(part or Opaque(WIRE, fields), index))
+        elif kind == "text":
+            if beside := {name: value for name, value in fields.items() if value}:
+                # It joins the text that was shown as it came.
+                out.append(PartReceived(Text("", {"wire": WIRE, **beside}), index))
+        elif kind == "tool_use" and index not in self._filled_calls:
+            given = fields.get("input")
+            written = given if isinstance(given, str) else arguments_text(given)
+            if given or complete:
+                out.append(ToolCallDelta(index, arguments="{}" if given is None else written))
+        self._filled_calls.discard(index)
+
+    def _report_error(self, event: _Object, out: list[Delta]) -> None:
+        self._failed = True
+        body = dump_json(event).encode()
+        out.append(ErrorReceived(classify(Failure(provider=self._provider, body=body))))
+
+    def _read_other(self, event: _Object, kind: str, out: list[Delta]) -> None:
+        if event.get("error"):
+            self._report_error(event, out)
+        elif kind == "message" and "content" in event and not self._saw_known:
+            # Whole, in a stream of one event.
+            self._saw_known = True
+            self.read_whole(event, out)
+        else:
+            self._saw_unknown = True
+            self._count_unknown(kind)
+
+    def _count_unknown(self, kind: str) -> None:
+        # A hostile server can name as many kinds as it likes; a few are enough to see that.
+        if kind in self.unknown_counts or len(self.unknown_counts) < 64:
+            self.unknown_counts[kind[:80]] = self.unknown_counts.get(kind[:80], 0) + 1
+
+
+_FIELD_OF = {"partial_json": "input", "citation": "citations"}
+_HIDDEN = frozenset({"redacted_thinking"})
+_KNOWN_DELTAS = frozenset({*_GROWS, "citations_delta", "signature_delta", "compaction_delta"})
+
+
+def _join_pieces(name: str, pieces: list[str], before: object) -> object:
+    text = "".join(pieces)
+    if name != "input":
+        return text
+    if not text.strip():
+        return before if before is not None else {}
+    value = read_json(text.encode("utf-8", "replace"))
+    return text if value is UNREADABLE else value
+
+
+def _dict_or_empty(value: object) -> _Object:
+    return value if isinstance(value, dict) else {}
+
+
+def _string_or_empty(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,126 @@
+"""One response body, in any pieces: an event stream, or a whole JSON text, judged by its first bytes.
+
+Servers send JSON under the name of an event stream, and the reverse; the content type therefore
+decides only where the first bytes could be either. This module must never know what an event or a body means, and never raise on any bytes.
+"""
+
+from __future__ import annotations
+
+from holdfast.codecs.json_text import UNREADABLE, JsonReader, json_kind
+from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
+from holdfast.codecs.wire import RESPONSE_OBJECT
+from holdfast.core.deltas import NotAReply
+
+_FIELDS = (b"data", b"event", b"id", b"retry", b":")
+_WHOLE = (b"{", b"[", b"<")
+_ENOUGH = 6
+_BLANK = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+
+
+class BodyReader:
+    r"""Gives the events of a stream as they come, and a whole body at its end.
+
+    Args:
+        limit: the largest event or whole body, in bytes.
+        content_type: the header's value, or "".
+
+    Attributes:
+        json: reads the JSON texts of this body.
+        problem: why the bytes are no body of this kind; nothing is read after it.
+        sse: the reader of the event stream, once the body is known to be one.
+
+    >>> body = BodyReader()
+    >>> body.feed(b'data: {"a": 1}\n\n')
+    [(b'', b'{"a": 1}')]
+    >>> whole = BodyReader()
+    >>> whole.feed(b'{"a": 1}'), whole.close(), whole.read_value()
+    ([], [], {'a': 1})
+    """
+
+    __slots__ = ("_buffer", "_declared_stream", "_limit", "json", "problem", "sse")
+
+    def __init__(self, limit: int = LARGEST_EVENT, content_type: str = "") -> None:
+        self._limit = limit
+        self._declared_stream = "event-stream" in content_type.lower()
+        self._buffer = bytearray()
+        self.json = JsonReader()
+        self.sse: SseDecoder | None = None
+        self.problem: NotAReply | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the body is an event stream."""
+        return self.sse is not None
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """The events that these bytes complete; none for a whole body."""
+        if self.problem is not None:
+            return []
+        if self.sse is None:
+            self._buffer += data
+            if not self._looks_like_stream():
+                if len(self._buffer) > self._limit:
+                    self._buffer.clear()
+                    self.problem = NotAReply("body", f"more than {self._limit} bytes")
+                return []
+            self.sse, data = SseDecoder(self._limit), bytes(self._buffer)
+            self._buffer.clear()
+        try:
+            return self.sse.feed(data)
+        except EventTooLargeError as error:
+            return self.note_too_large(error)
+
+    def close(self) -> list[SseEvent]:
+        """The event that lacked its blank line, if one was under way."""
+        if self.sse is None or self.problem is not None:
+            return []
+        try:
+            return self.sse.close()
+        except EventTooLargeError as error:
+            return self.note_too_large(error)
+
+    def note_too_large(self, error: EventTooLargeError) -> list[SseEvent]:
+        """Note that one event passed the limit; the events before it."""
+        self.problem = NotAReply("event", f"more than {self._limit} bytes")
+        return error.events
+
+    def take_text(self) -> bytes:
+        """The bytes of a whole body, at its end, without a byte order mark; given once."""
+        text = bytes(self._buffer).removeprefix(_BOM)
+        self._buffer.clear()
+        return text
+
+    def read_value(self, text: bytes | None = None) -> object:
+        """The value of a whole body, at its end; UNREADABLE sets `problem`.
+
+        Args:
+            text: what `take_text()` gave, when it was asked before.
+        """
+        text = self.take_text() if text is None else text
+        value = self.json.read(text)
+        if not isinstance(value, dict):
+            got = _describe_text(text) if value is UNREADABLE else json_kind(value)
+            self.problem = self.problem or NotAReply(RESPONSE_OBJECT, got)
+        return value
+
+    def _looks_like_stream(self) -> bool:
+        if self._buffer[:1] == b"{":
+            return False
+        start = bytes(self._buffer[:64]).removeprefix(_BOM).lstrip(_BLANK)
+        if len(start) < _ENOUGH:
+            return start[:1] == b":" or any(start.startswith(name + b":") for name in _FIELDS[:4])
+        if self._declared_stream and start[:1] not in _WHOLE:
+            return True
+        name = start.partition(b":")[0] if b":" in start else b""
+        return start[:1] == b":" or name in _FIELDS
+
+
+def _describe_text(text: bytes) -> str:
+    """What a text that is no JSON seems to be; never a part of it, since that may hold secrets."""
+    first = text.lstrip(_BLANK)[:1]
+    if not first:
+        return "empty body"
+    if first == b"<":
+        return "HTML page"
+    return "cut or malformed JSON" if first in _WHOLE else "plain text"

@@ -1,0 +1,341 @@
+"""The objects of this wire, chunk or whole, as deltas: one reading for both.
+
+Every chunk has the shape of a whole reply, so a stream is read as many small replies. Parts of one
+kind that follow each other are one block; a signature belongs to its own part and ends the block.
+This module must never raise on any JSON, and must pass safely over what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.codecs.gemini.calls import CallReader
+from holdfast.codecs.gemini.history import BESIDE, JOINED
+from holdfast.codecs.gemini.media import read_media
+from holdfast.codecs.gemini.vocabulary import (
+    METADATA,
+    MISTAKES,
+    WIRE,
+    block_word,
+    finish_reason,
+    finish_word,
+    parse_usage,
+)
+from holdfast.codecs.json_text import dump_json, json_kind, read_json
+from holdfast.codecs.wire import Failure
+from holdfast.core.deltas import (
+    Delta,
+    ErrorReceived,
+    NoChoices,
+    NotAReply,
+    PartReceived,
+    ReasoningDelta,
+    ReplyFinished,
+    ReplyStarted,
+    StreamEnded,
+    TextDelta,
+    UsageReceived,
+)
+from holdfast.core.errors import ErrorCategory, ErrorInfo
+from holdfast.core.messages import FinishReason, Opaque, Text
+from holdfast.core.redaction import redact
+
+_Object = dict[str, object]
+
+CANDIDATES = "candidates attribute"
+_OURS = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})
+_ABOUT = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
+_COUNTS = frozenset(
+    {"promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"}
+)
+_WITH_A_MESSAGE = (FinishReason.CONTENT_FILTER, FinishReason.ERROR, FinishReason.UNKNOWN)
+_TEXT, _THOUGHT, _NOTHING = "text", "thought", ""
+
+
+class GeminiChunkReader:
+    """Reads the objects of one reply in order.
+
+    Attributes:
+        finished: a finish reason, or the reason of a block, has come, and no content after it.
+        other_candidates: pieces of candidates other than the first, dropped.
+        unread_parts: parts that are no objects, and fields of a candidate that have no place here.
+        late_usage: the text of the last `usageMetadata`, not read yet.
+    """
+
+    __slots__ = (
+        "_block",
+        "_block_kind",
+        "_calls",
+        "_candidate",
+        "_classify",
+        "_content_seen",
+        "_emitted_finish",
+        "_failed",
+        "_has_total",
+        "_metadata",
+        "_provider",
+        "_runs_code",
+        "_saw_known",
+        "_saw_unfinished",
+        "_saw_unknown",
+        "_started",
+        "_usage",
+        "_usage_emitted",
+        "finished",
+        "late_usage",
+        "other_candidates",
+        "unread_parts",
+    )  # fmt: skip
+
+    def __init__(self, classify: Callable[[Failure], ErrorInfo], provider: str) -> None:
+        self._classify = classify
+        self._provider = provider
+        self._calls = CallReader()
+        self._block = -1
+        self._block_kind = _NOTHING
+        self._candidate: object = None
+        self._metadata: _Object = {}
+        self._usage: _Object = {}
+        self._usage_emitted = True
+        self._emitted_finish: ReplyFinished | None = None
+        self._started = self._saw_known = self._saw_unknown = self._failed = False
+        self._content_seen = False
+        self._saw_unfinished = self._runs_code = self._has_total = False
+        self.finished = False
+        self.late_usage: msgspec.Raw | None = None
+        self.other_candidates = 0
+        self.unread_parts = 0
+
+    @property
+    def has_read_nothing(self) -> bool:
+        """Whether no object has come at all."""
+        return not (self._saw_known or self._saw_unknown or self._failed)
+
+    @property
+    def open_text_block(self) -> int | None:
+        """The block that a chunk of nothing but text goes on with, when it needs nothing from here."""
+        return self._block if self._block_kind == _TEXT and not self.finished else None
+
+    def read_object(self, chunk: _Object, out: list[Delta]) -> None:
+        """One object of the body."""
+        chunk = _unwrap_chunk(chunk)
+        if error := chunk.get("error"):
+            self._report_error(error, out)
+        if _OURS.isdisjoint(chunk):
+            self._saw_unknown = True
+            return
+        self._saw_known = True
+        self._read_start(chunk, out)
+        usage = chunk.get("usageMetadata")
+        self._has_total = isinstance(usage, dict) and "totalTokenCount" in usage
+        if isinstance(usage, dict):
+            self._note_usage(usage)
+        candidates = chunk.get("candidates")
+        if isinstance(candidates, list):
+            self._read_candidates(candidates, out)
+        elif candidates is not None:
+            self._failed = True
+            out.append(NotAReply("candidates list", json_kind(candidates)))
+        feedback = chunk.get("promptFeedback")
+        if isinstance(feedback, dict) and (word := block_word(feedback.get("blockReason"))):
+            self._emit_finish(ReplyFinished(FinishReason.CONTENT_FILTER, word), out)
+
+    def end_whole_body(self, out: list[Delta]) -> None:
+        """The body of a whole reply was read: that it is whole needs no other proof."""
+        self._flush_pending(out)
+        if self._saw_known and not (self._failed or self.finished):
+            if self._candidate is None:
+                out.append(NoChoices())
+            elif not self._content_seen:
+                out.append(NotAReply("content attribute", "missing"))
+        out.append(StreamEnded(whole=True))
+
+    def close(self, out: list[Delta]) -> None:
+        """The body of a stream is over: whole only when it said why it ended."""
+        self._flush_pending(out)
+        if self.finished:
+            out.append(StreamEnded())
+        elif self._saw_known and self._candidate is None and not self._failed:
+            out.append(NoChoices())
+
+    def _flush_pending(self, out: list[Delta]) -> None:
+        """Nothing more comes: give what was collected."""
+        self._calls.abort_call(out)
+        if self._metadata:
+            about, self._metadata = self._metadata, {}
+            out.append(PartReceived(Opaque(METADATA, about), note=True))
+        self._emit_usage(out)
+        if self._saw_unknown and not self._saw_known and not self._failed:
+            out.append(NotAReply(CANDIDATES, "missing"))
+            self._failed = True
+
+    def _read_start(self, chunk: _Object, out: list[Delta]) -> None:
+        if self._started:
+            return
+        reply_id, model = (
+            _string_or_empty(chunk.get("responseId")),
+            _string_or_empty(chunk.get("modelVersion")),
+        )
+        self._started = bool(reply_id and model)
+        if reply_id or model:
+            out.append(ReplyStarted(reply_id, model))
+
+    def _report_error(self, error: object, out: list[Delta]) -> None:
+        self._failed = True
+        body = dump_json({"error": error}).encode()
+        out.append(ErrorReceived(self._classify(Failure(provider=self._provider, body=body))))
+
+    def _read_candidates(self, candidates: list[object], out: list[Delta]) -> None:
+        numbered = any(isinstance(one, dict) and "index" in one for one in candidates)
+        for at, candidate in enumerate(candidates):
+            if not isinstance(candidate, dict):
+                self._failed = True
+                out.append(NotAReply("candidate object", json_kind(candidate)))
+                continue
+            # A number of 0 is left out; where none has a number, the place is one.
+            index = (candidate.get("index") or 0) if numbered else at
+            if self._candidate is None:
+                self._candidate = index
+            if index != self._candidate:
+                self.other_candidates += 1
+                continue
+            self._read_candidate(candidate, out)
+
+    def _read_candidate(self, candidate: _Object, out: list[Delta]) -> None:
+        content = candidate.get("content")
+        if isinstance(content, dict):
+            self._content_seen = True
+            parts = content.get("parts")
+            parts = [parts] if isinstance(parts, dict) else parts
+            for part in parts if isinstance(parts, list) else ():
+                if isinstance(part, dict):
+                    self._read_part(part, out)
+                else:
+                    self.unread_parts += 1
+        for name in _ABOUT:
+            if value := candidate.get(name):
+                self._metadata[name] = value
+        if word := finish_word(candidate.get("finishReason"), self._provider):
+            self._calls.abort_call(out)
+            reason = finish_reason(word, has_calls=self._calls.count > 0)
+            message = candidate.get("finishMessage")
+            said = message if isinstance(message, str) else ""
+            if word in MISTAKES:
+                self._failed = True
+                out.append(ErrorReceived(_mistake_info(word, said)))
+            elif said and reason in _WITH_A_MESSAGE:
+                self._metadata["finishMessage"] = said
+            self._emit_finish(ReplyFinished(reason, word, self._is_last_finish()), out)
+        elif self._emitted_finish is None:
+            self._saw_unfinished = True
+
+    def _is_last_finish(self) -> bool:
+        """Whether a finish reason proves the end of a stream.
+
+        Some models give one in each chunk, and a server that runs code one before its result.
+        """
+        first = self._saw_unfinished and self._emitted_finish is None
+        return first and self._has_total and not self._runs_code
+
+    def _emit_finish(self, said: ReplyFinished, out: list[Delta]) -> None:
+        self._emit_usage(out)
+        if said != self._emitted_finish or not self.finished:
+            self._emitted_finish, self.finished = said, True
+            out.append(said)
+
+    def _read_part(self, part: _Object, out: list[Delta]) -> None:
+        text = part.get("text")
+        thought = part.get("thought") is True
+        call = part.get("functionCall")
+        if isinstance(text, str) and thought:
+            self._read_thought(part, text, out)
+        elif isinstance(text, str):
+            self._read_text(part, text, out)
+        elif isinstance(call, dict):
+            self._read_call(part, call, out)
+        elif not thought and (media := read_media(part)) is not None:
+            out.append(PartReceived(media, self._next_block(_NOTHING)))
+        elif part.keys() - {"thought"}:
+            self._runs_code = "executableCode" in part
+            out.append(PartReceived(Opaque(WIRE, part), self._next_block(_NOTHING)))
+
+    def _read_text(self, part: _Object, text: str, out: list[Delta]) -> None:
+        beside = {name: part[name] for name in part if name in BESIDE} if len(part) > 1 else None
+        if not beside:
+            if text:
+                out.append(TextDelta(text, self._current_block(_TEXT)))
+            return
+        if text:
+            # Shown as it comes; the signature follows in an empty text that is joined to it again.
+            out.append(TextDelta(text, self._next_block(_TEXT)))
+            beside[JOINED] = True
+        out.append(PartReceived(Text("", extra=beside), self._next_block(_NOTHING)))
+
+    def _read_thought(self, part: _Object, text: str, out: list[Delta]) -> None:
+        signature = part.get("thoughtSignature")
+        if not isinstance(signature, str) or not signature:
+            if text:
+                out.append(ReasoningDelta(text, self._current_block(_THOUGHT)))
+            return
+        out.append(ReasoningDelta(text, self._next_block(_THOUGHT), signature))
+        self._block_kind = _NOTHING
+
+    def _read_call(self, part: _Object, call: _Object, out: list[Delta]) -> None:
+        extra = {name: part[name] for name in part if name in BESIDE}
+        if self._calls.continues_call(call):
+            self._calls.continue_call(call, extra or None, out)
+        else:
+            self._calls.begin_call(call, self._next_block(_NOTHING), extra or None, out)
+
+    def _current_block(self, kind: str) -> int:
+        """The block under way when it is of this kind, or else a new one."""
+        if self._block_kind != kind:
+            return self._next_block(kind)
+        self.finished = False
+        return self._block
+
+    def _next_block(self, kind: str) -> int:
+        self._block_kind = kind
+        self.finished = False
+        self._block += 1
+        return self._block
+
+    def _note_usage(self, usage: _Object) -> None:
+        """A chunk may say only what kind of traffic it was: that must not wipe out the counts."""
+        if not _COUNTS.isdisjoint(usage):
+            # It is newer than the one that was put off.
+            self._usage, self._usage_emitted, self.late_usage = usage, False, None
+
+    def _emit_usage(self, out: list[Delta]) -> None:
+        if self.late_usage is not None:
+            usage = read_json(bytes(self.late_usage))
+            self.late_usage = None
+            if isinstance(usage, dict):
+                self._note_usage(usage)
+        if self._usage and not self._usage_emitted:
+            self._usage_emitted = True
+            out.append(UsageReceived(parse_usage(self._usage)))
+
+
+def _unwrap_chunk(chunk: _Object) -> _Object:
+    """The reply itself, where a service of this vendor wraps it; a bare status as the error it is."""
+    if _OURS.isdisjoint(chunk) and "error" not in chunk:
+        inner = chunk.get("response")
+        if isinstance(inner, dict):
+            return inner
+        if "message" in chunk and ("code" in chunk or "status" in chunk):
+            return {"error": chunk}
+    return chunk
+
+
+def _string_or_empty(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _mistake_info(word: str, message: str) -> ErrorInfo:
+    said = f"The model's reply is of no use (finish reason {word})"
+    if message:
+        said = f"{said}: {redact(message[:300])}"
+    return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=said, code=word.lower())

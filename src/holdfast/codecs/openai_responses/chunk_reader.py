@@ -1,0 +1,327 @@
+"""The events of this wire as deltas, and a whole response as the items that it would have streamed.
+
+The wire says most things three times: in pieces, at the end of an item, and in the response object
+at the end. What was shown as it came stays as it is; the later sayings only add what is missing:
+the end of a text whose beginning agrees, a text or an item that never came in pieces, and the
+fields that must go back. Where a later saying contradicts what was shown, the shown one stands.
+
+Items that the core has a type for become deltas; any other item, known today or not, is kept
+verbatim from its end, where it is whole. This module must never raise on any JSON, and must count
+what it passes over.
+"""
+
+from __future__ import annotations
+
+from holdfast.codecs.json_text import dump_json, json_kind
+from holdfast.codecs.openai_chat.vocabulary import parse_usage
+from holdfast.codecs.openai_responses.errors import classify
+from holdfast.codecs.openai_responses.items import (
+    Item,
+    ItemReader,
+    Key,
+    Track,
+    kind_of_item,
+    string_or_empty,
+)
+from holdfast.codecs.openai_responses.vocabulary import COMPLETED, incomplete_reason, is_progress
+from holdfast.codecs.wire import Failure
+from holdfast.core.deltas import (
+    Delta,
+    ErrorReceived,
+    NotAReply,
+    ReplyFinished,
+    ReplyStarted,
+    StreamEnded,
+    UsageReceived,
+)
+from holdfast.core.errors import ErrorCategory, ErrorInfo
+from holdfast.core.messages import FinishReason
+
+_Object = dict[str, object]
+
+_TEXTS = {
+    # event: section of the item, field that numbers the part, field with the text
+    "response.output_text.delta": ("text", "content_index", "delta"),
+    "response.output_text.done": ("text", "content_index", "text"),
+    "response.refusal.delta": ("refusal", "content_index", "delta"),
+    "response.refusal.done": ("refusal", "content_index", "refusal"),
+    "response.reasoning_summary_text.delta": ("summary", "summary_index", "delta"),
+    "response.reasoning_summary_text.done": ("summary", "summary_index", "text"),
+    "response.reasoning_text.delta": ("thought", "content_index", "delta"),
+    "response.reasoning_text.done": ("thought", "content_index", "text"),
+    "response.function_call_arguments.delta": ("arguments", "", "delta"),
+    "response.function_call_arguments.done": ("arguments", "", "arguments"),
+    "response.custom_tool_call_input.delta": ("input", "", "delta"),
+    "response.custom_tool_call_input.done": ("input", "", "input"),
+}
+
+
+class ResponsesChunkReader:
+    """Reads the events of one response in order.
+
+    Attributes:
+        open_tracks: the texts under way, by item, section and part.
+        ended: the end has come.
+        unknown_counts: how often each unknown kind of event came.
+    """
+
+    __slots__ = (
+        "_by_id",
+        "_failed",
+        "_items",
+        "_last_key",
+        "_provider",
+        "_reader",
+        "_saw_known",
+        "_saw_unknown",
+        "_started",
+        "ended",
+        "unknown_counts",
+    )  # fmt: skip
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._reader = ItemReader()
+        self._items: dict[Key, Item] = {}
+        self._by_id: dict[str, Key] = {}
+        self._last_key: Key = 0
+        self._started = False
+        self._saw_known = False
+        self._saw_unknown = False
+        self._failed = False
+        self.ended = False
+        self.unknown_counts: dict[str, int] = {}
+
+    @property
+    def open_tracks(self) -> dict[tuple[Key, str, int], Track]:
+        """The texts under way, by item, section and part."""
+        return self._reader.open_tracks
+
+    def read_event(self, event: _Object, name: str, out: list[Delta]) -> None:
+        """One event; `name` is that of the event stream, for events that do not say their type."""
+        kind = string_or_empty(event.get("type")) or name
+        if self.ended:
+            self._count_unknown("after the end")
+        elif (place := _TEXTS.get(kind)) is not None:
+            self._saw_known = True
+            self._read_text(event, kind, place, out)
+        else:
+            self._read_other(event, kind, out)
+
+    def read_whole(self, response: _Object, out: list[Delta]) -> None:
+        """A whole body."""
+        output = response.get("output")
+        if response.get("error") and not output:
+            self._report_error(response, out)
+        elif isinstance(output, list) or string_or_empty(response.get("status")) in _UNFINISHED:
+            self._read_start(response, out)
+            self._finish_response(response, "", out, whole=True)
+        elif "output" in response:
+            out.append(NotAReply("output list", json_kind(output)))
+        else:
+            out.append(NotAReply("output attribute", "missing"))
+
+    def close(self, out: list[Delta]) -> None:
+        """Nothing more comes: give what was collected."""
+        if not self.ended:
+            # A call is not closed: a cut one must not look as if it could be run.
+            self._close_items(out, _CALLS)
+        if self._saw_unknown and not self._saw_known and not self._failed:
+            out.append(NotAReply("response.created event", "missing"))
+
+    def _read_other(self, event: _Object, kind: str, out: list[Delta]) -> None:
+        response = event.get("response")
+        item = event.get("item")
+        match kind:
+            case "response.output_item.added" if isinstance(item, dict):
+                self._begin_item(self._item_key(event, item, new=True), item, out)
+            case "response.output_item.done" if isinstance(item, dict):
+                self._end_item(self._item_key(event, item), item, out)
+            case "response.created" | "response.in_progress" | "response.queued":
+                if isinstance(response, dict):
+                    self._read_start(response, out)
+            case "response.failed" | "response.error" | "error":
+                self._report_error(event, out)
+            case (
+                "response.completed"
+                | "response.incomplete"
+                | "response.cancelled"
+                | "response.done"
+            ) if isinstance(response, dict):
+                self._read_start(response, out)
+                self._finish_response(response, kind, out)
+            case "" if event.get("object") == "response" and not self._saw_known:
+                # Whole, in a stream of one event.
+                self.read_whole(event, out)
+            case _ if is_progress(kind):
+                return
+            case _ if event.get("error"):
+                self._report_error(event, out)
+                return
+            case _:
+                self._saw_unknown = True
+                self._count_unknown(kind)
+                return
+        self._saw_known = True
+
+    def _read_start(self, response: _Object, out: list[Delta]) -> None:
+        if not self._started:
+            self._started = True
+            out.append(
+                ReplyStarted(
+                    string_or_empty(response.get("id")), string_or_empty(response.get("model"))
+                )
+            )
+
+    def _read_text(
+        self, event: _Object, kind: str, place: tuple[str, str, str], out: list[Delta]
+    ) -> None:
+        section, number, field = place
+        item = self._find_item(self._item_key(event, {}), section, out)
+        part = event.get(number)
+        text = event.get(field)
+        if item is None or not isinstance(text, str):
+            self._count_unknown(kind)
+            return
+        at = part if isinstance(part, int) and not isinstance(part, bool) else 0
+        if kind.endswith(".done"):
+            self._reader.complete_text(item, section, at, text, out)
+        else:
+            self._reader.add_text(item, section, at, text, out)
+
+    def _find_item(self, key: Key, section: str, out: list[Delta]) -> Item | None:
+        """The item of a piece; one that nobody announced is told by its pieces."""
+        item = self._items.get(key)
+        if item is None and section in _KIND_OF:
+            self._begin_item(key, {"type": _KIND_OF[section]}, out)
+            item = self._items[key]
+        return item if item is not None and item.kind == _KIND_OF[section] else None
+
+    def _item_key(self, event: _Object, item: _Object, *, new: bool = False) -> Key:
+        """By number where there is one: some servers give an item another id in each event."""
+        index = event.get("output_index")
+        if isinstance(index, int) and not isinstance(index, bool):
+            self._last_key = index
+        elif named := string_or_empty(event.get("item_id")) or string_or_empty(item.get("id")):
+            self._last_key = self._by_id.get(named, named)
+        elif new:
+            self._last_key = f"#{len(self._items)}"
+        return self._last_key
+
+    def _begin_item(self, key: Key, fields: _Object, out: list[Delta]) -> None:
+        item = self._items[key] = self._reader.begin_item(key, fields, out)
+        if item.id:
+            self._by_id[item.id] = key
+
+    def _end_item(self, key: Key, fields: _Object, out: list[Delta]) -> None:
+        item = self._items.get(key)
+        if item is None or item.kind != kind_of_item(fields):
+            self._begin_item(key, fields, out)
+            item = self._items[key]
+        self._reader.end_item(item, fields, out)
+
+    def _close_items(self, out: list[Delta], left_open: frozenset[str] = frozenset()) -> None:
+        for item in self._items.values():
+            if not item.ended and item.kind not in left_open:
+                self._reader.end_item(item, item.fields, out)
+
+    def _finish_response(
+        self, response: _Object, kind: str, out: list[Delta], *, whole: bool = False
+    ) -> None:
+        output = response.get("output")
+        self._match_output(output if isinstance(output, list) else [], out)
+        self._close_items(out, _CALLS)
+        if isinstance(usage := response.get("usage"), dict) and usage:
+            out.append(UsageReceived(parse_usage(usage)))
+        status = string_or_empty(response.get("status")) or kind.removeprefix("response.")
+        if response.get("error") or status == "failed":
+            self._report_error(response, out)
+        elif status in COMPLETED or not status:
+            calls = not _CALLS.isdisjoint([item.kind for item in self._items.values()])
+            reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
+            out.append(ReplyFinished(reason, status))
+            # Behind the finish reason, which does not vouch for a call that was never completed.
+            self._leave_calls(out)
+            out.append(StreamEnded(whole))
+        elif status == "incomplete":
+            details = response.get("incomplete_details")
+            why = string_or_empty(details.get("reason")) if isinstance(details, dict) else ""
+            out += (ReplyFinished(incomplete_reason(why), why or status), StreamEnded())
+        elif status in _UNFINISHED:
+            out.append(ErrorReceived(_unfinished_info(status)))
+        self.ended = True
+        # One body holds one response: a piece that follows must find no text to join.
+        self.open_tracks.clear()
+
+    def _leave_calls(self, out: list[Delta]) -> None:
+        for item in self._items.values():
+            if not item.ended and item.kind in _CALLS:
+                self._reader.leave(item, out)
+
+    def _match_output(self, output: list[object], out: list[Delta]) -> None:
+        """Finish each item by its last saying; one that never came before is taken whole."""
+        items = [fields for fields in output if isinstance(fields, dict)]
+        if len(items) < len(output):
+            out.append(NotAReply("output item object", "another kind"))
+        known = _match_items(self._items, items) if self._items else [None] * len(items)
+        for at, (key, fields) in enumerate(zip(known, items, strict=True)):
+            place = f"final {at}" if key is None else key
+            if key is None:
+                self._begin_item(place, fields, out)
+            self._reader.end_item(self._items[place], fields, out)
+
+    def _report_error(self, event: _Object, out: list[Delta]) -> None:
+        self._failed = True
+        body = dump_json(event).encode()
+        out.append(ErrorReceived(classify(Failure(provider=self._provider, body=body))))
+
+    def _count_unknown(self, kind: str) -> None:
+        # A hostile server can name as many kinds as it likes; a few are enough to see that.
+        if kind in self.unknown_counts or len(self.unknown_counts) < 64:
+            self.unknown_counts[kind[:80]] = self.unknown_counts.get(kind[:80], 0) + 1
+
+
+_CALLS = frozenset({"function_call", "custom_tool_call"})
+_UNFINISHED = frozenset({"queued", "in_progress", "cancelled"})
+_KIND_OF = {
+    "text": "message",
+    "refusal": "message",
+    "summary": "reasoning",
+    "thought": "reasoning",
+    "arguments": "function_call",
+    "input": "custom_tool_call",
+}
+
+
+def _match_items(seen: dict[Key, Item], items: list[_Object]) -> list[Key | None]:
+    """For each last saying the item that was seen before, or None.
+
+    The same id decides, else the same place, else the same type in order.
+    """
+    kinds = [kind_of_item(fields) for fields in items]
+    by_id = {(item.kind, item.id): key for key, item in seen.items() if item.id}
+    left = dict(seen)
+    found: list[Key | None] = [None] * len(items)
+    for at, fields in enumerate(items):
+        key = by_id.get((kinds[at], string_or_empty(fields.get("id"))))
+        if key is not None and left.pop(key, None) is not None:
+            found[at] = key
+    for at, kind in enumerate(kinds):
+        if found[at] is None and at in left and left[at].kind == kind:
+            found[at] = at
+            del left[at]
+    of_kind: dict[str, list[Key]] = {}
+    for key in reversed(left):
+        of_kind.setdefault(left[key].kind, []).append(key)
+    for at, kind in enumerate(kinds):
+        if found[at] is None and of_kind.get(kind):
+            found[at] = of_kind[kind].pop()
+    return found
+
+
+def _unfinished_info(status: str) -> ErrorInfo:
+    if status == "cancelled":
+        safe = "the response was cancelled at the provider"
+        return ErrorInfo(category=ErrorCategory.CANCELLED, safe=safe, code="cancelled")
+    safe = f"the response is not finished: its status is {status!r} (it runs in the background)"
+    return ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe=safe, code=status)

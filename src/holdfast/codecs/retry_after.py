@@ -1,0 +1,330 @@
+"""How long a provider says to wait, from every place where providers say it.
+
+Order of belief, most exact first:
+
+1. `retry-after-ms`, `x-ms-retry-after-ms`: milliseconds;
+2. `retry-after`: seconds, a fraction of them, or an HTTP date;
+3. a field of the body: `google.rpc.RetryInfo.retryDelay`, `retry_after`, `estimated_time`;
+4. words in the message: "try again in 4.2s", "retry after 20 seconds", "resets at 2026-05-15T15:00Z";
+5. the rate limit headers, and of them the bucket that is empty. They say when a bucket will be full
+   again, which is longer than needed, and they come on answers that no limit refused: the caller
+   asks for them (`parse_bucket_wait`) only when a limit did.
+
+A moment in time is measured against the server's own `date` header, so that a wrong clock on
+either side does not matter, and against `now` when there is none. A moment that has passed is a
+wait of 0. Anything that is no number, infinite, negative or longer than a year is taken as not said.
+
+This module must never read a clock, and never raise on any text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+LONGEST_WAIT = 366 * 86_400.0
+"""Seconds; a longer wait is noise, not advice."""
+
+_NUMBER = re.compile(r"\d{1,18}(?:\.\d{0,18})?|\.\d{1,18}")
+_UNIT_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "msec": 1e-3,
+    "msecs": 1e-3,
+    "millisecond": 1e-3,
+    "milliseconds": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "secs": 1.0,
+    "second": 1.0,
+    "seconds": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "mins": 60.0,
+    "minute": 60.0,
+    "minutes": 60.0,
+    "h": 3_600.0,
+    "hr": 3_600.0,
+    "hrs": 3_600.0,
+    "hour": 3_600.0,
+    "hours": 3_600.0,
+    "d": 86_400.0,
+    "day": 86_400.0,
+    "days": 86_400.0,
+}
+_UNITS = "|".join(sorted(_UNIT_SECONDS, key=len, reverse=True))
+_PIECE = re.compile(rf"({_NUMBER.pattern})\s{{0,3}}({_UNITS})(?![a-zµ])")
+_DURATION = rf"(?:(?:{_NUMBER.pattern})\s{{0,3}}(?:{_UNITS})(?![a-zµ])(?:\s|,|and){{0,5}}){{1,6}}"
+_SPOKEN = re.compile(
+    r"\b(?:try again|try your request again|retry(?: your request)?|retrying|wait(?:ing)?|resets?)"
+    rf" (?:again )?(?:in |after |for |at least )?(?:about |approximately |~ ?)?({_DURATION})"
+)
+_SPOKEN_SECONDS = re.compile(rf"\bretry[- ]after[: ]{{1,3}}({_NUMBER.pattern})(?![\w.:/-])")
+_SPOKEN_RESET = re.compile(r"\bx-ratelimit-reset[:\s\"']{1,5}(\d{9,14})\b")
+_SPOKEN_MOMENT = re.compile(
+    r"\b(?:resets?|try again|retry|available(?: again)?|regain access) (?:at|on|after|until) "
+    r"(\d{4}-\d\d-\d\d)(?:t| | at )(\d\d:\d\d)(:\d\d)?(?:\.\d{1,9})?(?:z| utc)"
+)
+_LONGEST_TEXT = 8_000
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CLOCK = r"(?P<h>\d\d):(?P<i>\d\d):(?P<s>\d\d)"
+_DATES = (
+    # Sun, 06 Nov 1994 08:49:37 GMT, and the older Sunday, 06-Nov-94 08:49:37 GMT
+    re.compile(
+        rf"[a-z]{{3,9}}, (?P<d>\d\d?)[ -](?P<m>[a-z]{{3}})[ -](?P<y>\d{{2,4}}) {_CLOCK} gmt"
+    ),
+    # Sun Nov  6 08:49:37 1994
+    re.compile(rf"[a-z]{{3}} (?P<m>[a-z]{{3}}) {{1,2}}(?P<d>\d\d?) {_CLOCK} (?P<y>\d{{4}})"),
+)
+_TIMESTAMP = re.compile(
+    rf"(?P<y>\d{{4}})-(?P<m>\d\d)-(?P<d>\d\d)[t ]{_CLOCK}(?P<f>\.\d{{1,12}})?"
+    r"(?P<z>z|[+-]\d\d:?\d\d)?",
+)
+LimitHeaders: TypeAlias = tuple[tuple[str, str], ...]
+"""What remains of each rate limit, and when it is reset."""
+
+LIMITS: LimitHeaders = (
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+)
+"""The names that most providers and gateways use."""
+
+_BUCKET = re.compile(r"(?:x-|anthropic-)?ratelimit-(?:reset(?:-.{1,64})?|.{1,64}-reset)")
+
+
+class _Bucket(NamedTuple):
+    remaining: float | None
+    share: float
+    wait: float
+
+
+def parse_requested_wait(
+    headers: Mapping[str, str],
+    *,
+    delays: Iterable[str] = (),
+    text: str = "",
+    now: float | None = None,
+) -> float | None:
+    """The wait in seconds that the provider asks for in so many words, or None (places 1 to 4).
+
+    Args:
+        headers: of the response, names in lower case.
+        delays: such fields of the body, as they came.
+        text: the provider's message.
+        now: seconds since the epoch, used when the response has no `date`.
+
+    >>> parse_requested_wait({"retry-after": "7"}, text="Please try again in 4.2s")
+    7.0
+    >>> parse_requested_wait({}, text="Rate limit reached. Please try again in 1m30s.")
+    90.0
+    """
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        if (wait := _plausible_seconds(_parse_number(headers.get(name, "")), 1e-3)) is not None:
+            return wait
+    if (
+        wait := _parse_retry_after(headers.get("retry-after", ""), _reference_time(headers, now))
+    ) is not None:
+        return wait
+    for delay in delays:
+        if (wait := parse_duration(delay)) is not None:
+            return wait
+    return _parse_spoken_wait(text, _reference_time(headers, now))
+
+
+def parse_bucket_wait(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Seconds until the bucket that refused is full again, by the rate limit headers, or None.
+
+    The empty bucket counts (`remaining` is 0), and of several the one that takes longest. When
+    none is empty, the one with the smallest share left is the likeliest.
+
+    >>> parse_bucket_wait({
+    ...     "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s",
+    ...     "x-ratelimit-remaining-tokens": "900", "x-ratelimit-reset-tokens": "20ms"})
+    360.0
+    """
+    clock = _reference_time(headers, now)
+    buckets = [
+        bucket
+        for name, value in headers.items()
+        if _BUCKET.fullmatch(name) and (bucket := _parse_bucket(headers, name, value, clock))
+    ]
+    empty = [bucket.wait for bucket in buckets if bucket.remaining == 0]
+    if empty:
+        return max(empty)
+    if not buckets:
+        return None
+    scarcest = min(bucket.share for bucket in buckets)
+    return max(bucket.wait for bucket in buckets if bucket.share == scarcest)
+
+
+def parse_exhausted_wait(
+    headers: Mapping[str, str], limits: LimitHeaders = LIMITS, *, now: float | None = None
+) -> float | None:
+    """Seconds until a limit is reset of which this answer used up the last; None when it did not.
+
+    Args:
+        headers: of the response, names in lower case.
+        limits: those to look for; every answer is asked, so that no others are looked up.
+        now: seconds since the epoch, used when the response has no `date`.
+
+    >>> parse_exhausted_wait({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
+    1.5
+    """
+    waits = []
+    for remaining, reset in limits:
+        left = headers.get(remaining, "").lstrip()
+        # Mostly it begins with another digit, which is quicker to see.
+        if left and left[0] in "0." and _parse_number(left) == 0:
+            waits.append(_parse_reset(headers.get(reset, ""), _reference_time(headers, now)) or 0.0)
+    return (max(waits) or None) if waits else None
+
+
+def should_retry(headers: Mapping[str, str]) -> bool | None:
+    """What `x-should-retry` says, or None.
+
+    >>> should_retry({"x-should-retry": "false"})
+    False
+    """
+    return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds of "6m0s", "20ms", "34.07s", "1 minute 30 seconds" or a bare number, or None.
+
+    >>> [parse_duration(text) for text in ("6m0s", "20ms", "4.2s", "7", "soon", "-1s", "inf")]
+    [360.0, 0.02, 4.2, 7.0, None, None, None]
+    """
+    text = text.strip().lower()[:100]
+    if (bare := _parse_number(text)) is not None:
+        return _plausible_seconds(bare)
+    if not re.fullmatch(_DURATION, text):
+        return None
+    return _plausible_seconds(_sum_units(text))
+
+
+def parse_timestamp(text: str) -> float | None:
+    """Seconds since the epoch of an RFC 3339 time (UTC when it names no zone), or None.
+
+    >>> parse_timestamp("2025-08-08T15:41:00Z")
+    1754667660.0
+    """
+    match = _TIMESTAMP.fullmatch(text.strip().lower()[:64])
+    if match is None:
+        return None
+    day = _days_since_epoch(int(match["y"]), int(match["m"]), int(match["d"]))
+    clock = _seconds_of_day(match)
+    if day is None or clock is None:
+        return None
+    zone = match["z"] or "z"
+    offset = 0 if zone == "z" else int(zone[1:3]) * 3_600 + int(zone[-2:]) * 60
+    sign = -1 if zone.startswith("-") else 1
+    return day * 86_400.0 + clock + float(match["f"] or 0) - sign * offset
+
+
+def parse_http_date(text: str) -> float | None:
+    """Seconds since the epoch of an HTTP date in any of its three forms, or None.
+
+    >>> parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT")
+    784111777.0
+    """
+    text = text.strip().lower()[:64]
+    match = next((found for date in _DATES if (found := date.fullmatch(text))), None)
+    if match is None or match["m"] not in _MONTHS:
+        return None
+    year = int(match["y"])
+    if year < 100:
+        year += 1900 if year >= 70 else 2000
+    day = _days_since_epoch(year, _MONTHS.index(match["m"]) + 1, int(match["d"]))
+    clock = _seconds_of_day(match)
+    return None if day is None or clock is None else day * 86_400.0 + clock
+
+
+def _parse_retry_after(value: str, clock: float | None) -> float | None:
+    if (seconds := _parse_number(value)) is not None:
+        return _plausible_seconds(seconds)
+    return _seconds_until(parse_http_date(value), clock)
+
+
+def _parse_spoken_wait(text: str, clock: float | None) -> float | None:
+    text = text[:_LONGEST_TEXT].lower()
+    if match := _SPOKEN.search(text):
+        return _plausible_seconds(_sum_units(match[1]))
+    if match := _SPOKEN_SECONDS.search(text):
+        return _plausible_seconds(float(match[1]))
+    if match := _SPOKEN_RESET.search(text):
+        return _parse_reset(match[1], clock)
+    if match := _SPOKEN_MOMENT.search(text):
+        return _seconds_until(parse_timestamp(f"{match[1]}t{match[2]}{match[3] or ':00'}"), clock)
+    return None
+
+
+def _parse_bucket(
+    headers: Mapping[str, str], name: str, value: str, clock: float | None
+) -> _Bucket | None:
+    wait = _parse_reset(value, clock)
+    if wait is None:
+        return None
+    left = _parse_number(headers.get(name.replace("reset", "remaining"), ""))
+    limit = _parse_number(headers.get(name.replace("reset", "limit"), ""))
+    share = left / limit if left is not None and limit else 1.0
+    return _Bucket(left, share, wait)
+
+
+def _parse_reset(value: str, clock: float | None) -> float | None:
+    """A reset as providers write it: a duration, seconds, a unix time in s or ms, a timestamp."""
+    number = _parse_number(value)
+    if number is None:
+        moment = parse_timestamp(value)
+        return parse_duration(value) if moment is None else _seconds_until(moment, clock)
+    if number > 1e11:
+        return _seconds_until(number / 1_000, clock)
+    return _seconds_until(number, clock) if number > 1e9 else _plausible_seconds(number)
+
+
+def _reference_time(headers: Mapping[str, str], now: float | None) -> float | None:
+    said = parse_http_date(headers.get("date", ""))
+    return now if said is None else said
+
+
+def _seconds_until(moment: float | None, clock: float | None) -> float | None:
+    if moment is None or clock is None or not math.isfinite(clock):
+        return None
+    return _plausible_seconds(max(0.0, moment - clock))
+
+
+def _sum_units(text: str) -> float:
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _PIECE.findall(text))
+
+
+def _parse_number(text: str) -> float | None:
+    """A plain decimal number; no sign, no exponent, no "inf": those are not said by a clock."""
+    text = text.strip()
+    return float(text) if len(text) < 40 and text.isascii() and _NUMBER.fullmatch(text) else None
+
+
+def _plausible_seconds(seconds: float | None, unit: float = 1.0) -> float | None:
+    if seconds is None or not 0 <= seconds * unit <= LONGEST_WAIT:
+        return None
+    return round(seconds * unit, 9)
+
+
+def _days_since_epoch(year: int, month: int, day: int) -> int | None:
+    """Days from 1970-01-01 to a date of the Gregorian calendar; a year begins in March here."""
+    if not (1 <= month <= 12 and 1 <= day <= 31 and 1 <= year <= 9999):
+        return None
+    year -= month <= 2
+    of_era = year % 400
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return (year // 400) * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+def _seconds_of_day(match: re.Match[str]) -> int | None:
+    hour, minute, second = int(match["h"]), int(match["i"]), int(match["s"])
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    return hour * 3_600 + minute * 60 + second

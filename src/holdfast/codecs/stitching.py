@@ -1,0 +1,154 @@
+"""A reply that broke off and goes on: when a wire can do that, and how two pieces become one text.
+
+The text that came is sent back as the beginning of the reply, and the provider writes the rest.
+Only plain text can go on: a call that was begun, a thought that would need its signature, and an
+answer of a wanted shape are asked for again from the start. This module must never guess what is
+missing, and must never let a character of the text be lost or come twice.
+
+Blanks at the end are not sent, since some servers refuse them and none writes well after them; if
+the rest begins with the same blanks, they are taken off, because they were shown already.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.codecs.wire import Decoder
+from holdfast.core.deltas import Delta, ReplyStarted, TextDelta, UsageReceived
+from holdfast.core.errors import ConfigurationError, ErrorCategory
+from holdfast.core.messages import Reply, ReplyKind, Text
+from holdfast.core.model_request import ModelRequest
+
+_BROKEN = frozenset({ReplyKind.UNTERMINATED, ReplyKind.ERROR_REPLY})
+_PASSING = frozenset(
+    {
+        ErrorCategory.TRANSIENT,
+        ErrorCategory.TIMEOUT,
+        ErrorCategory.SERVER_ERROR,
+        ErrorCategory.RATE_LIMIT_RETRYABLE,
+    }
+)
+_SILENT = (ReplyStarted, UsageReceived)
+
+
+def allows_continuation(request: ModelRequest) -> bool:
+    """Whether the reply to this question may come in two pieces, on any wire that can do it.
+
+    >>> from holdfast.core.messages import assistant, user
+    >>> allows_continuation(ModelRequest(model="m", messages=[user("Hi")]))
+    True
+    >>> allows_continuation(ModelRequest(model="m", messages=[user("Hi"), assistant("Hel")]))
+    False
+    """
+    settings, messages = request.settings, request.messages
+    thinks = settings.reasoning_effort not in (None, "none") or bool(settings.reasoning_tokens)
+    forced = settings.tool_choice not in (None, "auto", "none")
+    own = bool(messages) and messages[-1].role == "assistant"
+    return request.output is None and not (thinks or forced or own)
+
+
+def can_continue_reply(reply: Reply, category: ErrorCategory) -> bool:
+    """Whether a reply that broke off with such an error can be continued: plain text, and nothing else.
+
+    >>> broken = Reply((Text("Once upon"),), kind=ReplyKind.UNTERMINATED)
+    >>> can_continue_reply(broken, ErrorCategory.TRANSIENT), can_continue_reply(broken, ErrorCategory.CONTENT_FILTERED)
+    (True, False)
+    """
+    return (
+        category in _PASSING
+        and reply.kind in _BROKEN
+        and bool(reply.text.strip())
+        and all(type(part) is Text and not part.extra for part in reply.parts)
+    )
+
+
+def prefill_request(request: ModelRequest, partial: Reply) -> ModelRequest:
+    """The same question, with the text of `partial` as the beginning of the reply."""
+    return replace(request, prefill=partial.text.rstrip())
+
+
+def refuse_prefill(request: ModelRequest, wire: str) -> None:
+    """Raise ConfigurationError for a question with a beginning on a wire that has no place for one."""
+    if request.prefill:
+        raise ConfigurationError(
+            "prefill", f"{wire} does not continue a reply", fix="ask without a beginning"
+        )
+
+
+class StitchingDecoder:
+    r"""A decoder whose text is fitted to the text that is there already.
+
+    Args:
+        inner: decodes the second piece.
+        beginning: the text of the first piece, blanks at its end included.
+        echoes: the provider says the beginning again before it goes on.
+
+    >>> class Pieces:
+    ...     def feed(self, data):
+    ...         return [TextDelta(data.decode())]
+    ...     def close(self):
+    ...         return []
+    >>> StitchingDecoder(Pieces(), "Hello ").feed(b" world")
+    [TextDelta(text='world', index=0)]
+    """
+
+    __slots__ = ("_blanks", "_buffer", "_echo", "_inner", "_is_joined")
+
+    def __init__(self, inner: Decoder, beginning: str, *, echoes: bool = False) -> None:
+        sent = beginning.rstrip()
+        self._inner = inner
+        self._echo = sent if echoes else ""
+        self._blanks = beginning[len(sent) :]
+        self._buffer = ""
+        self._is_joined = not (self._echo or self._blanks)
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """The deltas that these bytes complete, without what was shown before."""
+        deltas = self._inner.feed(data)
+        return deltas if self._is_joined else self._fit_deltas(deltas)
+
+    def close(self) -> list[Delta]:
+        """The body is over: what was still held back."""
+        deltas = self._inner.close()
+        if self._is_joined:
+            return deltas
+        return [*self._fit_deltas(deltas), *self._release_buffer()]
+
+    def _fit_deltas(self, deltas: list[Delta]) -> list[Delta]:
+        fitted: list[Delta] = []
+        for delta in deltas:
+            if type(delta) is TextDelta and not self._is_joined:
+                if text := self._fit_text(delta.text):
+                    fitted.append(TextDelta(text, delta.index))
+                continue
+            if not isinstance(delta, _SILENT):
+                fitted += self._release_buffer()
+            fitted.append(delta)
+        return fitted
+
+    def _release_buffer(self) -> list[Delta]:
+        """What looked like an echo and was too short for one."""
+        held, self._buffer, self._echo = self._buffer, "", ""
+        return [TextDelta(rest)] if held and (rest := self._strip_repeated_blanks(held)) else []
+
+    def _fit_text(self, text: str) -> str:
+        if self._echo:
+            if len(text) < len(self._echo) and self._echo.startswith(text):
+                self._buffer += text
+                self._echo = self._echo[len(text) :]
+                return ""
+            whole = text.startswith(self._echo)
+            text = text[len(self._echo) :] if whole else self._buffer + text
+            self._echo = self._buffer = ""
+        return self._strip_repeated_blanks(text)
+
+    def _strip_repeated_blanks(self, text: str) -> str:
+        same = 0
+        for ours, theirs in zip(self._blanks, text, strict=False):
+            if ours != theirs:
+                break
+            same += 1
+        text, self._blanks = text[same:], self._blanks[same:]
+        if text or not self._blanks:
+            self._is_joined, self._blanks = True, ""
+        return text

@@ -1,0 +1,357 @@
+"""AgentBuilder: the fluent spelling of `Agent` (seed 000).
+
+Each method is one line over a keyword of `Agent` or over a middleware, and gives a new builder, so
+that one builder can be the beginning of many agents. It must never have a behaviour of its own:
+what a builder makes can be written with keywords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypedDict
+
+from typing_extensions import TypeVar, Unpack
+
+from holdfast.agent import Agent
+from holdfast.core.events import OnWait
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message
+from holdfast.core.model_request import ModelSettings
+from holdfast.core.questions import Timeout
+from holdfast.journal.port import Journal
+from holdfast.middleware.chain import AnyMiddleware
+from holdfast.middleware.continuation_permission import ContinuationPermission
+from holdfast.middleware.error_formatting import ErrorFormatting
+from holdfast.middleware.error_handling import error_handling_middlewares
+from holdfast.middleware.error_tracking import ErrorTracking
+from holdfast.middleware.function_retry import FunctionRetry
+from holdfast.middleware.function_timeout import FunctionTimeout
+from holdfast.middleware.guidance import Guidance
+from holdfast.middleware.history_reduction import HistoryReduction, Summarize
+from holdfast.middleware.iteration_cache import IterationCache
+from holdfast.middleware.iteration_logging import IterationLogging
+from holdfast.middleware.pii import Action, Kind
+from holdfast.middleware.pii_protection import PIIProtection
+from holdfast.middleware.repetition_guard import RepetitionGuard
+from holdfast.middleware.tool_permission import Permission, Rules, ToolPermission
+from holdfast.middleware.total_error_threshold import TotalErrorThreshold
+from holdfast.models.http_model import Model
+from holdfast.models.resolve import ModelAt
+from holdfast.resilience.clock import Clock, Rng
+from holdfast.resilience.defaults import Resilience
+from holdfast.resilience.handling import RetryOptions
+from holdfast.runtime.output.structured_output import StructuredOutput
+from holdfast.runtime.questions.question_checks import OnQuestion
+from holdfast.runtime.sessions.session_pool import OnBusy
+from holdfast.telemetry.observers import Observer
+from holdfast.tools.tool import Tool
+from holdfast.transport.port import Timeouts, Transport
+
+T = TypeVar("T", default=str)
+U = TypeVar("U")
+
+AnyTool = Callable[..., object] | Tool
+
+
+class AgentKeywords(TypedDict, total=False):
+    """The keywords of `Agent`."""
+
+    model: str | ModelAt | Model
+    name: str
+    instructions: str
+    tools: Sequence[AnyTool]
+    # Any: one keyword cannot say the type that the builder's own parameter says.
+    output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
+    settings: ModelSettings
+    limits: Limits
+    error_handling: RetryOptions
+    resilience: Resilience
+    fallback: Sequence[str | ModelAt | Model]
+    middleware: Sequence[AnyMiddleware]
+    observers: Sequence[Observer]
+    parallel_tools: int
+    base_url: str | None
+    api_key: str | None
+    timeouts: Timeouts
+    on_question: OnQuestion
+    on_wait: OnWait
+    on_busy: OnBusy
+    journal: Journal | str
+    transport: Transport
+    clock: Clock
+    rng: Rng
+
+
+class AgentBuilder(Generic[T]):
+    """Builds an `Agent` by methods; each gives a new builder, and `build()` gives the agent.
+
+    Args:
+        keywords: of `Agent`, to begin with.
+
+    >>> builder = AgentBuilder().with_provider("ollama", "llama3.2").with_error_handling()
+    >>> builder.with_name("scout").build()
+    Agent('ollama:llama3.2', name='scout')
+    """
+
+    __slots__ = ("_keywords",)
+
+    def __init__(self, **keywords: Unpack[AgentKeywords]) -> None:
+        self._keywords: AgentKeywords = {"model": "", **keywords}
+
+    def build(self) -> Agent[T]:
+        """The agent. Raises ConfigurationError as `Agent` does."""
+        return Agent(**self._keywords)
+
+    def _with_keywords(self, **changes: Unpack[AgentKeywords]) -> AgentBuilder[T]:
+        keywords: AgentKeywords = {**self._keywords, **changes}
+        return AgentBuilder(**keywords)
+
+    def _with_middleware(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
+        return self._with_keywords(middleware=(*self._keywords.get("middleware", ()), *middlewares))
+
+    def with_model(
+        self,
+        model: str | ModelAt | Model,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+    ) -> AgentBuilder[T]:
+        """`"provider:model"` with its key and its address, a ModelAt, or a Model."""
+        return self._with_keywords(model=model, api_key=api_key, base_url=base_url)
+
+    def with_provider(
+        self, provider: str, model: str, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """A model by its provider; without a key, the provider's environment variable is read."""
+        return self.with_model(f"{provider}:{model}", api_key=api_key, base_url=base_url)
+
+    def with_openai(
+        self, model: str, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """A model of OpenAI, or of a server that speaks its wire at `base_url`."""
+        return self.with_provider("openai", model, api_key, base_url)
+
+    def with_anthropic(
+        self, model: str, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """A model of Anthropic."""
+        return self.with_provider("anthropic", model, api_key, base_url)
+
+    def with_gemini(
+        self, model: str, api_key: str | None = None, base_url: str | None = None
+    ) -> AgentBuilder[T]:
+        """A model of Google."""
+        return self.with_provider("gemini", model, api_key, base_url)
+
+    def with_fallback(self, *models: str | ModelAt | Model) -> AgentBuilder[T]:
+        """Models to ask when the first one cannot answer, in this order."""
+        return self._with_keywords(fallback=models)
+
+    def with_name(self, name: str) -> AgentBuilder[T]:
+        """Names the agent in logs and events."""
+        return self._with_keywords(name=name)
+
+    def with_instructions(self, instructions: str) -> AgentBuilder[T]:
+        """The system prompt."""
+        return self._with_keywords(instructions=instructions)
+
+    def with_tools(self, *tools: AnyTool) -> AgentBuilder[T]:
+        """More tools."""
+        return self._with_keywords(tools=(*self._keywords.get("tools", ()), *tools))
+
+    def with_parallel_tools(self, most: int) -> AgentBuilder[T]:
+        """How many tools of one reply may run at once."""
+        return self._with_keywords(parallel_tools=most)
+
+    def with_output(
+        self, output: type[U] | Sequence[type[U]] | StructuredOutput[U]
+    ) -> AgentBuilder[U]:
+        """The type of the answer."""
+        keywords: AgentKeywords = {**self._keywords, "output": output}
+        return AgentBuilder(**keywords)
+
+    def with_settings(self, settings: ModelSettings) -> AgentBuilder[T]:
+        """Temperature, output limit and the like."""
+        return self._with_keywords(settings=settings)
+
+    def with_limits(self, limits: Limits) -> AgentBuilder[T]:
+        """Iterations, seconds, tokens of one turn."""
+        return self._with_keywords(limits=limits)
+
+    def with_timeouts(self, timeouts: Timeouts) -> AgentBuilder[T]:
+        """Connect, first byte, between chunks, total, in seconds."""
+        return self._with_keywords(timeouts=timeouts)
+
+    def with_resilience(self, resilience: Resilience) -> AgentBuilder[T]:
+        """Breaker, limiter, retry budget, hedge, cache."""
+        return self._with_keywords(resilience=resilience)
+
+    def with_error_handling_config(self, handling: RetryOptions) -> AgentBuilder[T]:
+        """Retries, waits, and what the model sees of errors, for model calls and tools."""
+        return self._with_keywords(error_handling=handling)
+
+    def with_journal(self, journal: Journal | str) -> AgentBuilder[T]:
+        """Where events are kept."""
+        return self._with_keywords(journal=journal)
+
+    def with_busy_sessions(self, on_busy: OnBusy) -> AgentBuilder[T]:
+        """Whether a message to a session whose turn is under way is to "queue" or to "refuse"."""
+        return self._with_keywords(on_busy=on_busy)
+
+    def with_transport(self, transport: Transport) -> AgentBuilder[T]:
+        """How HTTP is done."""
+        return self._with_keywords(transport=transport)
+
+    def with_clock(self, clock: Clock) -> AgentBuilder[T]:
+        """Time, for tests."""
+        return self._with_keywords(clock=clock)
+
+    def with_rng(self, rng: Rng) -> AgentBuilder[T]:
+        """Chance, for tests."""
+        return self._with_keywords(rng=rng)
+
+    def with_questions(self, handler: OnQuestion) -> AgentBuilder[T]:
+        """An async function that answers what a run asks."""
+        return self._with_keywords(on_question=handler)
+
+    def with_suspension(self, journal: Journal | str) -> AgentBuilder[T]:
+        """End a run that asks while nobody answers as "waiting", to be resumed from the journal."""
+        return self._with_keywords(on_wait="suspend", journal=journal)
+
+    def with_middleware(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
+        """More middlewares, after those that are there."""
+        return self._with_middleware(*middlewares)
+
+    def with_observer(self, *observers: Observer) -> AgentBuilder[T]:
+        """More observers: functions, or objects with `on_event`, that see all events and notices."""
+        return self._with_keywords(observers=(*self._keywords.get("observers", ()), *observers))
+
+    def with_error_handling(
+        self,
+        max_consecutive_calls: int = 5,
+        max_consecutive_errors: int = 3,
+        max_total_errors: int = 10,
+        *,
+        retry: FunctionRetry | None = None,
+        timeout: float | None = None,
+        include_detailed_errors: bool | None = None,
+    ) -> AgentBuilder[T]:
+        """The six of `error_handling_middlewares`, in their order."""
+        return self._with_middleware(
+            *error_handling_middlewares(
+                max_consecutive_calls,
+                max_consecutive_errors,
+                max_total_errors,
+                retry=retry,
+                timeout=timeout,
+                include_detailed_errors=include_detailed_errors,
+            )
+        )
+
+    def with_circuit_breaker(
+        self,
+        max_consecutive_calls: int = 3,
+        *,
+        hint_at: int | None = None,
+        withdraw_at: int | None = None,
+        ask_at: int | None = None,
+    ) -> AgentBuilder[T]:
+        """`RepetitionGuard`: the equal call with this number does not run; less is done before."""
+        return self._with_middleware(
+            RepetitionGuard(
+                max_consecutive_calls, hint_at=hint_at, withdraw_at=withdraw_at, ask_at=ask_at
+            )
+        )
+
+    def with_error_tracking(self, max_consecutive_errors: int = 3) -> AgentBuilder[T]:
+        """`ErrorTracking`: so many iterations in a row may fail."""
+        return self._with_middleware(ErrorTracking(max_consecutive_errors))
+
+    def with_total_error_threshold(self, max_total_errors: int = 10) -> AgentBuilder[T]:
+        """`TotalErrorThreshold`: so many tools of a turn may fail."""
+        return self._with_middleware(TotalErrorThreshold(max_total_errors))
+
+    def with_function_retry(self, **settings: object) -> AgentBuilder[T]:
+        """`FunctionRetry`: how tools are retried; without settings, as the agent says."""
+        return self._with_middleware(FunctionRetry(**settings))
+
+    def with_function_timeout(self, seconds: float | None = None) -> AgentBuilder[T]:
+        """`FunctionTimeout`: seconds for one attempt of a tool; the agent's, and else 30."""
+        return self._with_middleware(FunctionTimeout(seconds))
+
+    def with_error_formatting(self, include_detailed_errors: bool | None = None) -> AgentBuilder[T]:
+        """`ErrorFormatting`: whether the model sees what an exception says."""
+        return self._with_middleware(ErrorFormatting(include_detailed_errors))
+
+    def with_custom_retry_middleware(self, middleware: AnyMiddleware) -> AgentBuilder[T]:
+        """A retry of your own around tools, in place of the built-in one."""
+        return self._with_middleware(FunctionRetry(max_retries=0), middleware)
+
+    def with_permissions(
+        self,
+        *,
+        allow: Rules = (),
+        ask: Rules = (),
+        deny: Rules = (),
+        default: Permission = "deny",
+        timeout: Timeout = "default",
+    ) -> AgentBuilder[T]:
+        """`ToolPermission`: which tools may run, by rule or by asking."""
+        return self._with_middleware(
+            ToolPermission(allow=allow, ask=ask, deny=deny, default=default, timeout=timeout)
+        )
+
+    def with_continuation_permission(
+        self, iterations: int | None = None, *, extension: int = 3, timeout: Timeout = "default"
+    ) -> AgentBuilder[T]:
+        """`ContinuationPermission`: asks at the limit of iterations."""
+        return self._with_middleware(
+            ContinuationPermission(iterations, extension=extension, timeout=timeout)
+        )
+
+    def with_pii_protection(
+        self,
+        actions: Mapping[Kind, Action] | None = None,
+        *,
+        on_input: bool = True,
+        on_output: bool = False,
+        on_tool_results: bool = False,
+    ) -> AgentBuilder[T]:
+        """`PIIProtection`, before all other middlewares."""
+        return self._with_keywords(
+            middleware=(
+                PIIProtection(
+                    actions,
+                    on_input=on_input,
+                    on_output=on_output,
+                    on_tool_results=on_tool_results,
+                ),
+                *self._keywords.get("middleware", ()),
+            )
+        )
+
+    def with_history_reduction(
+        self,
+        target: int = 20,
+        threshold: int = 5,
+        *,
+        tokens: int | None = None,
+        summarize: Summarize | None = None,
+        pinned: Callable[[Message], bool] | None = None,
+    ) -> AgentBuilder[T]:
+        """`HistoryReduction`: shows the model the newest messages, or a summary of the others."""
+        return self._with_middleware(
+            HistoryReduction(target, threshold, tokens=tokens, summarize=summarize, pinned=pinned)
+        )
+
+    def with_iteration_cache(self, seconds: float = 600.0, entries: int = 1000) -> AgentBuilder[T]:
+        """`IterationCache`: keeps replies to equal questions."""
+        return self._with_middleware(IterationCache(seconds, entries))
+
+    def with_guidance(self, max_iterations: int | None = 20) -> AgentBuilder[T]:
+        """`Guidance`: tells the model where it stands."""
+        return self._with_middleware(Guidance(max_iterations))
+
+    def with_logging(self) -> AgentBuilder[T]:
+        """`IterationLogging`: logs each iteration."""
+        return self._with_middleware(IterationLogging())

@@ -1,0 +1,287 @@
+"""Calls that are repeated until their answer can be read: seed 003, blocking and asynchronous.
+
+The seed's functions give tuples and its texts; `CallOptions` chooses what the seed has one way of,
+and takes what a test must replace. The same decisions serve both kinds of shell. This module must
+never wait before the first attempt or after the last, and must never repeat a cancelled call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from holdfast.calls.call_plan import AttemptResult, CallOutcome, CallPlan, plan_attempts
+from holdfast.calls.caught_error import ErrorCatcher
+from holdfast.calls.parsed_answers import RawText
+from holdfast.calls.session_log import UNKNOWN, current_session, session_scope
+from holdfast.compat.call_config import normalise_call_type
+from holdfast.core.argument_checks import (
+    check_callable,
+    check_flag,
+    check_instance,
+    check_optional_callable,
+    check_text,
+)
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import check_seconds, check_whole
+from holdfast.resilience.checks import check_number
+from holdfast.resilience.metrics import CallMetrics
+
+Call: TypeAlias = Callable[..., object]
+Routine: TypeAlias = tuple[bool, object, str, int | None]
+NoRoutine: TypeAlias = tuple[bool, object, str]
+
+
+class CallOptions(Struct, frozen=True, kw_only=True):
+    """What seed 003 has one way of, and what a test replaces.
+
+    Args:
+        raw_text: text that is no JSON object is an answer ("accept", as in the seed), is one unless
+            it looks like JSON that was cut ("prose"), or is repeated ("refuse").
+        by_category: give up at once what cannot succeed, such as a bad key, and wait at least as
+            long as the provider says. Without it, whatever the call raises is repeated (the seed).
+        deadline: seconds for all attempts and waits; no attempt begins after them.
+        metrics: counts the call.
+        on_outcome: gets the whole outcome, of which the tuples show a part.
+        sleep: waits, blocking.
+        asleep: waits, asynchronously.
+        monotonic: seconds since some moment.
+
+    >>> CallOptions(raw_text="sometimes")
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: options.raw_text: 'sometimes' is no way. Use "accept", "prose" or "refuse"
+    """
+
+    raw_text: RawText = "accept"
+    by_category: bool = False
+    deadline: float | None = None
+    metrics: CallMetrics | None = None
+    on_outcome: Callable[[CallOutcome], object] | None = None
+    sleep: Callable[[float], object] = time.sleep
+    asleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        check_seconds("options.deadline", self.deadline)
+        check_flag("options.by_category", self.by_category)
+        check_instance("options.metrics", self.metrics, CallMetrics, optional=True)
+        check_optional_callable("options.on_outcome", self.on_outcome)
+        for name in ("sleep", "asleep", "monotonic"):
+            check_callable(f"options.{name}", getattr(self, name))
+        if self.raw_text not in ("accept", "prose", "refuse"):
+            raise ConfigurationError(
+                "options.raw_text",
+                f"{self.raw_text!r} is no way",
+                fix='Use "accept", "prose" or "refuse"',
+            )
+
+
+_SEED = CallOptions()
+_RE_REGISTRATION = "Re-registration"
+
+
+def retry_ai_call_with_parsing(
+    func: Call,
+    *args: object,
+    max_retries: int = 3,
+    delay: float = 1.0,
+    session_id: str = UNKNOWN,
+    call_type: str = "AI",
+    options: CallOptions = _SEED,
+) -> Routine:
+    """Make a call, read its answer, and repeat both until there is one.
+
+    Args:
+        func: makes the call and returns its response, or raises.
+        args: go to `func`.
+        max_retries: attempts after the first.
+        delay: the first wait in seconds; each is twice the one before.
+        session_id: for the log; "unknown" takes the session of `session_scope`.
+        call_type: what the call is called in the log and in messages.
+        options: what the seed has one way of.
+
+    Returns:
+        Whether there is an answer, the response, the answer or else a message for a person, and the
+        number of the next routine. A message is never an answer, and must not enter a history.
+
+    Raises:
+        ConfigurationError: a number is out of range, or `func` is asynchronous.
+
+    >>> retry_ai_call_with_parsing(lambda: '{"agent_final_response": "Hi", "routine_number": 2}')[2:]
+    ('Hi', 2)
+    """
+    check_text("call_type", call_type)
+    failed = f"Error: {call_type} AI call"
+    plan = _make_plan(call_type, failed, (max_retries, delay), session_id, options)
+    return _to_routine_tuple(_run_plan(plan, options, func, args))
+
+
+async def async_retry_ai_call_with_parsing(
+    func: Call,
+    *args: object,
+    max_retries: int = 3,
+    delay: float = 1.0,
+    session_id: str = UNKNOWN,
+    call_type: str = "AI",
+    options: CallOptions = _SEED,
+) -> Routine:
+    """As `retry_ai_call_with_parsing`, without stopping other tasks; `func` may be asynchronous."""
+    check_text("call_type", call_type)
+    plan = _make_plan(call_type, "Error: AI call", (max_retries, delay), session_id, options)
+    return _to_routine_tuple(await _arun_plan(plan, options, func, args))
+
+
+def retry_rereg_ai_call_with_parsing(
+    func: Call,
+    *args: object,
+    max_retries: int = 3,
+    delay: float = 1.0,
+    session_id: str = UNKNOWN,
+    options: CallOptions = _SEED,
+) -> NoRoutine:
+    """As `retry_ai_call_with_parsing`, for answers without routines; `output_text` is read first.
+
+    >>> retry_rereg_ai_call_with_parsing(lambda: {"output_text": "Welcome back"})[2]
+    'Welcome back'
+    """
+    failed = f"Error: {_RE_REGISTRATION} AI call"
+    plan = _make_plan(
+        _RE_REGISTRATION, failed, (max_retries, delay), session_id, options, reregistration=True
+    )
+    return _to_routine_tuple(_run_plan(plan, options, func, args))[:3]
+
+
+async def async_retry_rereg_ai_call_with_parsing(
+    func: Call,
+    *args: object,
+    max_retries: int = 3,
+    delay: float = 1.0,
+    session_id: str = UNKNOWN,
+    options: CallOptions = _SEED,
+) -> NoRoutine:
+    """As `retry_rereg_ai_call_with_parsing`, without stopping other tasks."""
+    failed = f"Error: {_RE_REGISTRATION} AI call"
+    plan = _make_plan(
+        _RE_REGISTRATION, failed, (max_retries, delay), session_id, options, reregistration=True
+    )
+    return _to_routine_tuple(await _arun_plan(plan, options, func, args))[:3]
+
+
+def _make_plan(
+    label: str,
+    failure_prefix: str,
+    repeats: tuple[int, float],
+    session_id: str,
+    options: CallOptions,
+    *,
+    reregistration: bool = False,
+) -> CallPlan:
+    max_retries, delay = repeats
+    check_text("session_id", session_id)
+    check_instance("options", options, CallOptions)
+    check_whole("max_retries", max_retries, at_least=0)
+    check_number("delay", delay)
+    return CallPlan(
+        max_retries=max_retries,
+        delay=delay,
+        session_id=current_session() if session_id == UNKNOWN else session_id,
+        label=label,
+        failure_prefix=failure_prefix,
+        routines=not reregistration,
+        output_text_first=reregistration,
+        raw_text=options.raw_text,
+        by_category=options.by_category,
+        deadline=options.deadline,
+    )
+
+
+def _run_plan(
+    plan: CallPlan, options: CallOptions, func: Call, args: tuple[object, ...]
+) -> CallOutcome:
+    check_callable("func", func)
+    began = options.monotonic()
+    attempts = plan_attempts(plan)
+    made: AttemptResult | None = None
+    with session_scope(plan.session_id):
+        while True:
+            try:
+                wait = attempts.send(made)
+            except StopIteration as end:
+                return _report_outcome(plan, options, end.value, options.monotonic() - began)
+            made = None
+            if wait is not None:
+                options.sleep(wait)
+                continue
+            response: object = None
+            with ErrorCatcher() as caught:
+                response = func(*args)
+            _refuse_awaitable(response)
+            made = AttemptResult(response, caught.error, options.monotonic() - began)
+
+
+async def _arun_plan(
+    plan: CallPlan, options: CallOptions, func: Call, args: tuple[object, ...]
+) -> CallOutcome:
+    check_callable("func", func)
+    began = options.monotonic()
+    attempts = plan_attempts(plan)
+    made: AttemptResult | None = None
+    with session_scope(plan.session_id):
+        while True:
+            try:
+                wait = attempts.send(made)
+            except StopIteration as end:
+                return _report_outcome(plan, options, end.value, options.monotonic() - began)
+            made = None
+            if wait is not None:
+                await options.asleep(wait)
+                continue
+            response: object = None
+            with ErrorCatcher() as caught:
+                response = func(*args)
+                if isawaitable(response):
+                    response = await response
+            failed = caught.error is not None
+            made = AttemptResult(
+                None if failed else response, caught.error, options.monotonic() - began
+            )
+
+
+def _report_outcome(
+    plan: CallPlan, options: CallOptions, outcome: CallOutcome, seconds: float
+) -> CallOutcome:
+    if options.metrics is not None:
+        error = None if outcome.info is None else outcome.info.category.value
+        options.metrics.record_call(
+            outcome.success,
+            outcome.attempts,
+            error,
+            seconds,
+            call_type=normalise_call_type(plan.label),
+        )
+    if options.on_outcome is not None:
+        options.on_outcome(outcome)
+    return outcome
+
+
+def _to_routine_tuple(outcome: CallOutcome) -> Routine:
+    if outcome.answer is None:
+        return False, outcome.response, outcome.error_text, None
+    answer = outcome.answer
+    return True, outcome.response, answer.content, answer.routine_number
+
+
+def _refuse_awaitable(response: object) -> None:
+    if isawaitable(response):
+        close = getattr(response, "close", None)
+        if callable(close):
+            close()
+        raise ConfigurationError(
+            "func", "is asynchronous", fix="Use the function of the same name with async_ before it"
+        )

@@ -1,0 +1,170 @@
+"""The parse ladder: from the text of a reply to a value of the wanted type, rung by rung.
+
+    strict      the whole text is the JSON value
+    embedded    the one JSON value in a fence, in prose, or inside a JSON string
+    repaired    the same with small mistakes mended, only where that is allowed
+
+Two values that could both be meant are never chosen between. Whatever the text is, the work is
+bounded by its length, and nothing is raised. Raw text and asking again are not rungs of this
+module: the machine decides about those.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from holdfast.core.json_lenient import NotReadable, read_leniently
+from holdfast.core.json_strict import NotJson, dump_json, read_strict_json, read_value_at
+from holdfast.core.output import Invalid, OutputType, ParsedBy, ParseResult, Valid
+from holdfast.core.problems import Problem
+
+_WHOLE = "the answer"
+_SPACE = re.compile(r"[ \t\r\n\ufeff]*")
+_MARK = re.compile(r"`{3,}|~{3,}")
+_INFO = re.compile(r"[A-Za-z][\w+.-]*")
+_BEGIN = re.compile(r'\{(?=\s*["}])|\[(?=\s*(?:["\[\]{\-0-9]|true|false|null))')
+_BRACKET_OR_STRING = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"', re.DOTALL)
+_MOST_ATTEMPTS = 200
+_MOST_TOKENS = 100_000
+_MOST_FOUND = 16
+
+
+def parse_output(text: str, output_type: OutputType, *, lenient: bool = False) -> ParseResult:
+    """Parse an answer by the ladder; the problems are those of the rung that came nearest.
+
+    Args:
+        text: the whole text of a reply that was not cut.
+        output_type: the type's schema and check.
+        lenient: also mend small mistakes.
+    """
+    try:
+        value = read_strict_json(text)
+    except NotJson as error:
+        if error.forbidden:
+            return Invalid((error.problem,))
+        return _parse_inexact(text, output_type, error.problem, lenient=lenient)
+    checked = output_type.check(text.strip().lstrip("\ufeff"))
+    if isinstance(checked, Invalid) and isinstance(value, str):
+        inner = _choose_one([value] if _is_json(value) else [], output_type)
+        if isinstance(inner, Valid):
+            return inner
+    return checked
+
+
+def _parse_inexact(
+    text: str, output_type: OutputType, problem: Problem, *, lenient: bool
+) -> ParseResult:
+    found = find_fenced_values(text) or find_prose_values(text)
+    if found:
+        return _choose_one(found, output_type)
+    if lenient:
+        return _parse_leniently(text, output_type, problem)
+    return Invalid((problem,))
+
+
+def _choose_one(candidates: list[str], output_type: OutputType) -> ParseResult:
+    """The one value that fits; none when several do, or none does."""
+    checked = [output_type.check(one) for one in candidates]
+    fitting = [one for one in checked if isinstance(one, Valid)]
+    if len(fitting) == 1:
+        return Valid(fitting[0].value, "embedded")
+    if len(candidates) == 1:
+        return checked[0]
+    return Invalid((Problem(_WHOLE, f"must be one JSON value, and there are {len(candidates)}"),))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(read_strict_json(text), dict | list)
+    except NotJson:
+        return False
+
+
+def find_fenced_values(text: str) -> list[str]:
+    r"""The JSON values that fill a fence, each once, in order.
+
+    >>> find_fenced_values("So:\n```json\n[1]\n```\nand\n```python\nx = 2\n```")
+    ['[1]']
+    """
+    found: dict[str, None] = {}
+    at = 0
+    while len(found) < _MOST_FOUND and (mark := _MARK.search(text, at)):
+        value, at = _read_fence(text, mark)
+        if value:
+            found[value] = None
+    return list(found)
+
+
+def _read_fence(text: str, mark: re.Match[str]) -> tuple[str, int]:
+    """The JSON text that fills the fence, or "", and where to go on."""
+    for start in _value_starts(text, mark.end()):
+        try:
+            _, end = read_value_at(text, start)
+        except NotJson:
+            continue
+        after = _skip_space(text, end)
+        if text.startswith(mark[0], after) or after == len(text):
+            return text[start:end], after + len(mark[0])
+    closing = text.find("\n" + mark[0], mark.end())
+    return "", closing + 1 + len(mark[0]) if closing >= 0 else len(text)
+
+
+def _value_starts(text: str, at: int) -> list[int]:
+    """Where a value may begin: after the marks, or after the word that names the language."""
+    info = _INFO.match(text, at)
+    places = [_skip_space(text, at)]
+    return places if info is None else [*places, _skip_space(text, info.end())]
+
+
+def _skip_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space is not None else at
+
+
+def find_prose_values(text: str) -> list[str]:
+    """The JSON objects and lists between words, each once, in order; none that is part of another.
+
+    >>> find_prose_values('As in [1], it is {"a": [2]}.')
+    ['[1]', '{"a": [2]}']
+    """
+    found: dict[str, None] = {}
+    at, attempts = 0, 0
+    while begin := _BEGIN.search(text, at):
+        attempts += 1
+        if attempts > _MOST_ATTEMPTS or len(found) > _MOST_FOUND:
+            return []
+        try:
+            _, at = read_value_at(text, begin.start())
+            found[text[begin.start() : at]] = None
+        except NotJson as error:
+            if error.forbidden:
+                return []
+            # What stands inside of something broken is a part of it and no answer.
+            if (closing := _find_closing(text, begin.start())) is None:
+                return []
+            at = closing
+    return list(found)
+
+
+def _find_closing(text: str, start: int) -> int | None:
+    """Where the bracket at `start` is closed, strings aside."""
+    depth = 0
+    for token in islice(_BRACKET_OR_STRING.finditer(text, start), _MOST_TOKENS):
+        if token[0] in "[{":
+            depth += 1
+        elif token[0] in "]}":
+            depth -= 1
+            if not depth:
+                return token.end()
+    return None
+
+
+def _parse_leniently(text: str, output_type: OutputType, problem: Problem) -> ParseResult:
+    rung: ParsedBy = "repaired"
+    try:
+        value = read_leniently(text)
+    except NotReadable:
+        return Invalid((problem,))
+    checked = output_type.check(dump_json(value))
+    return Valid(checked.value, rung) if isinstance(checked, Valid) else checked

@@ -1,0 +1,81 @@
+"""What a turn does with an answer of a wanted type: check it, ask again, or give up; as pure rules.
+
+The numbers of `TurnOpened.flags` are here, and are for ever. A turn that says nothing (0) was
+written before answers were checked by an effect, and is replayed as it was. This module must never
+look into a type: what an answer is worth stands on the event.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
+from holdfast.core.events import Event, TurnOpened
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message, Reply, Usage, assistant
+from holdfast.core.problems import Problem
+
+OUTPUT_FLAGGED: Final = 1
+"""Whether answers are checked stands in these flags, and not in whoever replays them."""
+
+OUTPUT_CHECKED: Final = 2
+"""An answer is checked by the effect `CheckOutput` before the turn completes."""
+
+_KNOWN: Final = OUTPUT_FLAGGED | OUTPUT_CHECKED
+
+
+def turn_flags(*, checked: bool) -> int:
+    """The flags of a turn that is opened now.
+
+    >>> turn_flags(checked=False), turn_flags(checked=True)
+    (1, 3)
+    """
+    return _KNOWN if checked else OUTPUT_FLAGGED
+
+
+def check_flags(event: Event) -> None:
+    """Raise IllegalEventError for a turn with behaviour that this version does not have."""
+    if isinstance(event, TurnOpened) and (unknown := event.flags & ~_KNOWN):
+        raise IllegalEventError(
+            f"this turn was opened by a newer version of Holdfast (flags {unknown}); update it"
+        )
+
+
+class OutputRetries:
+    """The answers of one turn so far: how many did not fit, and what asking again has cost."""
+
+    __slots__ = ("_began", "_tokens", "failed")
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self._began = 0.0
+        self._tokens = 0
+
+    def record_output(self, at: float, usage: Usage) -> None:
+        """An answer came; the first one is where the caps of asking again count from."""
+        if not self.failed:
+            self._began, self._tokens = at, usage.total
+
+    def are_exhausted(self, limits: Limits, at: float, usage: Usage) -> bool:
+        """Whether the model may not be asked again, should this answer not fit."""
+        tokens, seconds = limits.output_repair_tokens, limits.output_repair_seconds
+        return (
+            self.failed >= limits.output_repairs
+            or (tokens is not None and usage.total - self._tokens >= tokens)
+            or (seconds is not None and at - self._began >= seconds)
+        )
+
+
+def output_error_info(attempts: int, problems: tuple[Problem, ...]) -> ErrorInfo:
+    """Why a turn ends whose answers did not fit."""
+    shown = "; ".join(map(str, problems[:3]))
+    safe = f"The answer does not fit the wanted type after {attempts} tries: {shown}"
+    return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code="output")
+
+
+def closing_message(partial: Reply | None, error: ErrorInfo | None) -> Message:
+    """The word about its end with which a turn without an answer leaves a history that goes on."""
+    begun = partial.text if partial is not None else ""
+    reason = error.safe if error is not None else "The turn was stopped."
+    note = f"[No final answer was given. {reason}]"
+    return assistant(f"{begun}\n{note}" if begun else note)

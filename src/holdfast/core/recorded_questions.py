@@ -1,0 +1,66 @@
+"""Questions as they are found in a journal, made into requests again.
+
+Only a class that this process knows can say what an answer to it must be. A question of any other
+kind is shown as it was written; this module must never guess what would answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import QuestionAsked
+from holdfast.core.question_log import ASKED
+from holdfast.core.questions import AnyQuestion, Question
+
+
+class UnknownQuestion(Question[object], frozen=True, kw_only=True):
+    """A question of a kind that this process does not know.
+
+    Args:
+        kind: the name of its class.
+        content: its fields.
+    """
+
+    kind: str
+    content: Mapping[str, object] = {}
+
+
+def restore_question(event: QuestionAsked) -> AnyQuestion:
+    """The request of a kept question, with its key.
+
+    >>> restore_question(QuestionAsked("t1.i0.tool.0.ask.0.asked", 0.0, "Permit", {"tool": "pay"}))
+    UnknownQuestion(key='t1.i0.tool.0.ask.0', kind='Permit', content={'tool': 'pay'})
+    """
+    key = event.key.removesuffix(ASKED)
+    plain = event.question if isinstance(event.question, dict) else {}
+    # Where a name was given twice, as in a notebook, the newer definition is meant.
+    for kind in reversed(list(_subclasses_of(Question))):
+        if kind.__name__ != event.kind:
+            continue
+        try:
+            return msgspec.convert({**plain, "key": key}, kind, str_keys=True)
+        except (msgspec.ValidationError, ConfigurationError):
+            continue
+    return UnknownQuestion(
+        key=key, kind=event.kind, content={k: v for k, v in plain.items() if k != "key"}
+    )
+
+
+def require_known_kind(question: AnyQuestion) -> AnyQuestion:
+    """The request, if its class can say what answers it. Raises ConfigurationError."""
+    if isinstance(question, UnknownQuestion):
+        raise ConfigurationError(
+            "answer",
+            f"belongs to a {question.kind}, which this process does not know",
+            fix="Import the module that defines it",
+        )
+    return question
+
+
+def _subclasses_of(parent: type[AnyQuestion]) -> Iterator[type[AnyQuestion]]:
+    for kind in parent.__subclasses__():
+        yield kind
+        yield from _subclasses_of(kind)

@@ -1,0 +1,32 @@
+"""The real clock and the real dice: all that a run knows of either, if it is given no others.
+
+Only a wait for another process is in real time whatever was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+
+class SystemClock:
+    """`resilience.clock.Clock` over the machine's own clock."""
+
+    __slots__ = ()
+
+    # The functions themselves: a method around each costs more than reading the clock.
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+
+system_rng = random.random
+
+
+def new_run_id() -> str:
+    """A run id that nobody else has."""
+    return f"{random.getrandbits(128):032x}"

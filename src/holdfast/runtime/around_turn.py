@@ -1,0 +1,172 @@
+"""One turn with the hooks around it.
+
+What a hook refuses before the turn is never kept: not in the journal, not in the history. This
+module must never look into an effect.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from holdfast.core.effects import closed_key, model_key, turn_key
+from holdfast.core.errors import MiddlewareError, StoppedError
+from holdfast.core.events import TurnOpened
+from holdfast.core.messages import Message, ToolResult
+from holdfast.core.questions import AnyQuestion, Timeout
+from holdfast.core.session_state import Phase
+from holdfast.middleware.chain import Chain, Hook
+from holdfast.middleware.decisions import Decision, Deny, Patch, Stop
+from holdfast.middleware.folds import Folds
+from holdfast.middleware.hook_calls import call_after, call_hook
+from holdfast.middleware.hook_contexts import AfterTurn, BeforeTurn, RunFacts
+from holdfast.resilience.patience import pausable_timeout
+from holdfast.resilience.pipeline import Done
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.driver import drive_turn
+from holdfast.runtime.hooks.between_effects import get_stop_event
+from holdfast.runtime.turn_hooks import Iteration, TurnHooks
+
+
+async def run_turn(run: ActiveTurn, message: Message, chain: Chain, folds: Folds) -> None:
+    """Run one turn with hooks.
+
+    Raises:
+        StoppedError: a hook refused the message; nothing was kept.
+        MiddlewareError: a before hook failed, and nothing was kept; or an after hook failed.
+    """
+    hooks = _build_hooks(run, chain, folds, run.machine.turn + 1)
+    moment = await _call_before_turn(run, hooks, message)
+    hooks.instructions = moment.instructions
+    run.hooks = hooks
+    own = moment.instructions if moment.instructions != run.plan.instructions else None
+    await run.open_turn(moment.message, own)
+    if (end := get_stop_event(run, hooks)) is not None:
+        await run.commit(end)
+    await drive_turn(run)
+    await _call_after_turn(run, hooks)
+
+
+async def continue_turn(run: ActiveTurn, chain: Chain, folds: Folds) -> None:
+    """Finish a turn that another process began: its before-turn hooks have had their say.
+
+    Raises:
+        MiddlewareError: an after hook failed.
+    """
+    run.hooks = _build_hooks(run, chain, folds, run.machine.turn)
+    run.hooks.instructions = await _read_instructions(run)
+    run.hooks.iteration = _restore_iteration(run)
+    await drive_turn(run)
+    await _call_after_turn(run, run.hooks)
+
+
+async def _read_instructions(run: ActiveTurn) -> str:
+    """The instructions of the turn, as its hooks made them when it was opened."""
+    key = turn_key(run.machine.turn)
+    for record in reversed(await run.journal.read(run.run_id)):
+        event = record.event
+        if isinstance(event, TurnOpened) and event.key == key:
+            return run.plan.instructions if event.instructions is None else event.instructions
+    return run.plan.instructions
+
+
+def _restore_iteration(run: ActiveTurn) -> Iteration | None:
+    """The iteration that another process left: its tools are under way, or the next call is.
+
+    Whether the hooks after its reply had been called, nobody knows: they are called again.
+    """
+    machine, now = run.machine, run.plan.clock.monotonic()
+    if machine.phase is Phase.TOOLS:
+        number, results = machine.iteration, dict(machine.copy_state().results)
+    elif machine.phase is Phase.MODEL and machine.iteration:
+        number, results = machine.iteration - 1, _collect_results(machine.transcript[-1])
+    else:
+        return None
+    key = model_key(machine.turn, number)
+    outcome = Done(machine.reply, 0) if machine.reply is not None else None
+    return Iteration(number, key, now, outcome, results)
+
+
+def _collect_results(last: Message) -> dict[int, ToolResult]:
+    found = [part for part in last.parts if isinstance(part, ToolResult)]
+    return dict(enumerate(found))
+
+
+def _build_hooks(run: ActiveTurn, chain: Chain, folds: Folds, turn: int) -> TurnHooks:
+    plan = run.plan
+    facts = RunFacts(
+        plan.name,
+        run.run_id,
+        run.session,
+        run.deps,
+        turn,
+        folds.view,
+        plan.clock.monotonic,
+        plan.clock.now,
+        run.env.emit,
+        partial(_ask_question, run),
+        pausable_timeout,
+    )
+    return TurnHooks(chain, folds, facts, plan.instructions)
+
+
+async def _ask_question(
+    run: ActiveTurn, key: str, request: AnyQuestion, timeout: Timeout
+) -> object:
+    return await run.questions.make_hook_asker(run)(key, 1, request, timeout)
+
+
+async def _call_before_turn(run: ActiveTurn, hooks: TurnHooks, message: Message) -> BeforeTurn:
+    key = turn_key(hooks.facts.turn)
+    history = run.machine.transcript
+    moment = BeforeTurn(hooks.facts, key, message, history, hooks.instructions)
+    for hook in hooks.chain.before_turn:
+        decision = await call_hook(hook, moment)
+        if isinstance(decision, Deny):
+            raise StoppedError(decision.reason, reason="denied")
+        if isinstance(decision, Stop):
+            hooks.ask_to_stop(hook, decision)
+            break
+        if isinstance(decision, Patch):
+            moment = _patch_turn(hook, moment, decision)
+    return moment
+
+
+def _patch_turn(hook: Hook, context: BeforeTurn, patch: Patch) -> BeforeTurn:
+    said = context.message
+    if patch.messages is not None:
+        if len(patch.messages) != 1 or patch.messages[0].role != "user":
+            problem = "returned Patch(messages=...) that is not one user message"
+            raise MiddlewareError(hook.owner, hook.name, problem)
+        said = patch.messages[0]
+    if patch.settings is not None or patch.tools is not None:
+        problem = "returned Patch with settings or tools; those belong to before_iteration"
+        raise MiddlewareError(hook.owner, hook.name, problem)
+    instructions = context.instructions if patch.instructions is None else patch.instructions
+    return msgspec.structs.replace(context, message=said, instructions=instructions)
+
+
+async def _call_after_turn(run: ActiveTurn, hooks: TurnHooks) -> None:
+    if not hooks.chain.after_turn or run.machine.phase is not Phase.IDLE:
+        return  # a turn that waits for an answer is not over
+    result = run.build_result()
+    moment = AfterTurn(
+        hooks.facts,
+        closed_key(hooks.facts.turn),
+        result.status,
+        result.text,
+        result.usage,
+        result.iterations,
+        result.error,
+        run.error,
+        result.stop_reason,
+    )
+    _, error = await call_after(hooks.chain.after_turn, moment, _ignore_decision)
+    if error is not None:
+        error.result = result
+        raise error
+
+
+def _ignore_decision(same: AfterTurn, _hook: Hook, _decision: Decision) -> AfterTurn:
+    return same

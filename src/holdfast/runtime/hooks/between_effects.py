@@ -1,0 +1,165 @@
+"""The hooks between two effects: before the tools of a reply, and after an iteration.
+
+What they decide ends the turn or does not; this module must never perform an effect.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.effects import Effect, begun_key
+from holdfast.core.errors import MiddlewareError
+from holdfast.core.events import TurnStopped
+from holdfast.core.machine import SessionMachine
+from holdfast.core.messages import ReplyKind, ToolCall
+from holdfast.core.session_state import Phase
+from holdfast.middleware.chain import Hook
+from holdfast.middleware.decisions import Decision, Deny
+from holdfast.middleware.hook_calls import (
+    call_after,
+    call_each,
+    find_pending_hooks,
+    has_active_hooks,
+)
+from holdfast.middleware.hook_contexts import AfterIteration, BeforeTools
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.finalize import finalize_children
+from holdfast.runtime.questions.open_question import Suspended
+from holdfast.runtime.suspension import mark_suspended
+from holdfast.runtime.turn_hooks import Iteration, TurnHooks
+from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
+
+# Members of an enum are looked up slowly, and these are asked for between all effects.
+_OUTPUT, _TOOLS = Phase.OUTPUT, Phase.TOOLS
+
+
+_CALLED_AGAIN = frozenset({"before_tools", "after_iteration", "fold"})
+"""Hooks between effects that a later recovery calls again, so that none is passed over."""
+
+
+def get_stop_event(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
+    """The event that ends the turn, when a hook wants it to end.
+
+    Raises:
+        TurnLeftOpen: a recovery drives the turn, and the failing hook will be called again.
+    """
+    if not hooks.wants_to_end():
+        return None
+    end = hooks.stop_event(run.machine.turn, run.plan.clock.now())
+    if end is not None and end.error is not None:
+        run.error = failure = hooks.failure
+        if run.recovery is not None and failure is not None and failure.hook in _CALLED_AGAIN:
+            run.recovery.check_failure(failure, end.error)
+    return end
+
+
+def hooks_idle(run: ActiveTurn) -> bool:
+    """Pass the place between two effects by when nobody has anything to do or to say there."""
+    hooks, phase = run.hooks, run.machine.phase
+    if hooks is None or phase is _OUTPUT:
+        return True
+    this = hooks.iteration
+    if hooks.wants_to_end():
+        return False
+    if this is None:
+        return True
+    if phase is not _TOOLS:
+        if has_active_hooks(hooks.chain.after_iteration, hooks.folds.states):
+            return False
+        hooks.iteration = None
+    elif not this.before_tools_called:
+        if has_active_hooks(hooks.chain.before_tools, hooks.folds.states):
+            return False
+        this.before_tools_called = True
+    return True
+
+
+async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bool:
+    """Whether a hook between two effects ended the turn, or left those that come to wait.
+
+    Args:
+        run: the turn, whose place between two effects was not passed by.
+        effects: those that come.
+    """
+    try:
+        await run.until_kept()
+        if run.hooks is None or (end := await _call_hooks(run, run.hooks)) is None:
+            return False
+        await finalize_children(run)
+        await run.commit(end)
+    except BaseException as error:
+        if not mark_suspended(run, effects, error):
+            raise
+    return True
+
+
+async def _call_hooks(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
+    machine = run.machine
+    if machine.phase is _TOOLS:
+        await _call_before_tools(run, hooks, machine)
+    elif hooks.iteration is not None:
+        await _call_after_iteration(hooks, machine)
+    if machine.phase is Phase.CLOSING:
+        return None
+    return get_stop_event(run, hooks)
+
+
+async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, machine: SessionMachine) -> None:
+    this = hooks.iteration
+    if this is None or this.before_tools_called or this.reply is None or hooks.stop is not None:
+        return
+    this.before_tools_called = True
+    if not hooks.chain.before_tools:
+        return
+    key = begun_key(machine.turn, this.number)
+    for index, call in enumerate(this.calls):
+        this.checked[index] = check_call(
+            run.plan.registry, call, unfinished=this.reply.kind is ReplyKind.TRUNCATED
+        )
+    calls, invalid = _visible_calls(this)
+    moment = BeforeTools(hooks.facts, key, this.number, this.reply, calls, invalid)
+
+    def take(_: BeforeTools, hook: Hook, decision: Decision) -> None:
+        if isinstance(decision, Deny):
+            this.denial = decision.reason
+        hooks.ask_to_stop(hook, decision)
+
+    try:
+        await call_each(find_pending_hooks(hooks.chain.before_tools, moment), moment, take)
+    except Suspended:
+        this.before_tools_called = False
+        raise
+    except MiddlewareError as error:
+        hooks.record_failure(error)
+
+
+def _visible_calls(this: Iteration) -> tuple[tuple[ToolCall, ...], frozenset[int]]:
+    """The calls with their validated arguments, and which of them are invalid."""
+    calls = list(this.calls)
+    for index, checked in this.checked.items():
+        if isinstance(checked, CheckedCall):
+            calls[index] = checked.visible_call
+    invalid = [at for at, checked in this.checked.items() if isinstance(checked, Invocation)]
+    return tuple(calls), frozenset(invalid)
+
+
+async def _call_after_iteration(hooks: TurnHooks, machine: SessionMachine) -> None:
+    this, hooks.iteration = hooks.iteration, None
+    if this is None or not hooks.chain.after_iteration:
+        return
+    moment = AfterIteration(
+        hooks.facts,
+        this.key,
+        this.number,
+        this.reply,
+        this.calls,
+        tuple([result for _, result in sorted(this.results.items())]),
+        this.exception,
+        machine.usage,
+        hooks.facts.clock() - this.started_at,
+    )
+
+    def take(same: AfterIteration, hook: Hook, decision: Decision) -> AfterIteration:
+        hooks.ask_to_stop(hook, decision)
+        return same
+
+    _, error = await call_after(hooks.chain.after_iteration, moment, take)
+    hooks.record_failure(error)

@@ -1,0 +1,222 @@
+"""The wanted type of an answer, by pydantic: its schemas, and the check of a JSON text.
+
+Loaded only when an agent has an output type. It must never let a validator's exception text
+through unredacted, nor coerce what is not JSON.
+
+A wire wants an object at the top, and a type need not be one: it is then asked for as the property
+`answer` of an object. Of several types, an answer may say which it is: `{"Trip": {...}}`.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from reprlib import Repr
+from typing import Any, Final, Union, cast, get_args, get_origin
+
+import msgspec
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.model_request import OutputSchema, ToolSpec
+from holdfast.core.output import Invalid, ParseResult, Valid
+from holdfast.core.problems import Problem
+from holdfast.core.redaction import redact
+
+ANSWER: Final = "answer"
+"""The property that holds an answer which is no object."""
+
+ANSWER_TOOL: Final = "final_answer"
+"""The name of the tool by which an answer is given; of several types, each has its own after it."""
+
+_WHOLE = "the answer"
+_MOST_PROBLEMS = 1000
+_FIX = "Use str, a pydantic model, a dataclass, a TypedDict, or a list or union of these"
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+
+_short = Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 80
+_short.maxdict = _short.maxlist = 4
+
+
+class PydanticOutput:
+    """`core.output.OutputType` for anything that pydantic understands."""
+
+    __slots__ = ("_adapter", "_tagged_types", "schema")
+
+    def __init__(
+        self,
+        adapter: TypeAdapter[Any],
+        schema: OutputSchema,
+        tagged_types: Mapping[str, TypeAdapter[Any]],
+    ) -> None:
+        self._adapter = adapter
+        self._tagged_types = tagged_types
+        self.schema = schema
+
+    def check(self, json_text: str) -> ParseResult:
+        """Validate one JSON text against the type."""
+        inner = self._unwrap_tagged(json_text)
+        if inner is None:
+            return _validate_json(self._adapter, json_text)
+        held = _validate_json(*inner)
+        if isinstance(held, Valid):
+            return held
+        whole = _validate_json(self._adapter, json_text)
+        return whole if isinstance(whole, Valid) else held
+
+    def _unwrap_tagged(self, json_text: str) -> tuple[TypeAdapter[Any], bytes] | None:
+        """The value inside an object that says what it is, and the type that it must have."""
+        if not self._tagged_types:
+            return None
+        try:
+            found = msgspec.json.decode(json_text, type=dict[str, msgspec.Raw])
+        except (ValueError, RecursionError):
+            return None
+        if len(found) != 1:
+            return None
+        name, value = next(iter(found.items()))
+        adapter = self._tagged_types.get(name)
+        return None if adapter is None else (adapter, bytes(value))
+
+
+def _validate_json(adapter: TypeAdapter[Any], text: str | bytes) -> ParseResult:
+    try:
+        return Valid(adapter.validate_json(text))
+    except ValidationError as error:
+        entries = error.errors(include_url=False, include_context=False)
+        return Invalid(tuple(_to_problem(dict(entry)) for entry in islice(entries, _MOST_PROBLEMS)))
+    except RecursionError:
+        return Invalid((Problem(_WHOLE, "is nested too deeply"),))
+    except UnicodeError:
+        return Invalid((Problem(_WHOLE, "holds characters that are no Unicode"),))
+
+
+def _to_problem(entry: dict[str, Any]) -> Problem:
+    path = ".".join(str(part) for part in entry["loc"]) or _WHOLE
+    known = entry["type"] not in ("missing", "json_invalid")
+    return Problem(path, redact(entry["msg"]), redact(_short.repr(entry["input"])) if known else "")
+
+
+def pydantic_output(
+    output: object, *, name: str = "", description: str = "", strict: bool = True
+) -> PydanticOutput:
+    """The checked form of a type, or of a list of types of which an answer has one.
+
+    Args:
+        output: the type, or the types.
+        name: how the wires call the answer; the type's own name when empty.
+        description: what the model is told about it.
+        strict: let the wires force the schema where they can.
+
+    Raises:
+        ConfigurationError: no schema can be made of it.
+    """
+    kinds = tuple(_split_kinds(output))
+    adapter, schema = _build_adapter(Union[kinds] if len(kinds) > 1 else kinds[0])  # noqa: UP007  # at run time
+    name = _safe_name(name or _name_of(kinds[0] if len(kinds) == 1 else None))
+    if description:
+        schema = {**schema, "description": description}
+    alternatives = _find_alternatives(kinds)
+    whole = _is_object(schema)
+    if len(kinds) > 1 and alternatives:
+        inside = {tag: made for tag, (made, _) in alternatives.items()}
+        tools = tuple(
+            _build_tool(f"{ANSWER_TOOL}_{tag}"[:64], form, description)
+            for tag, (_, form) in alternatives.items()
+        )
+    else:
+        inside = {}
+        tools = (_build_tool(ANSWER_TOOL, schema if whole else _wrap_schema(schema), description),)
+    if not whole:
+        inside[ANSWER] = adapter
+    made = OutputSchema(
+        name,
+        schema,
+        strict,
+        tools=tools,
+        tags=tuple(alternatives) if len(kinds) > 1 else (),
+        envelope=None if whole else _wrap_schema(schema),
+    )
+    return PydanticOutput(adapter, made, inside)
+
+
+def _split_kinds(output: object) -> Iterator[object]:
+    """The types of a list or of a union, each alone."""
+    listed: Iterable[object] = (output,)
+    if get_origin(output) in (Union, types.UnionType):
+        listed = get_args(output)
+    elif isinstance(output, Sequence) and not isinstance(output, str | bytes):
+        listed = output
+    empty = True
+    for kind in listed:
+        if kind is None or isinstance(kind, (*_FUNCTIONS, str, bytes)):
+            raise ConfigurationError("output", f"{kind!r} is no type", fix=_FIX)
+        empty = False
+        yield kind
+    if empty:
+        raise ConfigurationError("output", "is an empty list", fix=_FIX)
+
+
+def _build_adapter(kind: object) -> tuple[TypeAdapter[Any], Mapping[str, object]]:
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", kind))
+        return adapter, _inline_root(adapter.json_schema())
+    except Exception as error:  # REASON: a type runs code of its own to make a schema
+        problem = f"no JSON Schema can be made of {kind!r}: {error}"
+        raise ConfigurationError("output", problem, fix=_FIX) from error
+
+
+def _inline_root(schema: dict[str, Any]) -> Mapping[str, object]:
+    """The same schema without a reference at the top, which no wire takes."""
+    reference, parts = schema.get("$ref"), schema.get("$defs", {})
+    name = str(reference).removeprefix("#/$defs/")
+    return schema if name not in parts else {**parts[name], "$defs": parts}
+
+
+def _is_object(schema: Mapping[str, object]) -> bool:
+    return schema.get("type") == "object"
+
+
+def _wrap_schema(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """An object that holds the answer, with the shared parts where references look for them."""
+    inner = {name: value for name, value in schema.items() if name != "$defs"}
+    outer: dict[str, object] = {
+        "type": "object",
+        "properties": {ANSWER: inner},
+        "required": [ANSWER],
+        "additionalProperties": False,
+    }
+    return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
+
+
+def _find_alternatives(
+    kinds: tuple[object, ...],
+) -> dict[str, tuple[TypeAdapter[Any], Mapping[str, object]]]:
+    """Each type by its name; empty when one of them is no object, so that it cannot be a tool."""
+    found: dict[str, tuple[TypeAdapter[Any], Mapping[str, object]]] = {}
+    for kind in kinds:
+        adapter, schema = _build_adapter(kind)
+        if not _is_object(schema):
+            return {}
+        tag = base = _safe_name(_name_of(kind))
+        while tag in found:
+            tag = f"{base}_{len(found) + 1}"
+        found[tag] = (adapter, schema)
+    return found
+
+
+def _build_tool(name: str, schema: Mapping[str, object], description: str) -> ToolSpec:
+    said = description or str(schema.get("description", ""))
+    words = f"Gives the final answer, which ends the task. {said}".rstrip()
+    return ToolSpec(name, words, schema)
+
+
+def _name_of(kind: object) -> str:
+    return str(getattr(kind, "__name__", "")) or "answer"
+
+
+def _safe_name(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:48] or "answer"

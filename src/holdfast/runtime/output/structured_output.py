@@ -1,0 +1,276 @@
+"""StructuredOutput: what is wanted of an answer and how it is asked for, as a user writes it.
+
+A plain type as `output=` is the same with every default. This module must never check an answer:
+it says how, and `runtime.checking` does it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    overload,
+)
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.argument_checks import check_flag, check_text
+from holdfast.core.errors import ConfigurationError, OutputError
+from holdfast.core.limits import Limits, check_count, check_seconds
+from holdfast.core.messages import FinishReason, Reply
+from holdfast.core.model_request import OutputMode, OutputSchema
+from holdfast.core.output import OutputType, ParseResult, Valid
+from holdfast.core.output_parser import parse_output
+
+T = TypeVar("T")
+
+Validator = Callable[..., Any]
+"""A function of the answer, or of the answer and an `OutputContext`; it may be async."""
+
+_SHOWN: Final = ("lenient", "attempts", "tokens", "seconds", "raw_on_failure")
+_MODES: Final = get_args(OutputMode)
+
+
+class _OutputOptions(TypedDict, total=False):
+    """The settings of `StructuredOutput` on which its type does not depend."""
+
+    mode: OutputMode
+    name: str
+    description: str
+    strict: bool
+    lenient: bool
+    attempts: int | None
+    tokens: int | None
+    seconds: float | None
+    validators: Sequence[Validator]
+
+
+class OutputContext(Struct, frozen=True, kw_only=True):
+    """What an output validator may know about the answer that it looks at.
+
+    Args:
+        run_id: names the run in its journal.
+        key: of the check, such as `t1.i0.output`.
+        session: the session, when the turn has one.
+        deps: the object that was given to `run`.
+        text: the text that the answer was read from.
+        failures: how many answers of this turn did not fit before this one.
+    """
+
+    run_id: str
+    key: str
+    session: str | None
+    deps: Any
+    text: str
+    failures: int
+
+
+@dataclass(frozen=True)
+class StructuredOutput(Generic[T]):
+    """The type of an answer, and everything about how it is asked for, read and checked.
+
+    Args:
+        kind: the type, or a list of types of which an answer has one.
+        mode: "native" by the wire's own field for a schema, "tool" by a call of a tool that gives
+            the answer, "prompt" in words; "auto" takes what fits the model best.
+        name: how the wires call the answer; the type's own name when empty.
+        description: what the model is told about the answer.
+        strict: let a wire force the schema where it can.
+        lenient: also mend small mistakes, such as a comma too many; the rung is then "repaired".
+        attempts: how many answers there may be; without it, `Limits.output_repairs` and one.
+        tokens: after an answer that does not fit, the tokens at which no other is asked for.
+        seconds: after an answer that does not fit, the seconds after which no other is asked for.
+        validators: functions that look at an answer of the right type, in order, and may raise
+            `OutputRejected`. They look again after a crash, so they must change nothing.
+        raw_on_failure: when no answer fits, give the text of the last one; the rung is then "raw".
+
+    Raises:
+        ConfigurationError: one of them is wrong; it names the argument.
+
+    >>> StructuredOutput(int, mode="tool", attempts=3).mode
+    'tool'
+    """
+
+    kind: object
+    _: KW_ONLY
+    mode: OutputMode = "auto"
+    name: str = ""
+    description: str = ""
+    strict: bool = True
+    lenient: bool = False
+    attempts: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    validators: Sequence[Validator] = ()
+    raw_on_failure: bool = False
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: StructuredOutput[T],
+            kind: type[T] | Sequence[type[T]],
+            *,
+            raw_on_failure: Literal[False] = ...,
+            **rest: Unpack[_OutputOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StructuredOutput[T | str],
+            kind: type[T] | Sequence[type[T]],
+            *,
+            raw_on_failure: Literal[True],
+            **rest: Unpack[_OutputOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StructuredOutput[T],
+            kind: object,
+            *,
+            raw_on_failure: bool = ...,
+            **rest: Unpack[_OutputOptions],
+        ) -> None: ...
+        def __init__(self, kind: object, **rest: Any) -> None: ...
+
+    def __post_init__(self) -> None:
+        if self.mode not in _MODES:
+            raise ConfigurationError(
+                "output.mode", f"must be one of {', '.join(_MODES)}, got {self.mode!r}"
+            )
+        check_count("output.attempts", self.attempts, at_least=1)
+        check_count("output.tokens", self.tokens, at_least=1)
+        check_seconds("output.seconds", self.seconds)
+        for name in ("name", "description"):
+            check_text(f"output.{name}", getattr(self, name))
+        for name in ("strict", "lenient", "raw_on_failure"):
+            check_flag(f"output.{name}", getattr(self, name))
+        if callable(self.validators) or not isinstance(self.validators, list | tuple):
+            raise ConfigurationError(
+                "output.validators", "must be a list", fix="Write validators=[check]"
+            )
+        for at, validator in enumerate(self.validators):
+            _takes_context(f"output.validators[{at}]", validator)
+
+
+class Output:
+    """A `StructuredOutput`, compiled: the type with its ladder, its validators and its caps.
+
+    Args:
+        options: what the user wrote.
+        kind: the type's schema and check.
+    """
+
+    __slots__ = ("_kind", "_options", "schema", "validators")
+
+    def __init__(self, options: StructuredOutput[Any], kind: OutputType) -> None:
+        self._options = options
+        self._kind = kind
+        self.schema: OutputSchema = msgspec.structs.replace(kind.schema, mode=options.mode)
+        self.validators = tuple(
+            (validator, _takes_context("output.validators", validator))
+            for validator in options.validators
+        )
+
+    @property
+    def takes_raw(self) -> bool:
+        """Whether the text of the last answer is taken when none fits."""
+        return self._options.raw_on_failure
+
+    def check(self, json_text: str) -> ParseResult:
+        """Validate one JSON text."""
+        return self._kind.check(json_text)
+
+    def parse_reply(self, reply: Reply) -> ParseResult:
+        """The value in the text of a reply, by the ladder."""
+        # A reply of which nobody said that it ended may be cut: its end must not be made up.
+        ended = reply.finish is not FinishReason.UNKNOWN
+        return parse_output(reply.text, self._kind, lenient=self._options.lenient and ended)
+
+    def get_value(self, reply: Reply, known: ParseResult | None) -> object:
+        """The value of an answer that was found right, in this process or an earlier one.
+
+        Args:
+            reply: the answer.
+            known: what was read from it already.
+
+        Raises:
+            OutputError: it does not fit this type, so that the type was changed since.
+        """
+        parsed = known or self.parse_reply(reply)
+        if isinstance(parsed, Valid):
+            return parsed.value
+        raise OutputError(
+            "The answer had the wanted type when it was given, and does not have the one that this "
+            "agent wants: the type was changed since",
+            raw=reply.text,
+            problems=parsed.problems,
+        )
+
+    def cap_limits(self, limits: Limits) -> Limits:
+        """The limits of a turn, with the caps of this output in place of theirs."""
+        given = self._options
+        caps = {
+            "output_repairs": None if given.attempts is None else given.attempts - 1,
+            "output_repair_tokens": given.tokens,
+            "output_repair_seconds": given.seconds,
+        }
+        set_here = {name: value for name, value in caps.items() if value is not None}
+        return msgspec.structs.replace(limits, **set_here) if set_here else limits
+
+    def describe(self) -> str:
+        """The type and what is not a default, for people."""
+        given = self._options
+        shown = [self.schema.name, f"mode={given.mode}"]
+        shown += [
+            f"{field.name}={value!r}"
+            for field in fields(given)
+            if field.name in _SHOWN and (value := getattr(given, field.name)) != field.default
+        ]
+        if self.validators:
+            shown.append(f"validators={len(self.validators)}")
+        return ", ".join(shown)
+
+
+def compile_output(output: object) -> Output:
+    """The compiled form of what is given as `output=`.
+
+    Raises:
+        ConfigurationError: no schema can be made of the type.
+    """
+    from holdfast.runtime.output.pydantic_output import pydantic_output  # pydantic is heavy
+
+    wanted = output if isinstance(output, StructuredOutput) else StructuredOutput[Any](output)
+    kind = pydantic_output(
+        wanted.kind, name=wanted.name, description=wanted.description, strict=wanted.strict
+    )
+    return Output(wanted, kind)
+
+
+def _takes_context(argument: str, validator: object) -> bool:
+    """Whether a validator takes an OutputContext beside the answer. Raises ConfigurationError."""
+    if not callable(validator):
+        raise ConfigurationError(argument, f"must be callable, got {type(validator).__name__}")
+    try:
+        signature = inspect.signature(validator)
+    except (TypeError, ValueError):
+        return False
+    for arguments, with_context in (((None,), False), ((None, None), True)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return with_context
+    raise ConfigurationError(
+        argument, "must take the answer, or the answer and an OutputContext, and nothing else"
+    )

@@ -1,0 +1,152 @@
+"""The check of an answer: the parse ladder, the output validators, and what is told of a failure.
+
+The value of an answer is kept nowhere: it is read again from the reply by whoever needs it. An
+exception of a validator must never reach the model, except an `OutputRejected`, which is meant for
+it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from holdfast.calls.guard import run_callable
+from holdfast.core.effects import CheckOutput
+from holdfast.core.errors import (
+    ConfigurationError,
+    HoldfastError,
+    LimitError,
+    OutputError,
+    TruncatedError,
+    TruncatedOutputError,
+)
+from holdfast.core.events import OutputChecked
+from holdfast.core.machine import SessionMachine
+from holdfast.core.messages import Reply
+from holdfast.core.output import (
+    Invalid,
+    OutputParsedBy,
+    OutputRejected,
+    ParseResult,
+    Valid,
+    bound_problems,
+)
+from holdfast.core.partial_json import parse_partial_json
+from holdfast.core.problems import Problem
+from holdfast.core.redaction import redact
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.output.structured_output import Output, OutputContext, Validator
+
+_LONG_TEXT = 65_536
+"""Characters from which a text is read in a thread, so that other runs go on meanwhile."""
+
+
+class BadValidatorError(TypeError):
+    """An output validator returned something, which would be lost."""
+
+
+def require_output(run: ActiveTurn) -> Output:
+    """The output of the agent. Raises ConfigurationError when it has none and the turn wants one."""
+    if run.plan.output is None:
+        raise ConfigurationError(
+            "output",
+            f"run {run.run_id!r} waits for the check of an answer, and this agent has no type for it",
+            fix="Resume with output= as the agent that began it had",
+        )
+    return run.plan.output
+
+
+async def validate_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:
+    """Check the last reply. Raises what a validator raises, unless it is OutputRejected."""
+    output, reply = require_output(run), run.machine.reply or Reply(())
+    text = reply.text
+    if len(text) < _LONG_TEXT:
+        parsed = output.parse_reply(reply)
+    else:
+        # The parser knows no waiting, so a thread does it.
+        parsed = _expect_parsed(await run_callable(partial(output.parse_reply, reply), effect.key))
+    if isinstance(parsed, Valid) and (
+        problems := await _run_validators(run, effect, parsed.value, text)
+    ):
+        parsed = Invalid(problems)
+    run.last_parsed = parsed
+    at = run.plan.clock.now()
+    if isinstance(parsed, Valid):
+        return OutputChecked(effect.key, at, parsed.parsed_by)
+    rung: OutputParsedBy = "raw" if output.takes_raw and _is_last_attempt(run.machine, at) else ""
+    return OutputChecked(effect.key, at, rung, bound_problems(parsed.problems))
+
+
+def _is_last_attempt(machine: SessionMachine, at: float) -> bool:
+    """Whether no other answer can follow this one, by the caps of answers or those of the turn."""
+    limits = machine.limits
+    iterations = None if limits.extendable else limits.iterations
+    return (
+        machine.output_retries.are_exhausted(limits, at, machine.usage)
+        or (iterations is not None and machine.iteration + 1 >= iterations)
+        or (limits.tokens is not None and machine.usage.total >= limits.tokens)
+    )
+
+
+def _expect_parsed(value: object) -> ParseResult:
+    if not isinstance(value, Valid | Invalid):
+        raise TypeError(f"{type(value).__name__} is no parsed answer")
+    return value
+
+
+async def _run_validators(
+    run: ActiveTurn, effect: CheckOutput, value: object, text: str
+) -> tuple[Problem, ...]:
+    """What the validators have against an answer: all of them are asked."""
+    problems: list[Problem] = []
+    for validator, takes_context in require_output(run).validators:
+        context = _build_context(run, effect, text) if takes_context else None
+        given = (value,) if context is None else (value, context)
+        try:
+            returned = await run_callable(partial(validator, *given), effect.key)
+        except OutputRejected as rejected:
+            problems.append(Problem("", redact(rejected.message)))
+            continue
+        if returned is not None:
+            raise BadValidatorError(
+                f"{_name_validator(validator)} returned {type(returned).__name__}: it must return None, "
+                "or raise OutputRejected"
+            )
+    return tuple(problems)
+
+
+def _build_context(run: ActiveTurn, effect: CheckOutput, text: str) -> OutputContext:
+    return OutputContext(
+        run_id=run.run_id,
+        key=effect.key,
+        session=run.session,
+        deps=run.deps,
+        text=text,
+        failures=run.machine.output_retries.failed,
+    )
+
+
+def _name_validator(validator: Validator) -> str:
+    return getattr(validator, "__qualname__", type(validator).__name__)
+
+
+def add_output_details(run: ActiveTurn, error: HoldfastError) -> HoldfastError:
+    """The error of a turn that wanted a typed answer: with all that there is of one."""
+    machine = run.machine
+    text = machine.partial.text if machine.partial is not None else ""
+    if isinstance(error, TruncatedError) and not isinstance(error, OutputError):
+        cut = TruncatedOutputError(
+            f"{error.info.safe}, so there is no whole answer. Raise settings.max_tokens, or ask "
+            "for a smaller one: asked again in the same way, it would be cut again",
+            info=error.info,
+            partial=error.partial,
+        )
+        cut.__cause__ = error
+        error = cut
+    if isinstance(error, LimitError) and machine.problems and error.partial is None:
+        error.partial = machine.reply  # the last answer, which did not fit
+    if isinstance(error, OutputError):
+        error.raw, error.best, error.partial = text, parse_partial_json(text), machine.partial
+        if not isinstance(error, TruncatedOutputError):  # its problems are those of the one before
+            known = run.last_parsed
+            error.problems = known.problems if isinstance(known, Invalid) else machine.problems
+    return error

@@ -1,0 +1,327 @@
+"""Questions of one turn: who waits for an answer, and who may give it.
+
+The waiter is there before the question is shown, so that no answer is too fast. The first of
+answer, timeout and cancellation wins under one lock, whatever thread it comes from; the others are
+told that they came too late. Nothing here may poll, and no silence may count as a yes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import msgspec
+
+from holdfast.core.errors import AnswerTypeError
+from holdfast.core.events import OnWait
+from holdfast.core.questions import (
+    Answer,
+    AnyAnswer,
+    AnyQuestion,
+    Timeout,
+    plain_form,
+    restore_answer,
+    validate_answer,
+)
+from holdfast.resilience import patience
+from holdfast.resilience.patience import PausableTimeout
+from holdfast.runtime.questions.answer_race import Answerers, wait_for_answer
+from holdfast.runtime.questions.open_question import (
+    OpenQuestion,
+    QuestionOutcome,
+    Receipt,
+    Suspended,
+)
+from holdfast.runtime.questions.question_checks import (
+    OnQuestion,
+    PendingQuestion,
+    add_description,
+    assign_key,
+    check_can_ask,
+)
+from holdfast.runtime.questions.question_records import (
+    AskingTurn,
+    extend_limit,
+    find_answerable,
+    record_outcome,
+    record_question,
+)
+from holdfast.tools.context import Asker
+
+
+class QuestionBroker:
+    """The questions of one turn, for all threads.
+
+    Args:
+        handler: asked about each question; its None leaves the question to whoever watches.
+        has_reader: whether somebody reads the stream, and so can answer.
+        on_wait: what becomes of a run while nobody has answered.
+        is_nested: whether the handler asks another run, which knows how long to wait.
+    """
+
+    __slots__ = (
+        "_asking_count",
+        "_late_answers",
+        "_open_questions",
+        "_other_loop_tasks",
+        "_paused_since",
+        "_used_keys",
+        "handler",
+        "has_reader",
+        "is_nested",
+        "on_wait",
+        "turn_timeout",
+    )
+
+    def __init__(
+        self,
+        handler: OnQuestion | None = None,
+        *,
+        has_reader: bool = False,
+        on_wait: OnWait = "hold",
+        is_nested: bool = False,
+    ) -> None:
+        self.handler = handler
+        self.has_reader = has_reader
+        self.on_wait: OnWait = on_wait
+        self.is_nested = is_nested
+        self.turn_timeout: PausableTimeout | None = None
+        """The limit of the turn, which stands still while somebody is asked."""
+        self._open_questions: dict[str, OpenQuestion] = {}
+        self._late_answers: dict[str, asyncio.Task[None]] = {}
+        self._other_loop_tasks: set[asyncio.Task[object] | None] = set()
+        self._used_keys: dict[tuple[str, int], set[str]] = {}
+        self._asking_count = 0
+        self._paused_since = 0.0
+
+    def answer(self, answer: AnyAnswer) -> Receipt:
+        """Take an answer, from any thread. Raises AnswerTypeError, and the question stays open."""
+        waiter = self._open_questions.get(answer.key)
+        if waiter is None:
+            return Receipt("unknown")
+        validate_answer(waiter.question, answer.value)
+        return self._settle_question(waiter, answer)
+
+    def dismiss(self, key: str) -> Receipt:
+        """End a question without an answer, from any thread."""
+        waiter = self._open_questions.get(key)
+        return Receipt("unknown") if waiter is None else self._settle_question(waiter, "cancelled")
+
+    def _settle_question(self, waiter: OpenQuestion, ending: QuestionOutcome) -> Receipt:
+        if waiter.settle(ending):
+            return Receipt()
+        return Receipt("answered" if isinstance(waiter.outcome, Answer) else "late")
+
+    async def deliver_answer(self, run: AskingTurn, answer: AnyAnswer) -> Receipt | None:
+        """Take an answer while the run is under way; None when it rests by now.
+
+        Raises:
+            AnswerTypeError: it is of another type, and the question stays open.
+        """
+        log, key = run.machine.questions, answer.key
+        waiter = self._open_questions.get(key)
+        if waiter is None:
+            request = find_answerable(run.machine, key, run.plan.clock.now())
+            if isinstance(request, Receipt):
+                return request
+            # It is kept by the run, and whoever asked it has not come to ask again.
+            waiter = self._open_questions[key] = OpenQuestion(request, suspends=True)
+            self._late_answers[key] = asyncio.create_task(self._record_late_answer(run, waiter))
+        if waiter.outcome == "closed":
+            return None
+        receipt = self.answer(answer)
+        keeping = self._late_answers.get(key)
+        if not receipt or keeping is None:
+            return receipt
+        await asyncio.wait([keeping])
+        if not keeping.cancelled():
+            keeping.result()
+        return Receipt() if key in log.outcomes else Receipt("late")
+
+    async def wait_until_ended(self, key: str) -> None:
+        """Return when nobody waits for an answer any more; at once for an unknown question."""
+        waiter = self._open_questions.get(key)
+        if waiter is not None:
+            await waiter.wait()
+
+    def remove_reader(self) -> None:
+        """Nobody reads the stream any more: what no handler is asked about has no answer."""
+        self.has_reader = False
+        for waiter in list(self._open_questions.values()):
+            waiter.remove_party("reader")
+
+    def make_tool_asker(self, run: AskingTurn) -> Asker:
+        """What tools ask with: each attempt finds the answers of those before."""
+        return TurnAsker(self, run, hook=False)
+
+    def make_hook_asker(self, run: AskingTurn) -> Asker:
+        """What hooks ask with."""
+        return TurnAsker(self, run, hook=True)
+
+    async def ask_for(
+        self, run: AskingTurn, who: tuple[str, int, bool], question: AnyQuestion, timeout: Timeout
+    ) -> object:
+        """The answer to one question of `who`: a scope, its attempt, and whether it is a hook."""
+        scope, attempt, hook = who
+        taken = self._used_keys.setdefault((scope, attempt), set())
+        return await self._ask_question(run, (scope, hook), taken, (question, timeout))
+
+    async def ask_from_other_loop(self, answer: Awaitable[object]) -> object:
+        """The answer for somebody on another loop, who is not to be left there when the run ends."""
+        this = asyncio.current_task()
+        self._other_loop_tasks.add(this)
+        try:
+            return await answer
+        finally:
+            self._other_loop_tasks.discard(this)
+
+    def forget_scope(self, scope: str) -> None:
+        """Whoever asked begins again, and asks the same questions again."""
+        for who in [who for who in self._used_keys if who[0] == scope]:
+            del self._used_keys[who]
+
+    async def collect_late_answers(self) -> None:
+        """The last moment for answers to those who left: they are kept, or taken no more."""
+        given = [key for key in self._late_answers if self._open_questions[key].outcome is not None]
+        if not given:
+            given = list(self._late_answers)
+            for key in given:
+                self._open_questions[key].settle("closed")
+        await asyncio.gather(*(self._late_answers.pop(key) for key in given))
+
+    async def close(self) -> None:
+        """The run is not under way any more: leave no task behind."""
+        keeping: list[asyncio.Task[Any]] = [
+            *self._late_answers.values(),
+            *filter(None, self._other_loop_tasks),
+        ]
+        for key in self._late_answers:
+            self._open_questions[key].settle("closed")
+        self._late_answers.clear()
+        for task in keeping:
+            task.cancel()
+        if keeping:
+            await asyncio.wait(keeping)
+
+    async def _ask_question(
+        self,
+        run: AskingTurn,
+        who: tuple[str, bool],
+        taken: set[str],
+        what: tuple[AnyQuestion, Timeout],
+    ) -> object:
+        (scope, hook), (request, timeout) = who, what
+        check_can_ask(run.machine, scope, request, timeout)
+        request, plain = assign_key(
+            run.machine, scope, taken, add_description(run.plan.registry, request)
+        )
+        # What was done before a hook asks would be done again, if it left now.
+        done = hook and scope in run.called_effects
+        suspends = self.on_wait == "suspend" and not done
+        asking = PendingQuestion(request, plain, timeout, suspends, hook and not done)
+        if request.key in self._late_answers:
+            self._open_questions[request.key].settle("closed")
+            await self._late_answers.pop(request.key)
+        kept = run.machine.questions.outcomes.get(request.key)
+        if kept is None:
+            value = await self._ask_and_record(run, asking)
+        elif kept.why is not None:
+            value = request.default_answer(kept.why)
+        else:
+            value = restore_answer(request, kept.answer)
+        # Also for a kept answer: the run may have died between the answer and the extension.
+        await extend_limit(run, request, value)
+        return value
+
+    async def _ask_and_record(self, run: AskingTurn, asking: PendingQuestion) -> object:
+        """Ask, and keep how it ended."""
+        request = asking.question
+        outcome = await self._wait_for_outcome(run, asking)
+        if outcome is None:
+            waiter = self._open_questions[request.key]
+            self._late_answers[request.key] = asyncio.create_task(
+                self._record_late_answer(run, waiter)
+            )
+            raise Suspended(frozenset({request.key}))
+        await record_outcome(run, request.key, outcome)
+        if isinstance(outcome, AnswerTypeError):
+            raise outcome
+        if isinstance(outcome, Answer):
+            # Restored, so that the first run and a replay give the same object.
+            return restore_answer(request, plain_form(outcome.value))
+        return request.default_answer(outcome)
+
+    async def _record_late_answer(self, run: AskingTurn, waiter: OpenQuestion) -> None:
+        """Keep what is answered to one who left, as long as the run lives."""
+        outcome = await waiter.wait_settled()
+        if outcome is not None and outcome != "closed":
+            await record_outcome(run, waiter.question.key, outcome, later=True)
+
+    async def _wait_for_outcome(
+        self, run: AskingTurn, asking: PendingQuestion
+    ) -> QuestionOutcome | None:
+        request = asking.question
+        by = Answerers(self.handler, run.channel, self.has_reader, run.plan.clock)
+        waiter = OpenQuestion(request, by.parties, suspends=asking.suspends)
+        self._open_questions[request.key] = waiter
+        leaves = False
+        try:
+            # The limit of a hook begins with its first wait: only then can it be paused.
+            await asyncio.sleep(0)
+            with patience.pause_timeout(), self._pause_turn(run):
+                until = await record_question(run, asking)
+                seconds = None if self.is_nested and asking.suspends else asking.hold_seconds
+                by = msgspec.structs.replace(by, has_reader=self.has_reader)
+                outcome = await wait_for_answer(waiter, by, seconds, until)
+            leaves = outcome is None
+            return "cancelled" if outcome == "closed" else outcome
+        finally:
+            if not leaves:
+                waiter.settle("cancelled")
+
+    @contextmanager
+    def _pause_turn(self, run: AskingTurn) -> Iterator[None]:
+        """Let the time in which somebody is asked not count for the turn."""
+        clock = run.plan.clock
+        if not self._asking_count:
+            self._paused_since = clock.monotonic()
+        self._asking_count += 1
+        try:
+            with self.turn_timeout.pause() if self.turn_timeout is not None else nullcontext():
+                yield
+        finally:
+            self._asking_count -= 1
+            if not self._asking_count and run.deadline is not None:
+                run.deadline += clock.monotonic() - self._paused_since
+
+
+class TurnAsker:
+    """Asks for the effects of one turn, from whatever loop.
+
+    Args:
+        questions: of the turn.
+        run: the turn.
+        hook: whether hooks ask, and not tools.
+    """
+
+    __slots__ = ("_hook", "questions", "run")
+
+    def __init__(self, questions: QuestionBroker, run: AskingTurn, *, hook: bool) -> None:
+        self.questions = questions
+        self.run = run
+        self._hook = hook
+
+    async def __call__(
+        self, scope: str, attempt: int, request: AnyQuestion, timeout: Timeout
+    ) -> object:
+        """The answer. Raises Suspended when the run does not wait for it."""
+        who = (scope, attempt, self._hook)
+        answer = self.questions.ask_for(self.run, who, request, timeout)
+        home = self.run.loop
+        if asyncio.get_running_loop() is home:
+            return await answer
+        # A sync tool asks from a loop of its own, in its thread.
+        elsewhere = self.questions.ask_from_other_loop(answer)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(elsewhere, home))

@@ -1,0 +1,147 @@
+"""What of a question is kept: that it was asked, how it ended, and what a yes changed.
+
+These are events of the run. Nothing here may wait for an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from holdfast.core.effects import extended_key
+from holdfast.core.errors import AnswerTypeError
+from holdfast.core.events import (
+    Event,
+    LimitExtended,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionUnanswered,
+)
+from holdfast.core.machine import SessionMachine
+from holdfast.core.question_log import asked_key
+from holdfast.core.questions import Answer, AnyQuestion, ContinuationQuestion, Continued, plain_form
+from holdfast.core.recorded_questions import require_known_kind, restore_question
+from holdfast.core.session_state import Phase
+from holdfast.journal.port import Journal
+from holdfast.runtime.channel import Channel
+from holdfast.runtime.leaving_open import TurnRecovery
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.questions.open_question import QuestionOutcome, Receipt
+from holdfast.runtime.questions.question_checks import PendingQuestion
+
+
+class AskingTurn(Protocol):
+    """What a question needs of the turn that asks it."""
+
+    machine: SessionMachine
+    plan: AgentPlan
+    channel: Channel | None
+    deadline: float | None
+    called_effects: set[str]
+    run_id: str
+    loop: asyncio.AbstractEventLoop
+    child_journal: Journal | None
+    journal_error: BaseException | None
+    recovery: TurnRecovery | None
+
+    async def commit(self, event: Event) -> None:
+        """Keep a fact."""
+        ...
+
+    async def wait_applied(self) -> None:
+        """Wait until nothing is being kept that is not believed yet."""
+        ...
+
+    async def until_kept(self) -> None:
+        """Wait until nothing of the turn is on its way into the journal."""
+        ...
+
+
+async def record_question(run: AskingTurn, pending: PendingQuestion) -> float | None:
+    """Keep the question, once; from when on an answer is too late, in seconds since the epoch."""
+    key, at = pending.question.key, run.plan.clock.now()
+    asked = run.machine.questions.questions.get(key)
+    if asked is None:
+        asked = QuestionAsked(
+            asked_key(key),
+            at,
+            type(pending.question).__name__,
+            pending.plain,
+            "suspend" if pending.suspends else "hold",
+            pending.before_effect,
+            pending.compute_expiry(at),
+        )
+        await run.commit(asked)
+    return asked.until
+
+
+async def record_outcome(
+    run: AskingTurn, key: str, outcome: QuestionOutcome, *, later: bool = False
+) -> None:
+    """Keep how a question ended.
+
+    Args:
+        run: which asked it.
+        key: of the question.
+        outcome: how it ended.
+        later: nobody waits for it any more; a question that is not open by now is left alone.
+    """
+    if later:
+        await run.wait_applied()
+        if not is_open(run.machine, key):
+            return
+    at = run.plan.clock.now()
+    if isinstance(outcome, Answer):
+        await run.commit(QuestionAnswered(key, at, plain_form(outcome.value), later))
+    else:
+        why = "failed" if isinstance(outcome, AnswerTypeError) else outcome
+        await run.commit(QuestionUnanswered(key, at, why, later))
+
+
+async def extend_limit(run: AskingTurn, question: AnyQuestion, answer: object) -> None:
+    """A yes to going on extends the limit, once."""
+    machine = run.machine
+    if not isinstance(question, ContinuationQuestion) or not isinstance(answer, Continued):
+        return
+    if machine.phase is Phase.MODEL and machine.is_over_limit:
+        key = extended_key(machine.turn, machine.iteration)
+        more = answer.iterations or question.extension
+        await run.commit(LimitExtended(key, run.plan.clock.now(), more))
+
+
+def find_open_question(machine: SessionMachine, key: str) -> QuestionAsked | None:
+    """The question of this key, while it waits for an answer."""
+    wanted = asked_key(key)
+    return next((asked for asked in machine.questions.open_questions if asked.key == wanted), None)
+
+
+def is_open(machine: SessionMachine, key: str) -> bool:
+    """Whether the question of this key waits for an answer."""
+    return find_open_question(machine, key) is not None
+
+
+def find_answerable(machine: SessionMachine, key: str, now: float) -> AnyQuestion | Receipt:
+    """The question that takes an answer now, or why none does.
+
+    Args:
+        machine: the run.
+        key: of the question.
+        now: seconds since the epoch.
+
+    Raises:
+        ConfigurationError: this process does not know the class of the question.
+    """
+    asked = find_open_question(machine, key)
+    if asked is None:
+        return receipt_for(machine, key)
+    if asked.until is not None and now >= asked.until:
+        return Receipt("late")
+    return require_known_kind(restore_question(asked))
+
+
+def receipt_for(machine: SessionMachine, key: str) -> Receipt:
+    """What an answer gets for a question that is not open."""
+    kept = machine.questions.outcomes.get(key)
+    if kept is not None:
+        return Receipt("answered" if kept.why is None else "late")
+    return Receipt("late" if key in machine.questions.questions else "unknown")

@@ -1,0 +1,4 @@
+"""The sessions that are open in this process.
+
+This folder must not run a turn.
+"""

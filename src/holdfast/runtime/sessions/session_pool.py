@@ -1,0 +1,238 @@
+"""Sessions that are open in this process: one machine each, and one turn of each at a time.
+
+A turn begins with a lease of the session and ends with its release, so that "at a time" holds among
+all agents of this process, and among all processes that share the journal.
+
+A machine kept here is only a shortcut for folding its journal again, so it may be dropped at any
+moment; it must never be the only place where something is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal, TypeAlias
+
+from holdfast.core.effects import effect_digest
+from holdfast.core.errors import ConfigurationError, ReplayMismatchError, SessionBusyError
+from holdfast.core.events import SessionRewound
+from holdfast.core.machine import SessionMachine
+from holdfast.core.output import OutputType
+from holdfast.core.session_state import Phase
+from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal
+from holdfast.middleware.chain import Chain
+from holdfast.middleware.folds import Folds
+from holdfast.middleware.refold import refold_session
+from holdfast.runtime.sessions.local_lease import LocalLease
+from holdfast.runtime.sessions.session_snapshots import Snapshots
+
+_MOST_OPEN = 1000
+OnBusy: TypeAlias = Literal["queue", "refuse"]
+"""What becomes of a message to a session whose turn is under way."""
+
+# Seconds between looks at a session that is busy elsewhere.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+
+
+class OpenSession:
+    """One session: its machine, what middlewares remember, and who waits for it or holds it.
+
+    `log` is where its events go in the turn that is under way: the journal, or a lease. `snapshot_records` is
+    how many records its snapshot knows. `loop` is where all its users are, as long as it has any.
+    """
+
+    __slots__ = ("folds", "lock", "log", "loop", "machine", "snapshot_records", "users")
+
+    def __init__(self, machine: SessionMachine, folds: Folds | None, log: RunLog) -> None:
+        self.machine = machine
+        self.folds = folds
+        self.log = log
+        self.loop = asyncio.get_running_loop()
+        self.lock = asyncio.Lock()
+        self.users = 0
+        self.snapshot_records = 0
+
+    def add_user(self) -> None:
+        """One user more. The first one brings its event loop, and a lock lives on one loop."""
+        if not self.users:
+            self.loop, self.lock = asyncio.get_running_loop(), asyncio.Lock()
+        self.users += 1
+
+
+class SessionPool:
+    """The open sessions of one agent, least recently used first."""
+
+    __slots__ = ("_chain", "_open", "_output", "_shared", "_snapshots", "_table_lock", "journal")
+
+    def __init__(
+        self, journal: Journal, output: OutputType | None, chain: Chain | None = None
+    ) -> None:
+        self._chain = chain
+        self.journal = journal
+        self._shared = journal if isinstance(journal, SharedJournal) else None
+        self._output = output
+        self._snapshots = Snapshots(journal, output, chain)
+        self._open: OrderedDict[str, OpenSession] = OrderedDict()
+        self._table_lock = threading.Lock()  # of the table and of who uses what: loops have threads
+
+    @asynccontextmanager
+    async def open_session(
+        self, session: str, *, max_wait: float = math.inf
+    ) -> AsyncIterator[OpenSession]:
+        """The session, caught up with its journal; see `hold_session`."""
+        async with self.hold_session(session, max_wait=max_wait) as entry:
+            await self._catch_up(session, entry)
+            snapshot = self._snapshots.take_if_due(entry.machine, entry.snapshot_records)
+            yield entry
+            # It is from before this turn, whose end a machine must see for itself.
+            if snapshot is not None and entry.machine.turn > snapshot.turn:
+                await self._snapshots.save(session, snapshot)
+                entry.snapshot_records = snapshot.event_count
+
+    @asynccontextmanager
+    async def hold_session(
+        self, session: str, *, max_wait: float = math.inf
+    ) -> AsyncIterator[OpenSession]:
+        """The session, with nobody else in it; whoever comes second waits for the first.
+
+        Args:
+            session: its name, or that of a run.
+            max_wait: seconds to wait for a turn in another process; 0 refuses also one in this.
+
+        Raises:
+            SessionBusyError: another turn is under way.
+        """
+        entry = self._check_out(session, max_wait)
+        try:
+            async with entry.lock:
+                lease = await self.acquire_lease(session, max_wait)
+                entry.log = lease
+                try:
+                    yield entry
+                finally:
+                    if entry.machine.phase is not Phase.IDLE:
+                        self._drop_session(session, entry)
+                    await lease.release()
+        finally:
+            self._check_in(entry)
+
+    def _check_out(self, session: str, max_wait: float) -> OpenSession:
+        with self._table_lock:
+            entry = self._open.get(session)
+            if entry is not None and entry.users:
+                if not max_wait:
+                    raise SessionBusyError(session)
+                if entry.loop is not asyncio.get_running_loop():
+                    # Nobody can wait for a lock of another loop. The lease keeps the two apart.
+                    entry = OpenSession(*self._make_state(), self.journal)
+                    entry.add_user()
+                    return entry
+            if entry is None:
+                entry = self._open[session] = OpenSession(*self._make_state(), self.journal)
+            self._open.move_to_end(session)
+            entry.add_user()
+            return entry
+
+    def _check_in(self, entry: OpenSession) -> None:
+        with self._table_lock:
+            entry.users -= 1
+            if len(self._open) <= _MOST_OPEN:
+                return
+            for session, one in list(self._open.items()):
+                if len(self._open) <= _MOST_OPEN:
+                    return
+                if not one.users:
+                    del self._open[session]
+
+    async def acquire_lease(self, run: str, max_wait: float = math.inf) -> Lease:
+        """A lease of a run, to be released; in this process alone, unless the journal is shared.
+
+        Args:
+            run: the run, or the session.
+            max_wait: seconds to wait for another agent or process.
+
+        Raises:
+            SessionBusyError: another one has it still.
+        """
+        # In real time, whatever clock the agent has: other processes do not live in that one.
+        end, pause = time.monotonic() + max_wait, _FIRST_PAUSE
+        while True:
+            try:
+                if self._shared is None:
+                    return LocalLease(self.journal, run)
+                return await self._shared.claim(run)
+            except SessionBusyError:
+                if time.monotonic() + pause > end:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _make_state(self) -> tuple[SessionMachine, Folds | None]:
+        folds = self._chain.new_folds() if self._chain else None
+        return SessionMachine(output=self._output), folds
+
+    async def _catch_up(self, session: str, entry: OpenSession) -> None:
+        known = entry.machine.event_count
+        if not known:
+            known = entry.snapshot_records = await self._snapshots.load(session, entry.machine)
+        # The last known record is read again: without it, the session was deleted meanwhile, and
+        # with another in its place, it is another session that has the name now.
+        kept = await self.journal.read(session, max(known - 1, 0))
+        if known and (not kept or kept[0].event != entry.machine.last_event):
+            entry.machine, entry.folds = self._make_state()
+            entry.snapshot_records = 0
+            known, kept = 0, await self.journal.read(session)
+        new = kept[1:] if known else kept
+        rewound = any(type(record.event) is SessionRewound for record in new)
+        for record in new:
+            _check_digest(entry.machine, record)
+            entry.machine.apply(record.event)
+            if entry.folds is not None and not rewound:
+                entry.folds.apply(record.event)
+        if self._chain is not None and rewound:
+            events = [record.event for record in await self.journal.read(session)]
+            entry.folds = refold_session(self._chain.new_folds(), events)
+
+    def _drop_session(self, session: str, entry: OpenSession) -> None:
+        with self._table_lock:
+            if self._open.get(session) is entry:
+                del self._open[session]
+
+
+def resolve_journal(journal: object) -> Journal | None:
+    """The journal that an agent was given, or whose address. Raises ConfigurationError."""
+    if isinstance(journal, str):
+        from holdfast.journal.url import open_journal
+
+        return open_journal(journal)
+    if journal is None or (isinstance(journal, Journal) and not isinstance(journal, type)):
+        return journal
+    raise ConfigurationError(
+        "journal",
+        f"must be a journal or its address, got {type(journal).__name__}",
+        fix='For a file write journal="sqlite:///file.db"',
+    )
+
+
+def check_on_busy(on_busy: object) -> float:
+    """The patience of a turn whose session is busy. Raises ConfigurationError."""
+    if on_busy not in ("queue", "refuse"):
+        raise ConfigurationError("on_busy", f'must be "queue" or "refuse", got {on_busy!r}')
+    return 0.0 if on_busy == "refuse" else math.inf
+
+
+def _check_digest(machine: SessionMachine, record: Record) -> None:
+    """Raise ReplayMismatchError if this effect was planned with another content than is kept."""
+    if not record.digest:
+        return
+    effect = machine.find_pending(record.event.key)
+    if effect is not None and effect_digest(effect) != record.digest:
+        raise ReplayMismatchError(
+            f"the journal holds another content for {effect.key!r} than this agent plans: "
+            "it was written by another agent, or changed by hand"
+        )

@@ -1,0 +1,115 @@
+"""Effects that were left to wait for an answer: which, for what, and when they are run again.
+
+Nothing here may ask, and nothing may end an effect: one that waits stays pending.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.effects import Effect, begun_key, resumed_key
+from holdfast.core.events import TurnResumed
+from holdfast.core.machine import SessionMachine
+from holdfast.core.question_log import ASKED, asker_key
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.leaving_open import TurnLeftOpen
+from holdfast.runtime.questions.open_question import Suspended
+
+
+def mark_suspended(run: ActiveTurn, effects: tuple[Effect, ...], error: BaseException) -> bool:
+    """Whether this error says that the effects wait for an answer, or for another recovery.
+
+    Then that is noted.
+
+    Args:
+        run: whose effects they are.
+        effects: what waits then.
+        error: what came of performing them.
+    """
+    if run.recovery is not None and isinstance(error, TurnLeftOpen):
+        run.recovery.left_open = error
+        run.left_effects.update(effect.key for effect in effects)
+        return True
+    keys = find_suspended_keys(error)
+    if keys is None:
+        return False
+    for effect in effects:
+        _suspend_effect(run, effect.key, keys)
+    return True
+
+
+def _suspend_effect(run: ActiveTurn, effect: str, keys: frozenset[str]) -> None:
+    still = {asked.key.removesuffix(ASKED) for asked in run.machine.questions.open_questions}
+    run.suspended_effects[effect] = keys.union(key for key in still if asker_key(key) == effect)
+    for scope in {effect, *map(asker_key, keys)}:
+        run.questions.forget_scope(scope)
+    if effect not in run.called_effects:
+        run.started_effects.discard(effect)
+    run.called_effects.discard(effect)
+    run.left_effects.add(effect)
+
+
+def find_suspended_keys(error: BaseException | None) -> frozenset[str] | None:
+    """What was asked by those who left with this error; None when that is not what it says.
+
+    Args:
+        error: may be a group, when tasks that a tool started have asked.
+    """
+    if isinstance(error, Suspended):
+        return error.keys
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    found = [find_suspended_keys(one) for one in error.exceptions]
+    fatal = any(
+        keys is None and not isinstance(one, Exception)
+        for keys, one in zip(found, error.exceptions, strict=True)
+    )
+    keys = [one for one in found if one is not None]
+    return frozenset().union(*keys) if keys and not fatal else None
+
+
+def has_suspended(run: ActiveTurn) -> bool:
+    """Whether an effect was left to wait or left open, or an answer was not taken up yet."""
+    if run.recovery is not None and run.recovery.left_open is not None:
+        return True
+    return bool(run.suspended_effects or run.machine.questions.due_askers)
+
+
+async def runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    """What can be performed now; nothing when all the rest of the turn waits.
+
+    Args:
+        run: in which somebody waits.
+        pending: its effects without an outcome.
+
+    Raises:
+        TurnLeftOpen: one of them was left open, and those beside it have ended.
+    """
+    if run.recovery is not None and run.recovery.left_open is not None:
+        raise run.recovery.left_open
+    machine = run.machine
+    found = _find_runnable(run, pending)
+    if not found:
+        if run.hooks is not None and run.hooks.wants_to_end():
+            return pending  # a hook ends the turn, whatever waits
+        await run.questions.collect_late_answers()
+        found = _find_runnable(run, pending)
+    if found and machine.questions.due_askers:
+        key = resumed_key(machine.turn, machine.questions.resume_count)
+        await run.commit(TurnResumed(key, run.plan.clock.now()))
+    return found
+
+
+def all_suspended(machine: SessionMachine) -> bool:
+    """Whether all that is pending was left to wait for an answer, as the journal tells it."""
+    log, rested = machine.questions, machine.questions.rerunnable_askers
+    if not log.is_waiting or begun_key(machine.turn, machine.iteration) in rested:
+        return log.is_waiting
+    return all(effect.key in rested for effect in machine.pending_effects())
+
+
+def _find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    """Those that do not wait, or of whose questions one has ended."""
+    ended = run.machine.questions.outcomes
+    for effect, keys in list(run.suspended_effects.items()):
+        if any(key in ended for key in keys):
+            del run.suspended_effects[effect]
+    return tuple(effect for effect in pending if effect.key not in run.suspended_effects)

@@ -1,0 +1,93 @@
+"""One attempt of one tool: the innermost act of the tools' pipeline.
+
+It must never format an error for the model: an exception stays an object until the pipeline is
+through with it, so that retry can see it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.effects import RunTool
+from holdfast.core.errors import ConflictError, HoldfastBug, Landed
+from holdfast.core.messages import ToolResult
+from holdfast.journal.journal_errors import JournalError
+from holdfast.resilience.pipeline import (
+    CallContext,
+    Done,
+    ExecutionContext,
+    Failed,
+    Operation,
+    Outcome,
+)
+from holdfast.runtime.usage_meter import UsageMeter
+from holdfast.telemetry.observers import wait_for_nobody
+from holdfast.tools.checked_call import CheckedCall, Invocation
+from holdfast.tools.context import EventSink, ToolContext
+from holdfast.tools.invoke import invoke
+from holdfast.tools.registry import Registry
+
+
+class ToolAttempt(Struct, frozen=True):
+    """What one attempt of a tool needs; the context is that of the first attempt.
+
+    `checked` is the call as hooks were shown it, or why it cannot be run; None when no hook saw it.
+    """
+
+    effect: RunTool
+    context: ToolContext
+    meter: UsageMeter
+    checked: CheckedCall | Invocation | None = None
+
+
+def make_tool_operation(
+    registry: Registry, timeout: float | None
+) -> Operation[ToolAttempt, ToolResult]:
+    """The act that runs a tool of `registry`.
+
+    Args:
+        registry: the agent's tools.
+        timeout: seconds for one attempt of a tool that names none; None waits.
+    """
+
+    async def attempt(call: CallContext[ToolAttempt]) -> Outcome[ToolResult]:
+        effect, context = call.payload.effect, call.payload.context
+        if call.attempt > 1:
+            left = call.remaining()
+            context = msgspec.structs.replace(context, attempt=call.attempt, remaining=left)
+        checked = call.payload.checked
+        if isinstance(checked, Invocation):
+            done = checked
+        else:
+            done = await invoke(
+                registry,
+                checked or effect.call,
+                context,
+                unfinished=effect.unfinished,
+                timeout=timeout,
+            )
+        call.payload.meter.refusal = done.info
+        if done.result is not None:
+            return Done(done.result)
+        if done.error is None or done.info is None:
+            raise HoldfastBug(f"the call {effect.key} ended with neither a result nor an error")
+        return Failed(done.error, done.info, may_repeat=_may_repeat(registry, effect, done))
+
+    return attempt
+
+
+def _may_repeat(registry: Registry, effect: RunTool, done: Invocation) -> bool:
+    if isinstance(done.error, ConflictError | JournalError):
+        return False  # what it asked could not be kept: this process drives the run no more
+    tool = registry.get(effect.call.name)
+    writes = tool is not None and tool.effect == "write"
+    return not writes or (done.info is not None and done.info.landed is Landed.NO)
+
+
+def make_event_sink(env: ExecutionContext) -> EventSink | None:
+    """Where a tool shows notices; None when nobody watches."""
+    publish, ready = env.publish, env.ready
+    if publish is None or ready is None:
+        return None
+    return EventSink(publish, ready, live=ready is not wait_for_nobody)

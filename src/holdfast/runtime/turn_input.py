@@ -1,0 +1,97 @@
+"""What one call of `run` was given, checked before anything begins.
+
+Every mistake is a ConfigurationError that names the argument; nothing here may start a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias, get_args
+
+from msgspec import Struct
+
+from holdfast.core.argument_checks import check_instance
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Media, Message, Part, Text, user
+from holdfast.core.transcript import Transcript
+from holdfast.sessions.names import check_session_name
+from holdfast.tools.context import UsageSink
+
+Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
+"""What a user says: text, a user message, or texts and media."""
+
+_PARTS: Final = get_args(Part)
+
+
+class TurnInput(Struct, frozen=True, kw_only=True):
+    """One turn, as it was asked for; the meaning of the fields is that of `Agent.run`."""
+
+    message: Message
+    session: str | None
+    history: Sequence[Message]
+    limits: Limits | None
+    deps: object
+    parent_meter: UsageSink | None = None
+    """Of the call of another agent that this turn works for."""
+
+    def __post_init__(self) -> None:
+        if self.session is not None:
+            check_session_name(self.session)
+        if self.session is not None and len(self.history):
+            raise ConfigurationError(
+                "history", "cannot be given together with session", fix="Leave one of them out"
+            )
+        _check_limits(self.limits)
+        _check_history(self.history)
+
+
+def _check_limits(limits: object) -> None:
+    if limits is not None and not isinstance(limits, Limits):
+        raise ConfigurationError("limits", f"must be Limits, got {type(limits).__name__}")
+
+
+def _check_history(history: object) -> None:
+    if history == () or isinstance(history, Transcript):
+        return
+    if not isinstance(history, Sequence) or isinstance(history, str | bytes):
+        raise ConfigurationError(
+            "history", f"must be a list of messages, got {type(history).__name__}"
+        )
+    for at, entry in enumerate(history):
+        if not isinstance(entry, Message):
+            raise ConfigurationError(
+                f"history[{at}]", f"must be a Message, got {type(entry).__name__}"
+            )
+
+
+def to_message(prompt: object) -> Message:
+    """The user message of a prompt.
+
+    Args:
+        prompt: a `Prompt`; anything else is refused.
+
+    >>> to_message("Hello").text
+    'Hello'
+    """
+    if isinstance(prompt, Message):
+        if prompt.role != "user" or not prompt.parts:
+            raise ConfigurationError("prompt", "must be a user message with at least one part")
+        for at, part in enumerate(prompt.parts):
+            check_instance(f"prompt.parts[{at}]", part, *_PARTS)
+        return prompt
+    if isinstance(prompt, str) and prompt.strip():
+        return user(prompt)
+    if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
+        raise ConfigurationError(
+            "prompt", f"must be a text, a Message or a list of parts, got {type(prompt).__name__}"
+        )
+    parts = (prompt,) if isinstance(prompt, str) else tuple(prompt)
+    for at, part in enumerate(parts):
+        if not isinstance(part, str | Text | Media):
+            raise ConfigurationError(
+                f"prompt[{at}]", f"must be text or Media, got {type(part).__name__}"
+            )
+    if not any(part.strip() if isinstance(part, str) else part for part in parts):
+        raise ConfigurationError("prompt", "is empty", fix="Say something")
+    return user(*parts)

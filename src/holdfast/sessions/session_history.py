@@ -1,0 +1,173 @@
+"""The history of a session, folded from its records without the agent that made them.
+
+This module must never plan or perform anything, and must never need the wanted type of an answer:
+what an old journal does not say about an answer is seen from what came after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.core.events import (
+    Event,
+    HistoryCompacted,
+    ModelReplied,
+    SessionRewound,
+    Status,
+    TurnClosed,
+    TurnOpened,
+)
+from holdfast.core.machine import SessionMachine
+from holdfast.core.messages import Message, ReplyKind
+from holdfast.core.model_request import OutputSchema
+from holdfast.core.output import Invalid, ParseResult, Valid
+from holdfast.core.session_state import Phase
+from holdfast.journal.port import Record
+
+
+class _RecordedOutput:
+    """An output type of which the journal tells what it said."""
+
+    schema = OutputSchema("any", {})
+
+    def __init__(self) -> None:
+        self.recorded_result: ParseResult = Valid(None)
+
+    def check(self, json_text: str) -> ParseResult:  # noqa: ARG002  # REASON: the answer is known
+        """What it said then."""
+        return self.recorded_result
+
+
+class Replay:
+    """The fold over the records of one session, one record at a time.
+
+    Args:
+        records: all of them, in order.
+    """
+
+    __slots__ = ("_next", "_recorded_output", "machine", "records")
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._recorded_output = _RecordedOutput()
+        self._next = 0
+        self.machine = SessionMachine(output=self._recorded_output)
+        self.records = records
+
+    def apply_next(self) -> Event:
+        """Apply the next record. Raises IllegalEventError, IndexError when there is none."""
+        event = self.records[self._next].event
+        self._next += 1
+        if isinstance(event, ModelReplied):
+            self._recorded_output.recorded_result = (
+                Valid(None) if self._was_accepted(event) else Invalid(())
+            )
+        self.machine.apply(event)
+        return event
+
+    def _was_accepted(self, event: ModelReplied) -> bool:
+        """Whether the turn ended with this answer, and did not go on to another one."""
+        if event.reply.calls or event.reply.kind is ReplyKind.PAUSED:
+            return True
+        if self._next == len(self.records):
+            return True
+        after = self.records[self._next].event
+        return isinstance(after, TurnClosed) and after.status is Status.COMPLETED
+
+
+Kind = Literal["turn", "rewind", "compaction"]
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """One number of a session: a turn, or a change of its history.
+
+    Args:
+        number: what `fork` and `rewind` take.
+        kind: what it is.
+        at: when it began, in seconds since the epoch.
+        text: what the user said; of a compaction, the summary.
+        status: how the turn ended; "running" for one that is not over.
+        to: where a rewind went back to.
+        counts: False for what a later rewind took out of the history, and for the rewind itself.
+    """
+
+    number: int
+    kind: Kind
+    at: float
+    text: str = ""
+    status: Status = Status.COMPLETED
+    to: int = 0
+    counts: bool = True
+
+
+class History(Struct, frozen=True, kw_only=True):
+    """What a session holds.
+
+    Args:
+        messages: what an agent would send next, before the new message.
+        points: its turns and changes, in order.
+        open: whether its last turn is not over.
+    """
+
+    messages: tuple[Message, ...]
+    points: tuple[Point, ...]
+    open: bool
+
+
+def fold_history(records: Sequence[Record]) -> History:
+    """Fold the records of a session.
+
+    Raises:
+        IllegalEventError: they are no session.
+    """
+    replay = Replay(records)
+    points: dict[int, Point] = {}
+    for _ in records:
+        event = replay.apply_next()
+        number = replay.machine.turn
+        if isinstance(event, TurnClosed):
+            points[number] = replace(points[number], status=event.status)
+        elif (point := _to_point(number, event)) is not None:
+            points[number] = point
+    changes = {number: point.to for number, point in points.items() if point.kind == "rewind"}
+    alive = set(list_surviving_turns(len(points), changes))
+    return History(
+        messages=tuple(replay.machine.transcript),
+        points=tuple(replace(one, counts=one.number in alive) for one in points.values()),
+        open=replay.machine.phase is not Phase.IDLE,
+    )
+
+
+def _to_point(number: int, event: Event) -> Point | None:
+    if isinstance(event, TurnOpened):
+        said, running = event.message.text, Status.RUNNING
+        return Point(number=number, kind="turn", at=event.at, text=said, status=running)
+    if isinstance(event, SessionRewound):
+        return Point(number=number, kind="rewind", at=event.at, to=event.to)
+    if isinstance(event, HistoryCompacted):
+        return Point(number=number, kind="compaction", at=event.at, text=event.summary)
+    return None
+
+
+def list_surviving_turns(last: int, rewinds: Mapping[int, int]) -> list[int]:
+    """The numbers that led to where a session stands, in order; what a rewind took out is not there.
+
+    Args:
+        last: the latest number.
+        rewinds: the rewinds by their number, and where each went back to.
+
+    >>> list_surviving_turns(5, {4: 1})
+    [1, 5]
+    """
+    found = []
+    number = last
+    while number > 0:
+        if number in rewinds:
+            number = rewinds[number]
+            continue
+        found.append(number)
+        number -= 1
+    return found[::-1]

@@ -1,0 +1,304 @@
+"""From a reply and the faults of its request to what the server does, act by act. Pure.
+
+Everything that can be said about a fault without a socket is said here. This module must never
+wait, send or look at a clock: it only writes down what shall happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.messages import Reply, ToolCall
+from holdfast.testing.emulator.faults import (
+    CloseBeforeHeaders,
+    CutToolArguments,
+    Delay,
+    DropAfter,
+    EmptyChoices,
+    ErrorEvent,
+    ErrorResponse,
+    ExtraHeaders,
+    Fault,
+    GarbageLine,
+    Html200,
+    HttpStatus,
+    NoTerminator,
+    OddJson,
+    Pace,
+    ResetAfterHeaders,
+    ResetBeforeHeaders,
+    ReusedToolIds,
+    SplitEveryByte,
+    Stall,
+    TruncatedJson,
+    WrongContentType,
+)
+from holdfast.testing.emulator.wires.emulator_wire import (
+    EmulatedError,
+    EmulatorWire,
+    Rendering,
+    kind_for,
+)
+from holdfast.testing.emulator.wires.framing import as_array
+
+JSON_TYPE = "application/json"
+STREAM_TYPE = "text/event-stream; charset=utf-8"
+
+Faults: TypeAlias = Sequence[Fault]
+_F = TypeVar("_F")
+
+
+class EmulatedReply(Struct, frozen=True):
+    """A response as it would be without anything wrong with the connection."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: tuple[bytes, ...]
+    streamed: bool = False
+    keep_alive: bytes = b" "
+
+
+class SendHead(Struct, frozen=True):
+    """Send status and headers; the body has a length, or it comes in chunks."""
+
+    status: int
+    headers: Mapping[str, str]
+    length: int | None
+
+
+class Send(Struct, frozen=True):
+    """Send a piece of the body."""
+
+    data: bytes
+
+
+class Pause(Struct, frozen=True):
+    """Wait, sending `comment` every so many seconds if there is one."""
+
+    seconds: float
+    comment: bytes = b""
+    every: float = 1.0
+
+
+class Reset(Struct, frozen=True):
+    """Reset the connection."""
+
+
+class Close(Struct, frozen=True):
+    """Close the connection in order, wherever the body stands."""
+
+
+class End(Struct, frozen=True):
+    """The body is over."""
+
+
+ServerAction: TypeAlias = SendHead | Send | Pause | Reset | Close | End
+
+
+def is_unanswered(faults: Faults) -> bool:
+    """Whether the client will see nothing, so that the brain need not be asked."""
+    return any(isinstance(fault, ResetBeforeHeaders | CloseBeforeHeaders) for fault in faults)
+
+
+def find_refusal(wire: EmulatorWire, faults: Faults) -> EmulatedReply | None:
+    """The answer that replaces the brain's, if a fault makes one."""
+    for fault in faults:
+        match fault:
+            case HttpStatus():
+                return _render_status(wire, fault)
+            case ErrorResponse():
+                return make_error_reply(wire.error_body(fault.kind), fault.headers)
+            case OddJson():
+                return _wrap_json(msgspec.json.encode(fault.body))
+            case Html200():
+                return EmulatedReply(200, {"content-type": "text/html"}, (fault.html.encode(),))
+    return None
+
+
+def make_error_reply(
+    error: EmulatedError, headers: Mapping[str, str] | None = None
+) -> EmulatedReply:
+    """A refusal in the provider's words."""
+    merged = {"content-type": JSON_TYPE, **error.headers, **(headers or {})}
+    return EmulatedReply(error.status, merged, (msgspec.json.encode(error.body),))
+
+
+def wrap_in_array(answer: EmulatedReply) -> EmulatedReply:
+    """A refusal of a stream that is wanted as one array: an array of it alone."""
+    if not answer.headers.get("content-type", "").startswith(JSON_TYPE):
+        return answer
+    return msgspec.structs.replace(answer, pieces=(b"[", *answer.pieces, b"]"))
+
+
+def render_reply(
+    wire: EmulatorWire, reply: Reply, rendering: Rendering, faults: Faults, *, stream: bool
+) -> EmulatedReply:
+    """The brain's reply on its wire, with the faults that change its words.
+
+    Args:
+        wire: how it is said.
+        reply: what is said.
+        rendering: names, numbers and chunking.
+        faults: those of this request.
+        stream: whether a stream was asked for.
+    """
+    reply = _change_calls(reply, faults)
+    rendering = msgspec.structs.replace(
+        rendering,
+        terminate=not _has_kind(faults, NoTerminator),
+        choices=not _has_kind(faults, EmptyChoices),
+    )
+    if stream:
+        answer = _render_stream(wire, reply, rendering, faults)
+    else:
+        answer = _wrap_json(_spoil_whole(wire, wire.render_whole(reply, rendering), faults))
+    for fault in _of_kind(faults, WrongContentType):
+        answer = msgspec.structs.replace(answer, headers={"content-type": fault.content_type})
+    for extra in _of_kind(faults, ExtraHeaders):
+        answer = msgspec.structs.replace(answer, headers={**answer.headers, **extra.headers})
+    return answer
+
+
+def plan_actions(answer: EmulatedReply, faults: Faults) -> list[ServerAction]:
+    """What the server does, in order; the last act is `Reset`, `Close` or `End`.
+
+    >>> [type(act).__name__ for act in plan_actions(EmulatedReply(200, {}, (b"a", b"b"), True), [DropAfter(1)])]
+    ['Head', 'Send', 'Reset']
+    """
+    done: list[ServerAction] = [Pause(fault.seconds) for fault in _of_kind(faults, Delay)]
+    if _has_kind(faults, ResetBeforeHeaders):
+        return [*done, Reset()]
+    if _has_kind(faults, CloseBeforeHeaders):
+        return [*done, Close()]
+    pieces = answer.pieces
+    if not answer.streamed and any(isinstance(f, DropAfter | Stall | Pace) for f in faults):
+        pieces = _split_half(b"".join(pieces))
+    commented = any(stall.comments for stall in _of_kind(faults, Stall))
+    chunked = answer.streamed or commented
+    length = None if chunked else sum(len(piece) for piece in pieces)
+    done.append(SendHead(answer.status, answer.headers, length))
+    if _has_kind(faults, ResetAfterHeaders):
+        return [*done, Reset()]
+    for act in _plan_body(msgspec.structs.replace(answer, pieces=pieces), faults):
+        done.append(act)
+        if isinstance(act, Reset | Close):
+            return done
+    return [*done, End()]
+
+
+def _plan_body(answer: EmulatedReply, faults: Faults) -> Iterator[ServerAction]:
+    pieces, streamed = answer.pieces, answer.streamed
+    last = len(pieces)
+    alone = _has_kind(faults, SplitEveryByte)
+    for index in range(last + 1):
+        for stall in _of_kind(faults, Stall):
+            if min(stall.after, last) == index:
+                said = answer.keep_alive if stall.comments else b""
+                yield Pause(stall.seconds, said, stall.every)
+        for drop in _of_kind(faults, DropAfter):
+            if min(drop.chunks, last if streamed else last - 1) == index:
+                yield Reset() if drop.reset else Close()
+        if index == last:
+            return
+        if index:
+            yield from (Pause(pace.seconds) for pace in _of_kind(faults, Pace))
+        piece = pieces[index]
+        if alone:
+            yield from (Send(piece[at : at + 1]) for at in range(len(piece)))
+        else:
+            yield Send(piece)
+
+
+def _render_stream(
+    wire: EmulatorWire, reply: Reply, rendering: Rendering, faults: Faults
+) -> EmulatedReply:
+    pieces = _spoil_stream(wire, wire.render_chunks(reply, rendering), faults)
+    if not rendering.array:
+        kind = {"content-type": STREAM_TYPE}
+        return EmulatedReply(200, kind, tuple(pieces), streamed=True, keep_alive=wire.KEEP_ALIVE)
+    closed = rendering.terminate and not _has_kind(faults, TruncatedJson)
+    listed = as_array(pieces, closed=closed)
+    return EmulatedReply(200, {"content-type": JSON_TYPE}, tuple(listed), streamed=True)
+
+
+def _change_calls(reply: Reply, faults: Faults) -> Reply:
+    parts = reply.parts
+    for cut in _of_kind(faults, CutToolArguments):
+        parts = tuple(
+            msgspec.structs.replace(part, arguments=_keep_share(part.arguments, cut.keep))
+            if isinstance(part, ToolCall)
+            else part
+            for part in parts
+        )
+    for reused in _of_kind(faults, ReusedToolIds):
+        parts = tuple(
+            msgspec.structs.replace(part, id=reused.id) if isinstance(part, ToolCall) else part
+            for part in parts
+        )
+    return reply if parts is reply.parts else msgspec.structs.replace(reply, parts=parts)
+
+
+def _keep_share(text: str, share: float) -> str:
+    return text[: min(int(len(text) * share), len(text) - 1)]
+
+
+def _spoil_stream(wire: EmulatorWire, pieces: list[bytes], faults: Faults) -> list[bytes]:
+    for garbage in _of_kind(faults, GarbageLine):
+        pieces.insert(garbage.after, garbage.line + b"\n\n")
+    for error in _of_kind(faults, ErrorEvent):
+        pieces = [*pieces[: error.after], wire.error_event(_error_json(wire, error))]
+    for cut in _of_kind(faults, TruncatedJson):
+        at = min(int(len(pieces) * cut.keep), len(pieces) - 1)
+        pieces = [*pieces[:at], pieces[at][: len(pieces[at]) // 2]]
+    return pieces
+
+
+def _spoil_whole(wire: EmulatorWire, body: bytes, faults: Faults) -> bytes:
+    for error in _of_kind(faults, ErrorEvent):
+        body = wire.error_whole(_error_json(wire, error))
+    for garbage in _of_kind(faults, GarbageLine):
+        body = garbage.line + b"\n" + body
+    for cut in _of_kind(faults, TruncatedJson):
+        body = body[: min(int(len(body) * cut.keep), len(body) - 1)]
+    return body
+
+
+def _error_json(wire: EmulatorWire, error: ErrorEvent) -> bytes:
+    body = wire.error_body(error.kind).body if error.body is None else error.body
+    return msgspec.json.encode(body)
+
+
+def _render_status(wire: EmulatorWire, fault: HttpStatus) -> EmulatedReply:
+    if fault.body is None:
+        known = wire.error_body(kind_for(fault.status))
+        # Headers such as Retry-After belong to the refusal that has them, not to any status.
+        headers = known.headers if known.status == fault.status else {}
+        return make_error_reply(EmulatedError(fault.status, known.body, headers), fault.headers)
+    if isinstance(fault.body, bytes | str):
+        data = fault.body if isinstance(fault.body, bytes) else fault.body.encode()
+        kind = "text/html" if data.lstrip()[:1] == b"<" else "text/plain"
+        kind = JSON_TYPE if data.lstrip()[:1] in (b"{", b"[") else kind
+    else:
+        data, kind = msgspec.json.encode(fault.body), JSON_TYPE
+    return EmulatedReply(fault.status, {"content-type": kind, **fault.headers}, (data,))
+
+
+def _wrap_json(body: bytes) -> EmulatedReply:
+    return EmulatedReply(200, {"content-type": JSON_TYPE}, (body,))
+
+
+def _split_half(body: bytes) -> tuple[bytes, ...]:
+    middle = len(body) // 2
+    return (body[:middle], body[middle:])
+
+
+def _of_kind(faults: Faults, kind: type[_F]) -> list[_F]:
+    return [fault for fault in faults if isinstance(fault, kind)]
+
+
+def _has_kind(faults: Faults, kind: type[Fault]) -> bool:
+    return any(isinstance(fault, kind) for fault in faults)

@@ -1,0 +1,140 @@
+"""What the emulated model answers: a list of replies, or a function of the request.
+
+Nothing here may know HTTP or a wire. A scripted reply is used up only when it was delivered whole,
+so that a client that retries gets the reply that the fault spoiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import FinishReason, Part, Reasoning, Reply, Text, ToolCall
+from holdfast.testing.emulator.emulated_request import EmulatedRequest
+
+ReplyLike: TypeAlias = Reply | str | Part | Sequence[Part | str]
+"""A reply, or a short form of one: text, one part, or parts in order."""
+
+Rule: TypeAlias = Callable[[EmulatedRequest], ReplyLike | Awaitable[ReplyLike]]
+Replies: TypeAlias = Rule | Sequence[ReplyLike | Rule]
+
+
+def call(name: str, arguments: dict[str, object] | None = None, *, id: str = "") -> ToolCall:  # noqa: A002
+    """A tool call; without an id the emulator gives it one that is unique.
+
+    >>> call("weather", {"city": "Porto"}).arguments
+    '{"city":"Porto"}'
+    """
+    return ToolCall(id=id, name=name, arguments=msgspec.json.encode(arguments or {}).decode())
+
+
+def thinking(text: str) -> Reasoning:
+    """A piece of reasoning.
+
+    >>> thinking("Porto is in Portugal.").text
+    'Porto is in Portugal.'
+    """
+    return Reasoning(text)
+
+
+def echo(request: EmulatedRequest) -> str:
+    """The brain that is used when none is given: it says what the user said.
+
+    >>> echo(EmulatedRequest())
+    'You said: '
+    """
+    return f"You said: {request.text}"
+
+
+def as_reply(value: ReplyLike, number: int) -> Reply:
+    """The whole form of a short reply, with an id for every tool call.
+
+    Args:
+        value: what the brain said.
+        number: of the request, from which the ids are made.
+    """
+    reply = value if isinstance(value, Reply) else Reply(parts=_to_parts(value))
+    parts = tuple(
+        msgspec.structs.replace(part, id=f"call_{number}_{index}")
+        if isinstance(part, ToolCall) and not part.id
+        else part
+        for index, part in enumerate(reply.parts)
+    )
+    finish = reply.finish
+    if finish is FinishReason.STOP and reply.calls:
+        finish = FinishReason.TOOL_CALLS
+    return msgspec.structs.replace(reply, parts=parts, finish=finish)
+
+
+def _to_parts(value: str | Part | Sequence[Part | str]) -> tuple[Part, ...]:
+    if isinstance(value, str | Struct):
+        value = (value,)
+    elif not isinstance(value, Sequence):
+        raise ConfigurationError(
+            "replies",
+            f"a reply must be text, parts or a Reply, got {type(value).__name__}",
+        )
+    return tuple(Text(part) if isinstance(part, str) else part for part in value)
+
+
+def check_replies(replies: object) -> None:
+    """Raise ConfigurationError unless it is a list of replies and functions of the request."""
+    if not isinstance(replies, list | tuple):
+        wanted = "must be a list of replies or a function"
+        raise ConfigurationError("replies", f"{wanted}, got {type(replies).__name__}")
+    for index, one in enumerate(replies):
+        if not callable(one) and not isinstance(one, str | Struct | list | tuple):
+            raise ConfigurationError(
+                f"replies[{index}]",
+                f"a reply must be text, parts or a Reply, got {type(one).__name__}",
+            )
+
+
+class Script:
+    """Replies in order, each until it was delivered whole. A function stands for itself, always.
+
+    Args:
+        replies: a list of replies (and functions of the request), or one function.
+    """
+
+    def __init__(self, replies: Replies) -> None:
+        if not callable(replies):
+            check_replies(replies)
+        self._rule = replies if callable(replies) else None
+        self._remaining: list[ReplyLike | Rule] = [] if callable(replies) else list(replies)
+        self._total = len(self._remaining)
+
+    def next_turn(self) -> EmulatedTurn:
+        """The next answer; raises LookupError when the list is used up."""
+        if self._rule is not None:
+            return EmulatedTurn(self._rule, None)
+        if not self._remaining:
+            raise LookupError(f"the script has {self._total} replies, and all were delivered")
+        return EmulatedTurn(self._remaining.pop(0), self._remaining)
+
+
+class EmulatedTurn:
+    """One answer that was taken from a script."""
+
+    __slots__ = ("_remaining", "_reply")
+
+    def __init__(self, reply: ReplyLike | Rule, remaining: list[ReplyLike | Rule] | None) -> None:
+        self._reply = reply
+        self._remaining = remaining
+
+    async def reply_to(self, request: EmulatedRequest) -> ReplyLike:
+        """What the model says to this request."""
+        if not callable(self._reply):
+            return self._reply
+        said = self._reply(request)
+        return await said if isinstance(said, Awaitable) else said
+
+    def give_back(self) -> None:
+        """It was not delivered: the next request gets it."""
+        if self._remaining is not None:
+            self._remaining.insert(0, self._reply)
+            self._remaining = None

@@ -1,0 +1,158 @@
+"""A recorded run: its records, from a journal, a file of one, or the lines of an export.
+
+It must never take a damaged recording for a whole one, and never write to what it reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError, IllegalEventError
+from holdfast.journal.encoding import decode, record_of
+from holdfast.journal.journal_errors import JournalCorruptError
+from holdfast.journal.port import Record
+from holdfast.sessions.names import is_session
+
+if TYPE_CHECKING:
+    from holdfast.journal.port import Journal
+
+Source: TypeAlias = "Journal | str | os.PathLike[str]"
+"""A journal, its address, or a file: of `SqliteJournal`, or with the lines of an export."""
+
+_SQLITE = b"SQLite format 3\x00"
+_MOST_NAMES = 10
+
+
+class Recording(Struct, frozen=True):
+    """The records of one run, and where they come from."""
+
+    run: str
+    records: tuple[Record, ...]
+    place: str
+
+
+async def load_recording(source: Source, run: str | None = None) -> Recording:
+    """Read one run, and check that its records can have happened one after another.
+
+    Args:
+        source: where it is.
+        run: which one; may be left out when there is only one.
+
+    Raises:
+        ConfigurationError: there is no such file, or no such run.
+        JournalError: the recording is damaged, or a newer Holdfast wrote it.
+    """
+    if isinstance(source, str) and source.startswith(("postgresql:", "postgres:")):
+        from holdfast.journal.postgres import PostgresJournal
+
+        # A password may stand in the address.
+        with PostgresJournal(source, create=False) as shared:
+            return await _from_journal(shared, run, "the database")
+    if isinstance(source, str) and source.startswith("sqlite:"):
+        from holdfast.journal.url import sqlite_path
+
+        source = sqlite_path(source)
+    if isinstance(source, str | os.PathLike):
+        return await _from_file(Path(source), run)
+    if not hasattr(source, "read"):
+        raise ConfigurationError(
+            "source", f"must be a journal or a file, got {type(source).__name__}"
+        )
+    return await _from_journal(source, run, type(source).__name__)
+
+
+async def _from_journal(journal: Journal, run: str | None, place: str) -> Recording:
+    if run is None:
+        run = _find_only_session([entry.run for entry in await journal.runs()], place)
+    records = tuple(await journal.read(run))
+    if not records:
+        raise _unknown_run_error(run, place)
+    return _check_recording(Recording(run, records, place))
+
+
+async def _from_file(path: Path, run: str | None) -> Recording:
+    if _is_sqlite(path):
+        from holdfast.journal.sqlite import SqliteJournal
+
+        with SqliteJournal(path) as journal:
+            return await _from_journal(journal, run, str(path))
+    runs = _read_export(path)
+    run = run or _find_only_session(list(runs), str(path))
+    if run not in runs:
+        raise _unknown_run_error(run, str(path))
+    return _check_recording(Recording(run, tuple(runs[run]), str(path)))
+
+
+def _is_sqlite(path: Path) -> bool:
+    # A reader must not make the file that it was to read.
+    if not path.is_file():
+        raise ConfigurationError("source", f"there is no file {path}")
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def _read_export(path: Path) -> dict[str, list[Record]]:
+    """The runs of an export: of `holdfast journal export`, or of a session, which has sums."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = list(file)  # a text may hold other characters that end lines elsewhere
+    except UnicodeDecodeError as error:
+        raise _corrupt_error(str(path), "is neither a journal nor an export of one") from error
+    if any('"sum":"' in line for line in lines[-1:]):
+        from holdfast.sessions.session_export import import_lines
+
+        return import_lines(lines, str(path))
+    runs: dict[str, list[Record]] = {}
+    for number, text in enumerate(lines, 1):
+        place = f"{path}, line {number}"
+        line = decode(text, place)
+        records = runs.setdefault(line.run, [])
+        if line.seq != len(records) + 1:
+            raise _corrupt_error(
+                place, f"is record {line.seq} of its run and not {len(records) + 1}"
+            )
+        records.append(record_of(line, place))
+    return runs
+
+
+def _check_recording(recording: Recording) -> Recording:
+    """The recording, if a run can have gone so. Raises JournalCorruptError."""
+    from holdfast.sessions.session_history import Replay
+
+    replay = Replay(recording.records)
+    for number, record in enumerate(recording.records, 1):
+        try:
+            replay.apply_next()
+        except IllegalEventError as error:
+            place = f"{recording.place}, record {number} ({record.event.key})"
+            raise _corrupt_error(place, str(error)) from error
+    return recording
+
+
+def _find_only_session(there: Sequence[str], place: str) -> str:
+    """The one session, whatever stands beside it: its titles, and what agents did as its tools."""
+    runs = [run for run in there if is_session(run)] or there
+    if len(runs) == 1:
+        return runs[0]
+    names = ", ".join(repr(name) for name in runs[:_MOST_NAMES])
+    more = ", ..." if len(runs) > _MOST_NAMES else ""
+    raise ConfigurationError(
+        "run",
+        f"{place} holds {len(runs)} runs{': ' if names else ''}{names}{more}",
+        fix=f"Name one of them: run={runs[0]!r}" if runs else "Record one first",
+    )
+
+
+def _unknown_run_error(run: str, place: str) -> ConfigurationError:
+    return ConfigurationError(
+        "run", f"{place} knows no run {run!r}", fix="`holdfast journal show` lists them"
+    )
+
+
+def _corrupt_error(place: str, why: str) -> JournalCorruptError:
+    return JournalCorruptError(place, why, fix="Export it again, or restore it from a backup")

@@ -1,0 +1,143 @@
+"""A recording as the outside world of a run: it answers what was answered then, by key.
+
+It must never reach a model, a tool or a person, and must never make an answer up: what was not done
+then is a difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from holdfast.core import events as ev
+from holdfast.core.errors import exception_for
+from holdfast.core.messages import Reply, ToolResult
+from holdfast.core.model_request import ModelRequest
+from holdfast.core.questions import AnyQuestion, restore_answer
+from holdfast.journal.port import Record
+from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
+from holdfast.runtime.perform import IN_DOUBT_NOTE
+from holdfast.runtime.tool_attempt import ToolAttempt
+from holdfast.testing.event_text import IN_DOUBT, describe_event, is_formatted
+from holdfast.tools.checked_call import Invocation, check_call
+from holdfast.tools.registry import Registry
+
+_BESIDE = (
+    ev.QuestionAsked,
+    ev.QuestionAnswered,
+    ev.QuestionUnanswered,
+    ev.TurnResumed,
+    ev.TurnInterrupted,
+    ev.TurnClosed,
+)
+"""What need not happen again: tools do not run, so they do not ask."""
+
+
+class DifferenceFound(BaseException):
+    """A difference on its way out; no `except Exception` of a hook or of the runtime may stop it."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.key = key
+        self.problem = problem
+
+
+class RecordingEnded(BaseException):
+    """The recorded turn was cut off here: it was interrupted, or nobody went on with it."""
+
+
+class Tape:
+    """One recorded turn, played back.
+
+    Args:
+        records: of the turn, from the event that opens it.
+        registry: the tools of the agent as it is now.
+    """
+
+    def __init__(self, records: Sequence[Record], registry: Registry) -> None:
+        self.records = records
+        self._registry = registry
+        self.by_key = {record.event.key: record for record in records}
+        self.done_keys: set[str] = set()
+        kinds = {type(record.event) for record in records}
+        self.is_truncated = ev.TurnClosed not in kinds or ev.TurnInterrupted in kinds
+
+    @property
+    def remaining(self) -> list[ev.Event]:
+        """What was done then and not yet now, in order."""
+        return [record.event for record in self.records if record.event.key not in self.done_keys]
+
+    def find_first_remaining(self) -> ev.Event | None:
+        """The first of it that had to be done again."""
+        return next((event for event in self.remaining if not isinstance(event, _BESIDE)), None)
+
+    def find_event(self, key: str, what: str) -> ev.Event:
+        """What ended the effect of this key. Raises Differs or RecordingEnded when nothing did."""
+        record = self.by_key.get(key)
+        if record is not None:
+            return record.event
+        if self.is_truncated:
+            raise RecordingEnded
+        then = self.find_first_remaining() or self.records[-1].event
+        raise DifferenceFound(
+            key, f"{what} now; then, {then.key} came at this place: {describe_event(then)}"
+        )
+
+    async def ask_model(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
+        """The reply or the failure that was recorded."""
+        event = self.find_event(call.key, "the model is asked")
+        if isinstance(event, ev.ModelReplied | ev.ModelFailed) and not event.attempts:
+            raise DifferenceFound(
+                call.key, f"the model is asked now, and was not then: {describe_event(event)}"
+            )
+        if isinstance(event, ev.ModelReplied):
+            return Done(event.reply, event.attempts, event.tried)
+        if isinstance(event, ev.ModelFailed):
+            error = exception_for(event.error, event.partial)
+            return Failed(error, event.error, event.attempts, tried=event.tried)
+        raise DifferenceFound(call.key, f"the model is asked now; then: {describe_event(event)}")
+
+    async def use_tool(self, call: CallContext[ToolAttempt]) -> Outcome[ToolResult]:
+        """The result or the failure that was recorded, if the tool would still be run."""
+        effect, key = call.payload.effect, call.key
+        name = effect.call.name
+        event = self.find_event(key, f"{name} is run")
+        if not isinstance(event, ev.ToolFinished):
+            raise DifferenceFound(key, f"{name} is run now; then: {describe_event(event)}")
+        checked = call.payload.checked or check_call(
+            self._registry, effect.call, unfinished=effect.unfinished
+        )
+        if isinstance(checked, Invocation) and checked.result is not None:
+            call.payload.meter.refusal = checked.info
+            return Done(checked.result)
+        if not event.attempts and not (event.error and event.error.code == IN_DOUBT):
+            raise DifferenceFound(
+                key, f"{name} is run now, and was not then: {describe_event(event)}"
+            )
+        if event.result.is_error and event.result.text.startswith(
+            f"Error: Function '{name}' was not run"
+        ):
+            raise DifferenceFound(
+                key, f"{name} is run now, and could not be then: {describe_event(event)}"
+            )
+        if event.error is None or not is_formatted(event):
+            call.payload.meter.refusal = event.error
+            return Done(event.result, event.attempts)
+        repeatable = not event.result.text.endswith(IN_DOUBT_NOTE)
+        return Failed(
+            exception_for(event.error), event.error, event.attempts, may_repeat=repeatable
+        )
+
+    async def answer(self, request: AnyQuestion) -> object:
+        """What was answered then, or None when nobody did."""
+        record = self.by_key.get(request.key)
+        if record is None:
+            return None
+        event = record.event
+        if isinstance(event, ev.QuestionAnswered):
+            return restore_answer(request, event.answer)
+        if isinstance(event, ev.QuestionUnanswered) and event.why == "timeout":
+            await asyncio.Event().wait()  # the clock of a replay lets the time pass at once
+        if isinstance(event, ev.QuestionUnanswered) and event.why == "cancelled":
+            raise asyncio.CancelledError
+        return None

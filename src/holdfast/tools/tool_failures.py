@@ -1,0 +1,221 @@
+"""What an exception of a tool means: its category, and whether the act can have happened.
+
+A table by type, after what the exception itself says: an `ErrorInfo` of ours, or an HTTP status. This
+module must never make text that a model reads: the safe half names the type and no more.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import cast
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
+from holdfast.core.redaction import redact
+from holdfast.tools.results import replace_surrogates
+
+
+class ToolError(Exception):
+    """Raise this in a tool to tell the model something: the message is shown to it as it is.
+
+    The call counts as failed and is not tried again: the model decides what to do. Every other
+    exception is hidden from the model, since its text may hold secrets. (The name and the meaning
+    are those of the MCP SDK.)
+
+    >>> raise ToolError("No flights on that day. Try the day after.")
+    Traceback (most recent call last):
+    ...
+    holdfast.tools.tool_failures.ToolError: No flights on that day. Try the day after.
+    """
+
+
+_PROGRAMMING = (
+    AssertionError,
+    AttributeError,
+    ImportError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    StopAsyncIteration,
+    StopIteration,
+    SyntaxError,
+    TypeError,
+    ZeroDivisionError,
+)
+"""Faults of the code: the same call fails the same way."""
+
+_WRONG_FILE = (
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+"""The operating system's plain no: waiting does not change it."""
+
+_NOT_CONNECTED = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH})
+
+_BY_STATUS = {
+    401: ErrorCategory.AUTH_ERROR,
+    402: ErrorCategory.RATE_LIMIT_TERMINAL,
+    403: ErrorCategory.AUTH_ERROR,
+    408: ErrorCategory.TIMEOUT,
+    425: ErrorCategory.TRANSIENT,
+    429: ErrorCategory.RATE_LIMIT_RETRYABLE,
+    503: ErrorCategory.TRANSIENT,
+    504: ErrorCategory.TIMEOUT,
+}
+_QUOTA = re.compile(
+    r"insufficient_quota|exceeded your current quota|quota has been exceeded", re.IGNORECASE
+)
+_STATUS_IN_TEXT = re.compile(r"Status:\s{0,5}([45]\d\d)\b|\(([45]\d\d)\)", re.IGNORECASE)
+_LONGEST_TEXT = 4_000
+
+
+def failure_info(error: BaseException, name: str) -> ErrorInfo:
+    """What is known about an exception that the tool `name` raised.
+
+    >>> failure_info(ConnectionResetError(), "pay").category.value
+    'transient'
+    >>> failure_info(KeyError("amount"), "pay").category.retryable
+    False
+    """
+    if isinstance(error, HoldfastError):
+        return error.info
+    text = error_text(error)
+    category, landed, status = _classify_error(error, text)
+    kind = type(error).__name__
+    return ErrorInfo(
+        category=category,
+        landed=landed,
+        retry_after=_find_retry_after(error, category, text),
+        safe=f"Function '{name}' failed with {kind}.",
+        private=redact(f"{kind}: {text}")[:_LONGEST_TEXT],
+        status=status,
+        code=kind,
+    )
+
+
+def error_text(error: BaseException) -> str:
+    """`str(error)` that can be sent, also of an exception that cannot say it."""
+    try:
+        return replace_surrogates(str(error))
+    except Exception:  # noqa: BLE001  # REASON: __str__ is the user's code
+        return "(its text cannot be read)"
+
+
+def _classify_error(error: BaseException, text: str) -> tuple[ErrorCategory, Landed, int | None]:
+    if isinstance(error, BaseExceptionGroup):
+        return _classify_group(error)
+    if isinstance(error, ToolError):
+        return ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN, None
+    status = _find_status(error)
+    if status is None:
+        if (meaning := _classify_type(error)) is not None:
+            return *meaning, None
+        if match := _STATUS_IN_TEXT.search(text[:_LONGEST_TEXT]):
+            status = int(match[1] or match[2])
+    if status is None:
+        return ErrorCategory.UNKNOWN, Landed.UNKNOWN, None
+    category = _classify_status(status, text)
+    # As everywhere: a refusal proves that the act did not happen; 408 does not.
+    refused = 400 <= status < 500 and status != 408
+    return category, Landed.NO if refused else Landed.UNKNOWN, status
+
+
+def _classify_group(
+    group: BaseExceptionGroup[BaseException],
+) -> tuple[ErrorCategory, Landed, int | None]:
+    """Retryable only when every member is: the members of a task group fail together."""
+    members = [_classify_error(member, error_text(member)) for member in group.exceptions]
+    worst = min(members, key=lambda meaning: meaning[0].is_retryable)
+    landed = {meaning[1] for meaning in members}
+    return worst[0], Landed.NO if landed == {Landed.NO} else Landed.UNKNOWN, worst[2]
+
+
+def _classify_type(error: BaseException) -> tuple[ErrorCategory, Landed] | None:
+    if isinstance(error, _PROGRAMMING) or _is_iterator_exhausted(error):
+        return ErrorCategory.PROGRAMMING, Landed.UNKNOWN
+    if isinstance(error, TimeoutError):
+        return ErrorCategory.TIMEOUT, Landed.UNKNOWN
+    if isinstance(error, _WRONG_FILE):
+        return ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN
+    if isinstance(error, OSError):
+        refused = error.errno in _NOT_CONNECTED or isinstance(error, ConnectionRefusedError)
+        return ErrorCategory.TRANSIENT, Landed.NO if refused else Landed.UNKNOWN
+    return None
+
+
+def _is_iterator_exhausted(error: BaseException) -> bool:
+    """`next()` of an empty iterator in a coroutine: Python makes it a RuntimeError."""
+    return isinstance(error, RuntimeError) and isinstance(
+        error.__cause__, StopIteration | StopAsyncIteration
+    )
+
+
+def _classify_status(status: int, text: str) -> ErrorCategory:
+    if status == 429 and _QUOTA.search(text[:_LONGEST_TEXT]):
+        return ErrorCategory.RATE_LIMIT_TERMINAL
+    if (category := _BY_STATUS.get(status)) is not None:
+        return category
+    if 400 <= status < 500:
+        return ErrorCategory.CLIENT_ERROR
+    return ErrorCategory.SERVER_ERROR if status >= 500 else ErrorCategory.UNKNOWN
+
+
+def _read_attribute(holder: object, attribute: str) -> object:
+    """An attribute of an object that somebody else wrote: a property of it may raise."""
+    try:
+        return getattr(holder, attribute, None)
+    except Exception:  # noqa: BLE001  # REASON: a property is the user's code
+        return None
+
+
+def _find_status(error: BaseException) -> int | None:
+    """The HTTP status that an exception carries, as the HTTP clients and the vendors' SDKs do."""
+    response = _read_attribute(error, "response")
+    for holder, attribute in (
+        (error, "status_code"),
+        (error, "status"),
+        (error, "code"),
+        (response, "status_code"),
+        (response, "status"),
+    ):
+        value = _read_attribute(holder, attribute)
+        if isinstance(value, int) and not isinstance(value, bool) and 300 <= value <= 599:
+            return int(value)
+    return None
+
+
+def _find_retry_after(error: BaseException, category: ErrorCategory, text: str) -> float | None:
+    if not category.is_retryable:
+        return None
+    said = _read_attribute(error, "retry_after")
+    if isinstance(said, int | float) and not isinstance(said, bool):
+        return float(said) if math.isfinite(said) and said >= 0 else None
+    headers = _read_headers(_read_attribute(error, "headers")) or _read_headers(
+        _read_attribute(_read_attribute(error, "response"), "headers")
+    )
+    if not headers:
+        return None
+    # Its patterns are compiled when the first failure with headers comes.
+    from holdfast.codecs.retry_after import parse_requested_wait
+
+    return parse_requested_wait(headers, text=text, now=time.time())
+
+
+def _read_headers(headers: object) -> dict[str, str]:
+    items = _read_attribute(headers, "items")
+    if not isinstance(headers, Mapping) and not callable(items):
+        return {}
+    try:
+        pairs = list(cast("Mapping[object, object]", headers).items())[:200]
+        return {str(name).lower(): str(value) for name, value in pairs}
+    except Exception:  # noqa: BLE001  # REASON: the object is not ours
+        return {}

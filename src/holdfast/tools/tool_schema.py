@@ -1,0 +1,313 @@
+"""From a signature to a JSON Schema and a validator, both made by pydantic from one model.
+
+This is the only module of the room that imports pydantic at once; it is itself imported when the
+first tool is made. It must never guess a type: what JSON cannot express is refused when the tool is
+made, by an error that names the argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
+from pydantic.errors import PydanticUndefinedAnnotation
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import PydanticUndefined
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.tools.annotations import (
+    Parameter,
+    UndefinedNameError,
+    annotation_of,
+    is_context,
+    parameters_of,
+)
+from holdfast.tools.argument_wording import RefusedCall
+from holdfast.tools.arguments import parse_arguments
+from holdfast.tools.checked_arguments import CheckedArguments, check_arguments
+from holdfast.tools.context import ToolContext
+from holdfast.tools.docstrings import ToolDocs, parse_docstring
+from holdfast.tools.plain_types import is_plain
+
+_UNUSABLE = (
+    PydanticUserError,
+    PydanticUndefinedAnnotation,
+    AttributeError,
+    KeyError,
+    NameError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What pydantic raises for annotations that it cannot use."""
+
+_CONFIG = ConfigDict(extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+_RESERVED = frozenset(dir(BaseModel))
+
+
+class _Slot(NamedTuple):
+    """One parameter: the field that fills it, or None for the context."""
+
+    parameter: str
+    field: str | None
+
+
+class Signature:
+    """The compiled arguments of one tool.
+
+    Args:
+        schema: the JSON Schema of the arguments, an object that forbids unknown ones.
+        description: of the tool, by its docstring.
+        model: validates the arguments.
+        slots: the parameters in order, and how many of them are positional-only.
+    """
+
+    __slots__ = (
+        "_is_keywords_only",
+        "_keywords",
+        "_positional",
+        "description",
+        "fields",
+        "is_plain",
+        "required",
+        "schema",
+        "validate_json",
+    )
+
+    def __init__(
+        self,
+        schema: Mapping[str, object],
+        description: str,
+        model: type[BaseModel],
+        slots: tuple[Sequence[_Slot], int],
+    ) -> None:
+        self.schema = schema
+        self.description = description
+        self.required: Sequence[str] = schema.get("required", ())  # type: ignore[assignment]  # REASON: JSON
+        self.validate_json: Callable[..., BaseModel] = model.__pydantic_validator__.validate_json
+        order, positional = slots
+        self.fields = tuple((_shown_name(slot, model), slot.field) for slot in order if slot.field)
+        """The name by which each argument is shown, and its field."""
+        named = all(name == field for name, field in self.fields)
+        self.is_plain = named and is_plain(model.__pydantic_core_schema__)
+        """Whether the values are JSON data as validation leaves them."""
+        self._positional = tuple(order[:positional])
+        self._keywords = tuple(order[positional:])
+        self._is_keywords_only = not positional and all(
+            slot.parameter == slot.field for slot in order
+        )
+
+    def parse_arguments(self, text: str) -> BaseModel | RefusedCall:
+        """The validated arguments of one call, or why they are refused; see `arguments`."""
+        return parse_arguments(self, text)
+
+    def check(self, text: str, *, edited: bool = False) -> CheckedArguments | RefusedCall:
+        """The validated arguments with what is shown of them, or why they are refused.
+
+        Args:
+            text: as the model wrote it.
+            edited: somebody else wrote it, who was shown the names of the parameters.
+        """
+        return check_arguments(self, text, edited=edited)
+
+    def call_with(
+        self, validated: BaseModel, context: ToolContext
+    ) -> tuple[Sequence[object], dict[str, object]]:
+        """Positional and keyword arguments for the function."""
+        fields = validated.__dict__
+        if self._is_keywords_only:
+            return (), fields
+        return (
+            [fields[slot.field] if slot.field else context for slot in self._positional],
+            {
+                slot.parameter: fields[slot.field] if slot.field else context
+                for slot in self._keywords
+            },
+        )
+
+
+def compile_signature(
+    function: Callable[..., object], name: str, *, skip_first: bool = False
+) -> Signature:
+    """The arguments of `function` as a schema and a validator.
+
+    Args:
+        function: what will be called.
+        name: the tool's name, for errors.
+        skip_first: the first parameter is the `self` of a method that is not bound yet.
+
+    Raises:
+        ConfigurationError: naming the argument that cannot be expressed, and the fix.
+    """
+    words = parse_docstring(function)
+    fields: dict[str, Any] = {}
+    slots: list[_Slot] = []
+    positional = 0
+    for parameter in parameters_of(function, name, skip_first=skip_first):
+        where = f"tool {name!r}, argument {parameter.name!r}"
+        _refuse_variadic(parameter, where)
+        positional += parameter.kind is Parameter.POSITIONAL_ONLY
+        annotation = annotation_of(function, parameter, where)
+        if is_context(annotation):
+            slots.append(_Slot(parameter.name, None))
+            continue
+        field = _field_name(parameter.name)
+        slots.append(_Slot(parameter.name, field))
+        fields[field] = _field_definition(
+            parameter, annotation, words, renamed=field != parameter.name
+        )
+    model = _create_model(name, fields, slots)
+    return Signature(
+        _create_schema(model, name, fields, slots), words.description, model, (slots, positional)
+    )
+
+
+def _refuse_variadic(parameter: Parameter, where: str) -> None:
+    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        raise ConfigurationError(
+            where,
+            "takes any number of values, which a tool's schema cannot say",
+            fix="Take one list or dict instead; a decorator in between needs functools.wraps",
+        )
+
+
+def _field_name(parameter: str) -> str:
+    """A name that pydantic allows: no leading underscore, none of its own methods."""
+    if parameter.startswith("_") or parameter in _RESERVED:
+        return f"field_{parameter}"
+    return parameter
+
+
+def _shown_name(slot: _Slot, model: type[BaseModel]) -> str:
+    """The parameter's name; its alias, where pydantic does not allow a field of that name."""
+    if slot.field is None or slot.field == slot.parameter:
+        return slot.parameter
+    return model.__pydantic_fields__[slot.field].alias or slot.parameter
+
+
+def _field_definition(
+    parameter: Parameter, annotation: object, words: ToolDocs, *, renamed: bool
+) -> tuple[object, object]:
+    """What `create_model` takes: the type, with what the user left out, and the default."""
+    default = ... if parameter.default is Parameter.empty else parameter.default
+    told = _user_field(annotation, default)
+    added: dict[str, Any] = {}
+    if told.description is None:
+        added["description"] = _annotated_words(annotation) or words.arguments.get(parameter.name)
+    if renamed and told.alias is None and told.validation_alias is None:
+        added["alias"] = parameter.name
+    if not any(added.values()):
+        return annotation, default
+    return Annotated[annotation, Field(**added)], default
+
+
+def _user_field(annotation: object, default: object) -> FieldInfo:
+    try:
+        if default is ...:
+            return FieldInfo.from_annotation(annotation)  # type: ignore[arg-type]  # REASON: any annotation
+        return FieldInfo.from_annotated_attribute(annotation, default)  # type: ignore[arg-type]  # REASON: as above
+    except _UNUSABLE:
+        # The model that is made of it says what is wrong, with the argument's name.
+        return FieldInfo(default=PydanticUndefined)
+
+
+def _annotated_words(annotation: object) -> str | None:
+    """The words in `Annotated[str, "words"]` or `Annotated[str, Doc("words")]`."""
+    if get_origin(annotation) is not Annotated:
+        return None
+    for metadata in get_args(annotation)[1:]:
+        words = getattr(metadata, "documentation", metadata)
+        if isinstance(words, str):
+            return words
+    return None
+
+
+def _create_model(name: str, fields: Mapping[str, Any], slots: Sequence[_Slot]) -> type[BaseModel]:
+    try:
+        return _build_model(fields)
+    except _UNUSABLE as error:
+        raise _find_culprit(name, fields, slots, error) from error
+
+
+def _build_model(fields: Mapping[str, Any]) -> type[BaseModel]:
+    model: type[BaseModel] = create_model("Arguments", __config__=_CONFIG, **fields)
+    if not model.__pydantic_complete__:
+        model.model_rebuild(raise_errors=True)
+    if len(model.model_fields) != len(fields):
+        raise TypeError("ClassVar is for classes")
+    return model
+
+
+def _create_schema(
+    model: type[BaseModel], name: str, fields: Mapping[str, Any], slots: Sequence[_Slot]
+) -> Mapping[str, object]:
+    try:
+        return _generate_schema(model)
+    except _UNUSABLE as error:
+        raise _find_culprit(name, fields, slots, error) from error
+
+
+def _generate_schema(model: type[BaseModel]) -> dict[str, object]:
+    schema: dict[str, Any] = model.model_json_schema(schema_generator=_QuietSchema)
+    schema.pop("title", None)
+    schema.setdefault("properties", {})
+    for key, definition in schema.get("$defs", {}).items():
+        if definition.get("title") == key:
+            del definition["title"]
+    return schema
+
+
+class _QuietSchema(GenerateJsonSchema):
+    """Without titles that only repeat a name (each costs tokens), and without warnings."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # REASON: pydantic's signature
+        return False
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """A default that JSON cannot express is left out of the schema, and still applies."""
+
+
+def _find_culprit(
+    name: str, fields: Mapping[str, Any], slots: Sequence[_Slot], error: Exception
+) -> ConfigurationError:
+    """Try the arguments one by one, to name the one that cannot be expressed."""
+    for slot in slots:
+        if slot.field is None:
+            continue
+        try:
+            _generate_schema(_build_model({slot.field: fields[slot.field]}))
+        except _UNUSABLE as alone:
+            where = f"tool {name!r}, argument {slot.parameter!r}"
+            return _schema_error(where, fields[slot.field][0], alone)
+    return _schema_error(f"tool {name!r}", "its arguments", error)
+
+
+def _schema_error(where: str, annotation: object, error: Exception) -> ConfigurationError:
+    """The problem in our words: pydantic's are about settings that a tool does not have."""
+    code = getattr(error, "code", None)
+    if code == "class-not-fully-defined" or isinstance(
+        error, (NameError, PydanticUndefinedAnnotation)
+    ):
+        return UndefinedNameError(
+            where,
+            "holds a class with a field whose type cannot be found",
+            fix="Define or import that type before the tool",
+        )
+    if code == "typed-dict-version":
+        problem = "holds a typing.TypedDict, which cannot be read before Python 3.12"
+        fix = "Import TypedDict from typing_extensions"
+    elif code in ("schema-for-unknown-type", "invalid-for-json-schema"):
+        problem = f"is of a type that JSON cannot express: {_type_name(annotation)}"
+        fix = "Take what JSON can hold, and get objects from ToolContext.deps"
+    else:
+        problem = f"cannot be used: {str(error).partition(chr(10))[0]}"
+        fix = "Use a type that pydantic can validate"
+    return ConfigurationError(where, problem, fix=fix)
+
+
+def _type_name(annotation: object) -> str:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -1,0 +1,178 @@
+"""What went wrong on the way, as one typed error: the only place that knows the client's exceptions.
+
+The safe text names the host and what to do, and must never name anything else of the request: no
+path, query, user, header or key. `landed=NO` is said only where the request provably was not sent.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import aiohttp
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, TransportError
+from holdfast.core.redaction import redact
+from holdfast.transport.port import Timeouts
+
+
+class Destination(Struct, frozen=True):
+    """Where the request went, and how far it came.
+
+    Args:
+        host: host and port, as they may be shown.
+        sent: whether it had a connection to the server.
+        proxy: host and port of the proxy, or "".
+    """
+
+    host: str
+    sent: bool
+    proxy: str = ""
+
+
+_CHECK_URL = "Check the base URL"
+_ADVICE: dict[str, tuple[str, str]] = {
+    "dns": ("the name cannot be resolved", f"{_CHECK_URL} and the network"),
+    "refused": ("connection refused", f"{_CHECK_URL}, its port, and that the server runs"),
+    "unreachable": ("cannot be reached", f"{_CHECK_URL} and the network"),
+    "tls": ("TLS failed", f"{_CHECK_URL} (http or https, port) and the clock"),
+    "certificate": (
+        "its certificate is not trusted",
+        "For a private authority set SSL_CERT_FILE to its certificate",
+    ),
+    "not_http": ("the answer is not HTTP", f"{_CHECK_URL} (http or https, port)"),
+    "reset": ("connection reset", "The server, or something on the way to it, cut the connection"),
+    "disconnected": ("the server closed the connection without an answer", "Try again"),
+    "payload": ("the body was cut or damaged on the way", "Try again"),
+    "closed": ("the transport was closed while the request ran", "Close it after the last run"),
+    "failed": ("the request failed", "The log has the details"),
+}
+_ERRNO_CODES = {
+    errno.ECONNREFUSED: "refused",
+    errno.ECONNRESET: "reset",
+    errno.EPIPE: "reset",
+    errno.ECONNABORTED: "reset",
+    errno.ETIMEDOUT: "connect_timeout",
+}
+
+
+def timeout_error(code: str, destination: Destination, timeouts: Timeouts) -> TransportError:
+    """The error for a limit that passed: `connect_timeout`, `first_byte_timeout`, ..."""
+    said, setting = {
+        "connect_timeout": ("no connection", "connect"),
+        "first_byte_timeout": ("no first byte", "first_byte"),
+        "stalled": ("no new content", "between_chunks"),
+        "total_timeout": ("not finished", "total"),
+    }[code]
+    seconds = getattr(timeouts, setting)
+    if seconds is None:
+        seconds, setting = timeouts.total, "total"
+    within = f" within {seconds:g} s" if seconds is not None else ""
+    advice = "Raise" if seconds is not None else "Set"
+    return _make_error(
+        ErrorInfo(
+            category=ErrorCategory.TIMEOUT,
+            safe=f"{_describe_destination(destination)}: {said}{within}. {advice} timeouts.{setting} to wait longer",
+            landed=Landed.UNKNOWN if destination.sent else Landed.NO,
+            code=code,
+        )
+    )
+
+
+def bad_request_error(code: str, safe: str) -> TransportError:
+    """The error for a request that cannot be sent as it is."""
+    return _make_error(
+        ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe=safe, landed=Landed.NO, code=code)
+    )
+
+
+def transport_error(
+    error: Exception, destination: Destination, timeouts: Timeouts
+) -> TransportError:
+    """The error for an exception of the client.
+
+    Args:
+        error: what the client raised.
+        destination: where the request went, and how far.
+        timeouts: for the words about a limit.
+    """
+    if isinstance(error, aiohttp.ClientHttpProxyError | aiohttp.ClientProxyConnectionError):
+        return _proxy_error(error, destination)
+    code = _error_code(error, destination)
+    if code == "connect_timeout":
+        return timeout_error(code, destination, timeouts)
+    if (
+        destination.proxy
+        and not destination.sent
+        and code in ("dns", "disconnected", "reset", "not_http")
+    ):
+        return _proxy_error(error, destination)
+    said, advice = _ADVICE[code]
+    lasting = code == "certificate"
+    return _make_error(
+        ErrorInfo(
+            category=ErrorCategory.CLIENT_ERROR if lasting else ErrorCategory.TRANSIENT,
+            safe=f"{_describe_destination(destination)}: {said}. {advice}",
+            landed=Landed.UNKNOWN if destination.sent else Landed.NO,
+            private=_private_detail(error),
+            code="tls" if lasting else code,
+        )
+    )
+
+
+def _error_code(error: Exception, destination: Destination) -> str:
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "dns"
+        case aiohttp.ClientConnectorCertificateError():
+            return "certificate"
+        case aiohttp.ClientSSLError() | aiohttp.ServerFingerprintMismatch():
+            return "tls"
+        case aiohttp.ConnectionTimeoutError():
+            return "connect_timeout"
+        case aiohttp.ClientPayloadError():
+            return "payload"
+        case aiohttp.ServerDisconnectedError():
+            return "disconnected"
+        case aiohttp.ClientResponseError():
+            return "not_http"
+        case OSError():
+            fallback = "reset" if destination.sent else "unreachable"
+            return _ERRNO_CODES.get(error.errno or 0, fallback)
+        case aiohttp.ClientConnectionError() | RuntimeError():
+            return "closed"
+        case _:
+            return "failed"
+
+
+def _proxy_error(error: Exception, destination: Destination) -> TransportError:
+    status = error.status if isinstance(error, aiohttp.ClientHttpProxyError) else None
+    said = f"answered {status}" if status else "cannot be reached or does not answer"
+    wants = " It wants a user and a password." if status == 407 else ""
+    return _make_error(
+        ErrorInfo(
+            category=ErrorCategory.TRANSIENT,
+            safe=f"{destination.host}: the proxy {destination.proxy} {said}.{wants} "
+            "Check HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
+            landed=Landed.NO,
+            private=_private_detail(error),
+            status=status,
+            code="proxy",
+        )
+    )
+
+
+def _describe_destination(destination: Destination) -> str:
+    return (
+        f"{destination.host} (by the proxy {destination.proxy})"
+        if destination.proxy
+        else destination.host
+    )
+
+
+def _private_detail(error: Exception) -> str:
+    return redact(f"{type(error).__name__}: {error}")
+
+
+def _make_error(info: ErrorInfo) -> TransportError:
+    return TransportError(info.safe, info=info)

@@ -1,0 +1,39 @@
+"""The stable figures of `scripts/measures.py` as limits: names, files and rooms."""
+
+from __future__ import annotations
+
+from scripts import measures
+
+import holdfast
+
+# A wire's folder has the same files as every other wire's, and so has a strategy's.
+WIRE_FILES = {"chunk_reader", "codec", "decode", "encode", "errors", "history", "vocabulary"}
+STRATEGY_FILES = {"decision", "options", "strategy"}
+OTHER_FILES = {
+    "calls",  # of a wire: how it tells apart the tool calls of one reply
+    "media",  # of a wire, and what all wires share
+    "port",  # what a room needs of whoever implements it
+}
+
+
+def test_a_class_name_is_defined_once() -> None:
+    assert measures.doubled_classes() == {}
+
+
+def test_a_file_name_stands_once_outside_parallel_folders() -> None:
+    names = {name.removesuffix(".py") for name in measures.file_names_twice()}
+    assert names - WIRE_FILES - STRATEGY_FILES - OTHER_FILES == set()
+
+
+def test_functions_are_named_by_what_they_do() -> None:
+    names = measures.function_names()
+    assert measures.one_word_share(names) <= 0.45
+    assert measures.participle_share(names) <= 0.04
+
+
+def test_the_runtime_is_a_spine() -> None:
+    assert len(measures.runtime_entries()) <= 27
+
+
+def test_the_top_has_few_names() -> None:
+    assert len(holdfast.__all__) <= 70
