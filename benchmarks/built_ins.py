@@ -13,21 +13,33 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from benchmarks.replies import ANSWER
-from holdfast import Agent, Limits, RetryOptions, tool
-from holdfast.core.messages import FinishReason, Reply, Text, ToolCall, Usage
-from holdfast.core.model_request import ModelRequest
-from holdfast.middleware.chain import AnyMiddleware
-from holdfast.middleware.continuation_permission import ContinuationPermission
-from holdfast.middleware.error_handling import error_handling_middlewares
-from holdfast.middleware.guidance import Guidance
-from holdfast.middleware.history_reduction import HistoryReduction
-from holdfast.middleware.iteration_logging import IterationLogging
-from holdfast.middleware.pii_protection import PIIProtection
-from holdfast.middleware.repetition_guard import RepetitionGuard
-from holdfast.middleware.tool_permission import Rule, ToolPermission
-from holdfast.middleware.total_error_threshold import TotalErrorThreshold
-from holdfast.middleware.usage_limits import UsageLimits
-from holdfast.resilience.pipeline import CallContext, Done, Outcome
+from holdfast import (
+    Agent,
+    ContinuationPermission,
+    FinishReason,
+    Limits,
+    Reply,
+    RetryOptions,
+    Text,
+    ToolCall,
+    ToolPermission,
+    Usage,
+    tool,
+)
+from holdfast.middleware import (
+    AnyMiddleware,
+    Guidance,
+    HistoryReduction,
+    IterationLogging,
+    PIIProtection,
+    RepetitionGuard,
+    Rule,
+    TotalErrorThreshold,
+    UsageLimits,
+    error_handling_middlewares,
+)
+from holdfast.models import ModelRequest
+from holdfast.resilience import CallContext, Done, Outcome
 
 ITERATIONS = 50
 _PRICE = 1e-9

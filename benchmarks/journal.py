@@ -35,6 +35,7 @@ from benchmarks.floor import KEY
 from benchmarks.server import serve_apart
 from holdfast import (
     Agent,
+    Event,
     Limits,
     MemoryJournal,
     ModelReplied,
@@ -44,14 +45,11 @@ from holdfast import (
     Usage,
     tool,
 )
-from holdfast.core.effects import Effect
-from holdfast.core.events import Event
-from holdfast.journal import opening
+from holdfast.journal import Effect, Journal, Record, opening
 from holdfast.journal.encoding import encode, to_line
-from holdfast.journal.port import Journal, Record
 from holdfast.journal.rows import encode_record
 from holdfast.journal.sqlite import _insert_record
-from holdfast.tools.tool import ToolEffect
+from holdfast.tools import ToolEffect
 
 ROUNDS, APPENDS = 20, 60
 MANY = (10, 100)

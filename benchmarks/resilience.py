@@ -14,12 +14,9 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from holdfast.core.errors import ErrorCategory, ErrorInfo, ProviderError
-from holdfast.core.messages import Reply, Text
-from holdfast.core.model_request import ModelRequest
-from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call
-from holdfast.resilience.handling import RetryOptions
-from holdfast.resilience.pipeline import (
+from holdfast import ErrorCategory, ErrorInfo, ProviderError, Reply, Resilience, RetryOptions, Text
+from holdfast.models import ModelRequest
+from holdfast.resilience import (
     CallContext,
     Done,
     ExecutionContext,
@@ -28,6 +25,7 @@ from holdfast.resilience.pipeline import (
     Outcome,
     Pipeline,
 )
+from holdfast.resilience.defaults import Candidate, compose_model_call
 from holdfast.resilience.system_clock import SystemClock
 
 ROUNDS, CALLS, WAITING = 15, 2000, 10_000

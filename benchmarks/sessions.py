@@ -19,14 +19,24 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast import Agent, ModelReplied, Reply, SqliteJournal, Text, TurnOpened, Usage, user
-from holdfast.core.effects import Effect, effect_digest
-from holdfast.core.events import Event, TurnClosed
+from holdfast import (
+    Agent,
+    Event,
+    ModelReplied,
+    Reply,
+    Sessions,
+    SqliteJournal,
+    Text,
+    TurnClosed,
+    Usage,
+    user,
+)
+from holdfast.core.effects import effect_digest
 from holdfast.core.machine import SessionMachine
 from holdfast.core.output import OutputType
-from holdfast.journal.port import Record
+from holdfast.events import TurnOpened
+from holdfast.journal import Effect, Record
 from holdfast.runtime.sessions.session_pool import SessionPool
-from holdfast.sessions.sessions import Sessions
 from holdfast.testing import ScriptedModel
 
 SAID = "It will be sunny in Porto, with a light wind from the north and 24 degrees at noon. " * 2

@@ -12,8 +12,7 @@ It prints:
 
 import asyncio
 
-from holdfast import Agent, PermissionQuestion, ToolFinished, ToolPermission, tool
-from holdfast.core.messages import ToolCall
+from holdfast import Agent, PermissionQuestion, ToolCall, ToolFinished, ToolPermission, tool
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest, call
 

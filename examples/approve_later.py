@@ -15,8 +15,7 @@ It prints:
 import asyncio
 import tempfile
 
-from holdfast import Agent, PermissionQuestion, ToolPermission, tool
-from holdfast.core.messages import ToolCall
+from holdfast import Agent, PermissionQuestion, ToolCall, ToolPermission, tool
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest, call
 

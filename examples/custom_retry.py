@@ -13,8 +13,8 @@ It prints:
 
 import asyncio
 
-from holdfast import DEFER, Agent, CallMetrics, HoldfastError, Resilience, RetryOptions
-from holdfast.resilience.handling import RetryAnswer
+from holdfast import Agent, HoldfastError, Resilience, RetryOptions
+from holdfast.resilience import DEFER, CallMetrics, RetryAnswer
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import ErrorResponse
 

@@ -12,7 +12,7 @@ It prints:
 
 import openai
 
-from holdfast import classify, resilient, send_message
+from holdfast.calls import classify, resilient, send_message
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import ErrorResponse
 

@@ -22,8 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from holdfast import Agent, tool
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast import Agent, ToolCall, ToolResult, tool
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest, call
 

@@ -14,8 +14,7 @@ It prints:
 
 import asyncio
 
-from holdfast import Agent, RetryOptions, ToolError, tool
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast import Agent, RetryOptions, ToolCall, ToolError, ToolResult, tool
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import DropAfter, EmulatedRequest, ErrorResponse, call
 

@@ -1,6 +1,6 @@
 """Writes the public face of the package, one line a name with its signature; the diff of that file is the review.
 
-Public is what `holdfast`, or a room directly below it, lists in `__all__`.
+Public is what a module of NAMESPACES lists in `__all__`; a name that stands in several is written out once.
 
 usage: python scripts/public_api.py --write | --check
 """
@@ -8,7 +8,6 @@ usage: python scripts/public_api.py --write | --check
 import enum
 import importlib
 import inspect
-import pkgutil
 import re
 import sys
 from collections.abc import Iterator
@@ -16,24 +15,45 @@ from difflib import unified_diff
 from pathlib import Path
 from types import ModuleType
 
-import holdfast
-
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "tests" / "api" / "public_api.txt"
 
 
+NAMESPACES = (
+    "holdfast",
+    "holdfast.calls",
+    "holdfast.compat",
+    "holdfast.errors",
+    "holdfast.events",
+    "holdfast.journal",
+    "holdfast.middleware",
+    "holdfast.models",
+    "holdfast.resilience",
+    "holdfast.sessions",
+    "holdfast.skills",
+    "holdfast.testing",
+    "holdfast.testing.emulator",
+    "holdfast.tools",
+)
+"""The modules that a user imports from."""
+
+
 def public_modules() -> Iterator[ModuleType]:
-    """The package and each of its rooms that has public names."""
-    yield holdfast
-    for room in pkgutil.iter_modules(holdfast.__path__, "holdfast."):
-        if room.ispkg:
-            module = importlib.import_module(room.name)
-            if hasattr(module, "__all__"):
-                yield module
+    """The package, and each module below it that has public names."""
+    for name in NAMESPACES:
+        yield importlib.import_module(name)
+
+
+def public_values() -> dict[str, object]:
+    """Every public name with what it names, whichever namespace it stands in."""
+    return {name: getattr(module, name) for module in public_modules() for name in module.__all__}
 
 
 def steady(text: str) -> str:
     """The text without what changes from one process, or one version of Python, to the next."""
+    text = re.sub(
+        r"(?<=frozenset\(\{)[^}]*", lambda set_: ", ".join(sorted(set_[0].split(", "))), text
+    )
     return re.sub(r" at 0x[0-9a-f]+", "", text).replace("pathlib._local.", "pathlib.")
 
 
@@ -53,7 +73,7 @@ def class_lines(path: str, cls: type) -> Iterator[str]:
     else:
         yield f"{path}: class {bases}".rstrip() + f" {signature(cls)}"
     for name, member in sorted(vars(cls).items()):
-        if name.startswith("_") or isinstance(member, cls):
+        if name.startswith("_") or type(member) is cls:
             continue
         inner = f"{path}.{name}"
         if isinstance(member, property):
@@ -64,12 +84,15 @@ def class_lines(path: str, cls: type) -> Iterator[str]:
             yield f"{inner}{signature(member)}"
 
 
-def lines(module: ModuleType) -> Iterator[str]:
-    """Every public name of a module, in the order of its `__all__`."""
+def lines(module: ModuleType, first: dict[tuple[str, int], str]) -> Iterator[str]:
+    """Every public name of a module, in the order of its `__all__`; `first` says which were written."""
     for name in module.__all__:
         value = getattr(module, name)
         path = f"{module.__name__}.{name}"
-        if inspect.isclass(value):
+        original = first.setdefault((name, id(value)), path)
+        if original != path:
+            yield f"{path}: is {original}"
+        elif inspect.isclass(value):
             yield from class_lines(path, value)
         elif inspect.isroutine(value):
             yield f"{path}{signature(value)}"
@@ -79,7 +102,8 @@ def lines(module: ModuleType) -> Iterator[str]:
 
 def render() -> str:
     """The whole snapshot."""
-    return "".join(f"{line}\n" for module in public_modules() for line in lines(module))
+    first: dict[tuple[str, int], str] = {}
+    return "".join(f"{line}\n" for module in public_modules() for line in lines(module, first))
 
 
 def main(arguments: list[str]) -> int:

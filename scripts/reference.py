@@ -21,12 +21,13 @@ from typing import get_args
 
 import msgspec
 from docstring_parser import parse
+from public_api import public_modules, public_values
 
-import holdfast
+from holdfast import errors
 from holdfast.cli.main import COMMANDS, build_parser
 from holdfast.codecs.output_mode import choose_output_method
-from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, explain
 from holdfast.core.model_request import ModelRequest, OutputSchema, ToolSpec
+from holdfast.errors import ErrorCategory, ErrorInfo, HoldfastError, explain
 from holdfast.models.presets import PRESETS, Preset
 from holdfast.testing.emulator.faults import Fault
 
@@ -34,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs" / "reference").glob("*.md")))
 RESULTS = ROOT / "benchmarks" / "results" / "README.md"
 MARKED = re.compile(r"(<!-- generated: ([\w.-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+PUBLIC = public_values()
 
 MEANING = {
     ErrorCategory.UNKNOWN: "an exception of a tool that tells nothing about itself",
@@ -54,33 +56,6 @@ MEANING = {
     ErrorCategory.LIMIT: "a limit of the run is reached",
     ErrorCategory.CANCELLED: "somebody cancelled it",
 }
-
-ROOMS = {
-    "agent": "The agent",
-    "compat": "Names of the seed systems",
-    "runtime": "Runs",
-    "tools": "Tools",
-    "core.messages": "Messages",
-    "core.questions": "Questions and answers",
-    "core.recorded_questions": "Questions and answers",
-    "core.model_request": "Settings of a model",
-    "core.limits": "Limits",
-    "core.events": "Events: saved in the journal",
-    "core.deltas": "Notices: streamed, not saved",
-    "core.notices": "Notices: streamed, not saved",
-    "core": "Errors",
-    "codecs": "Errors",
-    "journal": "Journals",
-    "sessions": "Sessions",
-    "skills": "Skills",
-    "telemetry": "Telemetry",
-    "middleware": "Middleware",
-    "resilience": "Retries, breakers, budgets",
-    "calls": "Around calls that you make yourself",
-    "models": "Models",
-    "transport": "The HTTP client",
-}
-"""Room -> its heading in names.md; of several that fit, the longest."""
 
 
 def first_sentence(value: object) -> str:
@@ -104,35 +79,24 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def names() -> str:
-    """Every public name under the heading of its room."""
-    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ROOMS.values()}
-    for name, home in holdfast._HOME.items():  # noqa: SLF001  # REASON: the table of public names
-        value = getattr(holdfast, name)
-        groups[heading_of(home.removeprefix("holdfast."))].append(
-            (f"`{name}`", first_sentence(value) if callable(value) else "")
-        )
-    return "\n".join(
-        f"## {heading}\n\n{table(('name', 'what it is'), rows)}"
-        for heading, rows in groups.items()
-        if rows
-    )
-
-
-def heading_of(module: str) -> str:
-    """The heading for a module's names: that of the longest room that it is in."""
-    parts = module.split(".")
-    for length in range(len(parts), 0, -1):
-        if (heading := ROOMS.get(".".join(parts[:length]))) is not None:
-            return heading
-    raise SystemExit(f"{module}: has no heading in ROOMS of {Path(__file__).name}")
+    """Every public name under the module to import it from."""
+    parts = []
+    for module in public_modules():
+        rows = [
+            (f"`{name}`", first_sentence(value) if callable(value := getattr(module, name)) else "")
+            for name in module.__all__
+            if not name.startswith("_")
+        ]
+        what = cell((module.__doc__ or "").partition("\n")[0])
+        parts.append(f"## `{module.__name__}`\n\n{what}.\n\n{table(('name', 'what it is'), rows)}")
+    return "\n".join(parts)
 
 
 def error_classes() -> str:
     """The public exceptions, parents first, indented by their depth."""
+    found = (getattr(errors, name) for name in errors.__all__)
     public = {
-        value
-        for name in holdfast._HOME  # noqa: SLF001  # REASON: as above
-        if inspect.isclass(value := getattr(holdfast, name)) and issubclass(value, HoldfastError)
+        value for value in found if inspect.isclass(value) and issubclass(value, HoldfastError)
     }
 
     def rows(kind: type[HoldfastError], depth: int) -> Iterable[tuple[str, str, str]]:
@@ -165,7 +129,8 @@ def error_categories() -> str:
 
 def settings_of(name: str) -> str:
     """The fields of a settings record with their defaults."""
-    record = getattr(holdfast, name)
+    record = PUBLIC[name]
+    assert isinstance(record, type)  # noqa: S101  # REASON: pages have settings of records only
     about = {part.arg_name: part.description or "" for part in parse(record.__doc__).params}
     return table(
         ("setting", "default", "meaning"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast import Middleware, RepetitionGuard, error_handling_middlewares
+from holdfast import Middleware
+from holdfast.middleware import RepetitionGuard, error_handling_middlewares
 
 NUMBER = 5
 

@@ -10,6 +10,7 @@ import holdfast
 WIRE_FILES = {"chunk_reader", "codec", "decode", "encode", "errors", "history", "vocabulary"}
 STRATEGY_FILES = {"decision", "options", "strategy"}
 OTHER_FILES = {
+    "events",  # of the core, and the namespace for users that collects them
     "calls",  # of a wire: how it tells apart the tool calls of one reply
     "media",  # of a wire, and what all wires share
     "port",  # what a room needs of whoever implements it

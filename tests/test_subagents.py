@@ -6,14 +6,16 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, FromAgent, Limits, Middleware, RetryOptions, Stop, Tool, tool
+from holdfast import Agent, Limits, Middleware, RetryOptions, Tool, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import ModelReplied, Status, ToolFinished, TurnClosed, TurnInterrupted
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import AnyQuestion, Approved, Denied, PermissionQuestion
+from holdfast.events import FromAgent
 from holdfast.journal.memory import MemoryJournal
+from holdfast.middleware import Stop
 from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.runtime.subagent import MOST_DEEP
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash

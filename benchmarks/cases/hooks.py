@@ -14,8 +14,8 @@ from benchmarks.case import Budget, Case, Seen, Side, Turn, each
 from benchmarks.replies import ANSWER
 
 if TYPE_CHECKING:
+    from holdfast.middleware import BeforeTool
     from holdfast.middleware.chain import Hook
-    from holdfast.middleware.hook_contexts import BeforeTool
 
 ITERATIONS = 50
 CALLS = 1000
@@ -64,10 +64,10 @@ async def _called(_url: str) -> AsyncIterator[Turn]:
 
 
 def _hook() -> tuple[Hook, BeforeTool]:
+    from holdfast import Middleware  # noqa: PLC0415
     from holdfast.core.messages import ToolCall  # noqa: PLC0415 - not in the floor's process
+    from holdfast.middleware import BeforeTool  # noqa: PLC0415
     from holdfast.middleware.chain import compile_chain  # noqa: PLC0415
-    from holdfast.middleware.hook_contexts import BeforeTool  # noqa: PLC0415
-    from holdfast.middleware.hooks import Middleware  # noqa: PLC0415
 
     class Nothing(Middleware):
         async def before_tool(self, context: BeforeTool) -> None:

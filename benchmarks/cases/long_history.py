@@ -38,8 +38,7 @@ async def floor(url: str) -> AsyncIterator[Turn]:
 @asynccontextmanager
 async def ours(url: str) -> AsyncIterator[Turn]:
     """`agent.run` with the history of an earlier result."""
-    from holdfast import Agent  # noqa: PLC0415 - not in the floor's process
-    from holdfast.core.messages import assistant, user  # noqa: PLC0415 - not in the floor's process
+    from holdfast import Agent, assistant, user  # noqa: PLC0415 - not in the floor's process
 
     agent = Agent("openai:text", base_url=url, api_key=KEY)
     said = [(assistant if index % 2 else user)(SAID) for index in range(COUNT - 2)]

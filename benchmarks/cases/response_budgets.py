@@ -185,8 +185,7 @@ def _classes(wire: str) -> tuple[object, object]:
 @cache
 def works(wire: str) -> dict[str, Callable[[], object]]:
     """What is measured, by the name of its budget."""
-    from holdfast.calls.response_handler import ResponseHandler  # noqa: PLC0415
-    from holdfast.calls.send import send_message_streaming  # noqa: PLC0415
+    from holdfast.calls import ResponseHandler, send_message_streaming  # noqa: PLC0415
 
     held = objects(wire)
     handler = ResponseHandler(_ignored)

@@ -100,13 +100,13 @@ OTHERS = tuple(wire for wire in STREAMS if wire != CHAT)
 def reader(wire: str) -> Callable[[], str]:
     """What reads one delta of a stream that is under way, and gives its text."""
     # Not at the top: other cases' processes must not hold what they do not measure.
+    from holdfast import TextDelta  # noqa: PLC0415
     from holdfast.codecs.anthropic.decode import AnthropicDecoder  # noqa: PLC0415
     from holdfast.codecs.assemble import Assembler  # noqa: PLC0415
     from holdfast.codecs.gemini.codec import Gemini  # noqa: PLC0415
     from holdfast.codecs.openai_chat.codec import OpenAIChat  # noqa: PLC0415
     from holdfast.codecs.openai_responses.decode import ResponsesDecoder  # noqa: PLC0415
-    from holdfast.codecs.wire import Quirks  # noqa: PLC0415
-    from holdfast.core.deltas import TextDelta  # noqa: PLC0415
+    from holdfast.models import Quirks  # noqa: PLC0415
 
     decoders = {
         CHAT: OpenAIChat().make_decoder,

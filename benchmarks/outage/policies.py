@@ -11,10 +11,9 @@ from random import Random
 
 from typing_extensions import override
 
-from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
+from holdfast import ErrorCategory, ErrorInfo, Resilience, RetryOptions
+from holdfast.errors import Landed
 from holdfast.resilience import breaker, budget
-from holdfast.resilience.defaults import Resilience
-from holdfast.resilience.handling import RetryOptions
 from holdfast.resilience.retry import WaitAndRetry, decide_retry, decide_unsent
 
 REFUSED = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="503", landed=Landed.NO)

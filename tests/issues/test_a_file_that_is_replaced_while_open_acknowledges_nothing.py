@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import JournalError, SqliteJournal
+from holdfast import SqliteJournal
+from holdfast.errors import JournalError
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 

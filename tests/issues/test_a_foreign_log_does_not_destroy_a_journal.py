@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import JournalError, SqliteJournal
+from holdfast import SqliteJournal
 from holdfast.cli.main import main
+from holdfast.errors import JournalError
 from holdfast.testing.journal_conformance import make_turn_opened
 
 

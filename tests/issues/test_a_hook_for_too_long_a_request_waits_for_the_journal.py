@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.runtime.test_write_behind import CALL, Bench
 
-from holdfast import Middleware, Patch
+from holdfast import Middleware
 from holdfast.core.errors import ErrorCategory, ErrorInfo, exception_for
+from holdfast.middleware import Patch
 from holdfast.middleware.hook_contexts import ModelCall
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,9 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, CacheOptions, Resilience, Usage
+from holdfast import Agent, Resilience, Usage
 from holdfast.core.model_request import ModelRequest
+from holdfast.resilience import CacheOptions
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast import Agent, MemoryJournal, SessionBusyError
+from holdfast import Agent, MemoryJournal
 from holdfast.core.model_request import ModelRequest
+from holdfast.errors import SessionBusyError
 from holdfast.testing import ScriptedModel
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from holdfast import Agent, RetryOptions, SqliteJournal, TransportError, tool
+from holdfast import Agent, RetryOptions, SqliteJournal, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import ToolCall
+from holdfast.errors import TransportError
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import DropAfter, Emulator, ResetBeforeHeaders, Stall
 from holdfast.transport.port import Timeouts

@@ -10,10 +10,11 @@ import asyncio
 import pytest
 from tests.runtime.test_write_behind import CALL, SlowJournal
 
-from holdfast import Agent, ClarificationQuestion, Observation, ToolContext, tool
+from holdfast import Agent, ClarificationQuestion, ToolContext, tool
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.core.messages import Reply, ToolCall
+from holdfast.events import Observation
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

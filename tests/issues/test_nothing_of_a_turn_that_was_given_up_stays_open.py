@@ -11,20 +11,19 @@ from tests.postgres_server import PostgresServer
 from holdfast import (
     Agent,
     ClarificationQuestion,
-    FromAgent,
     MemoryJournal,
     Middleware,
-    Observation,
     PostgresJournal,
     Status,
-    Stop,
     ToolContext,
     tool,
 )
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.events import Event, TurnClosed
 from holdfast.core.messages import Reply, ToolCall, ToolResult, Usage
+from holdfast.events import FromAgent, Observation
 from holdfast.journal.port import Journal
+from holdfast.middleware import Stop
 from holdfast.middleware.hook_contexts import BeforeTool
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 

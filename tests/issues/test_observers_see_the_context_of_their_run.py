@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Observation, SqliteJournal, tool
+from holdfast import Agent, SqliteJournal, tool
 from holdfast.core.messages import ToolCall
+from holdfast.events import Observation
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -10,9 +10,10 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, MemoryJournal, Observation, tool
+from holdfast import Agent, MemoryJournal, tool
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event, ToolFinished
+from holdfast.events import Observation
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 

@@ -12,19 +12,10 @@ import msgspec
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
-from holdfast import (
-    Agent,
-    Approved,
-    Denied,
-    Middleware,
-    RepetitionGuard,
-    Rule,
-    SqliteJournal,
-    ToolPermission,
-    tool,
-)
+from holdfast import Agent, Approved, Denied, Middleware, SqliteJournal, ToolPermission, tool
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.questions import PermissionQuestion, Question
+from holdfast.middleware import RepetitionGuard, Rule
 from holdfast.testing import FakeClock, ScriptedModel
 
 got: list[Any] = []

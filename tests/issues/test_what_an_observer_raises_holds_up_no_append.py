@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Observation, SqliteJournal
+from holdfast import Agent, SqliteJournal
 from holdfast.core.events import ModelReplied
+from holdfast.events import Observation
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

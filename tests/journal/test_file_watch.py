@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import JournalError, SqliteJournal
+from holdfast import SqliteJournal
 from holdfast.core.errors import ConflictError
+from holdfast.errors import JournalError
 from holdfast.journal import opening
 from holdfast.journal.file_lock import take_lock
 from holdfast.journal.file_watch import FileWatch

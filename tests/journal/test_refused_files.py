@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import JournalError, SqliteJournal
+from holdfast import SqliteJournal
 from holdfast.cli.main import main
+from holdfast.errors import JournalError
 from holdfast.journal import log_check, log_file, trial_copy
 from holdfast.journal.journal_errors import (
     JournalCorruptError,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tests.postgres_server import PostgresServer
 
-from holdfast import Agent, ConfigurationError, JournalError
+from holdfast import Agent, ConfigurationError
+from holdfast.errors import JournalError
 from holdfast.journal.journal_errors import JournalBusyError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.sqlite import SqliteJournal

@@ -282,7 +282,7 @@ async def test_ten_errors_in_all_end_the_turn_whatever_lies_between() -> None:
 async def test_a_call_that_somebody_denied_is_no_error() -> None:
     class No(Middleware):
         async def before_tool(self, context):
-            from holdfast import Deny
+            from holdfast.middleware import Deny
 
             return Deny("Permission denied by user.")
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, Middleware, error_handling_middlewares, tool
+from holdfast import Agent, Middleware, tool
 from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.events import Event, ModelReplied, ToolFinished, TurnOpened
 from holdfast.core.messages import ToolCall
+from holdfast.middleware import error_handling_middlewares
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.middleware.usage_limits import UsageLimits
 from holdfast.testing import ScriptedModel, folding_twice

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Agent, HistoryReduction, MemoryJournal, RetryOptions, tool
+from holdfast import Agent, MemoryJournal, RetryOptions, tool
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import ModelReplied, ToolFinished, TurnOpened
 from holdfast.core.messages import (
@@ -27,6 +27,7 @@ from holdfast.core.messages import (
     user,
 )
 from holdfast.core.model_request import ModelRequest
+from holdfast.middleware import HistoryReduction
 from holdfast.middleware.token_estimate import (
     BYTES_PER_TOKEN,
     TokenEstimate,

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Agent, MemoryJournal, Middleware, PIIProtection, RetryOptions
+from holdfast import Agent, MemoryJournal, Middleware, RetryOptions
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.errors import MiddlewareError, ProviderError
 from holdfast.core.events import ModelReplied
 from holdfast.core.messages import Reply, Text, ToolCall, Usage
+from holdfast.middleware import PIIProtection
 from holdfast.middleware.pii import DEFAULTS, KINDS, Action, Kind, clean_text
 from holdfast.middleware.pii_protection import BLOCKED
 from holdfast.middleware.pii_stream import MAX_PENDING, MaskedStream, MaskedText

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Agent, MemoryJournal, RepetitionGuard, Status, ToolPermission, tool
+from holdfast import Agent, MemoryJournal, Status, ToolPermission, tool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied, ToolFinished
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
 from holdfast.core.questions import AnyQuestion, Approved, Denied, PermissionQuestion
+from holdfast.middleware import RepetitionGuard
 from holdfast.middleware.repetition import RecentCalls, call_signature, count_reply, count_result
 from holdfast.middleware.repetition_guard import HINT, QUESTION, REASON, SOURCE, TEXT
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash

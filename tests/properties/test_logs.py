@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import JournalError, SqliteJournal
+from holdfast import SqliteJournal
+from holdfast.errors import JournalError
 from holdfast.journal import file_check, log_file
 from holdfast.testing.journal_conformance import make_turn_opened
 

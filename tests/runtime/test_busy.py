@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, ConfigurationError, SessionBusyError
+from holdfast import Agent, ConfigurationError
 from holdfast.core.model_request import ModelRequest
+from holdfast.errors import SessionBusyError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.testing import ScriptedModel
 

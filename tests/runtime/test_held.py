@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Limits, MemoryJournal, Middleware, SqliteJournal, UsageLimits, tool
+from holdfast import Agent, Limits, MemoryJournal, Middleware, SqliteJournal, tool
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -20,6 +20,7 @@ from holdfast.core.events import Event, HistoryCompacted, SessionRewound, Status
 from holdfast.core.history_versions import ASK_SUMMARY
 from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
+from holdfast.middleware import UsageLimits
 from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import FakeClock, ScriptedModel

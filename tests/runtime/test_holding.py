@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, MemoryJournal, RecoveryStatus, SessionBusyError, tool
+from holdfast import Agent, MemoryJournal, RecoveryStatus, tool
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, ToolCall
+from holdfast.errors import SessionBusyError
 from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.testing import ScriptedModel
 

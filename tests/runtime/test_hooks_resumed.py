@@ -9,22 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import (
-    Agent,
-    Deny,
-    Guidance,
-    HistoryReduction,
-    MemoryJournal,
-    Middleware,
-    Patch,
-    RepetitionGuard,
-    Status,
-    Stop,
-    ToolFinished,
-    tool,
-)
+from holdfast import Agent, MemoryJournal, Middleware, Status, ToolFinished, tool
 from holdfast.core.messages import Reply, ToolCall, ToolResult, user
 from holdfast.core.model_request import ModelRequest
+from holdfast.middleware import Deny, Guidance, HistoryReduction, Patch, RepetitionGuard, Stop
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 ran: list[int] = []

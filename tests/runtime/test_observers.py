@@ -8,21 +8,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Agent,
-    FromAgent,
-    MemoryJournal,
-    Observation,
-    RetryOptions,
-    RetryScheduled,
-    ToolStarted,
-    tool,
-)
+from holdfast import Agent, MemoryJournal, RetryOptions, RetryScheduled, ToolStarted, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import ToolFinished, TurnClosed, TurnOpened
 from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
+from holdfast.events import FromAgent, Observation
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 

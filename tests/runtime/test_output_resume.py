@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Agent,
-    MemoryJournal,
-    OutputChecked,
-    OutputError,
-    OutputRejected,
-    StructuredOutput,
-    tool,
-)
+from holdfast import Agent, MemoryJournal, OutputError, OutputRejected, StructuredOutput, tool
 from holdfast.core.effects import CheckOutput, effect_digest
 from holdfast.core.errors import ConfigurationError, IllegalEventError, ReplayMismatchError
 from holdfast.core.events import ModelReplied, Status, TurnOpened
@@ -25,6 +17,7 @@ from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply, Text, ToolCall, user
 from holdfast.core.output_retries import OUTPUT_CHECKED, OUTPUT_FLAGGED
 from holdfast.core.session_state import Phase
+from holdfast.events import OutputChecked
 from holdfast.journal.encoding import decode, encode, record_of, to_line
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 

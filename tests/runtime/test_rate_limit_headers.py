@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast import Agent, LimiterOptions, Limits, Resilience, RetryOptions
+from holdfast import Agent, Limits, Resilience, RetryOptions
+from holdfast.resilience import LimiterOptions
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import Emulator, ExtraHeaders, HttpStatus
 

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Agent, Deny, Middleware, Replace, ToolError, ToolFinished, ToolStarted, tool
+from holdfast import Agent, Middleware, ToolError, ToolFinished, ToolStarted, tool
 from holdfast.core.errors import ErrorInfo, Landed
 from holdfast.core.messages import ToolCall
+from holdfast.middleware import Deny, Replace
 from holdfast.testing import ScriptedModel
 
 

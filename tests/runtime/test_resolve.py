@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import Agent, AgentBuilder, ConfigurationError, ModelAt, Timeouts
+from holdfast import Agent, ConfigurationError, ModelAt, Timeouts
+from holdfast.compat import AgentBuilder
 from holdfast.models.presets import PRESETS, Preset
 from holdfast.models.resolve import _load_codec, resolve_model
 from holdfast.testing import ScriptedModel

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, FromAgent, Result, RunStream, SessionBusyError, ToolPermission, tool
+from holdfast import Agent, Result, RunStream, ToolPermission, tool
 from holdfast.core import events as ev
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError
@@ -16,6 +16,8 @@ from holdfast.core.events import ModelReplied, Status, ToolFinished
 from holdfast.core.messages import ToolCall
 from holdfast.core.notices import ToolStarted
 from holdfast.core.questions import ClarificationQuestion, PermissionQuestion, Question
+from holdfast.errors import SessionBusyError
+from holdfast.events import FromAgent
 from holdfast.journal.memory import MemoryJournal
 from holdfast.runtime.channel import Item
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash

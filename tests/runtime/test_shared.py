@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from tests.postgres_server import PostgresServer, Proxy
 
-from holdfast import Agent, PostgresJournal, RecoveryStatus, SessionBusyError, tool
+from holdfast import Agent, PostgresJournal, RecoveryStatus, tool
 from holdfast.core.events import Status
 from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import Approved, PermissionQuestion
+from holdfast.errors import SessionBusyError
 from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext

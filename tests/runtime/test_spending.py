@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
-from holdfast import Agent, FromAgent, Limits, MemoryJournal, RetryOptions, Tool, UsageLimits, tool
+from holdfast import Agent, Limits, MemoryJournal, RetryOptions, Tool, tool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, LimitError, ProviderError
 from holdfast.core.events import ToolFinished, TurnInterrupted
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage
 from holdfast.core.model_request import ModelRequest
+from holdfast.events import FromAgent
+from holdfast.middleware import UsageLimits
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 

@@ -22,12 +22,11 @@ from holdfast import (
     OutputError,
     OutputRejected,
     StructuredOutput,
-    TruncatedError,
-    TruncatedOutputError,
     tool,
 )
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import FinishReason, Reply, ReplyKind, Text, ToolCall, Usage
+from holdfast.errors import TruncatedError, TruncatedOutputError
 from holdfast.testing import FakeClock, ScriptedModel
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from tests.postgres_server import PostgresServer
 
-from holdfast import Agent, PostgresJournal, SessionBusyError, Status, tool
+from holdfast import Agent, PostgresJournal, Status, tool
 from holdfast.core.messages import ToolCall
 from holdfast.core.questions import AnyQuestion, Approved, PermissionQuestion
+from holdfast.errors import SessionBusyError
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime import answering
 from holdfast.testing import ScriptedModel

@@ -9,11 +9,12 @@ import pytest
 from pydantic import BaseModel
 from tests.skills.folders import HEAD, write
 
-from holdfast import Agent, Deny, MemoryJournal, Middleware, Skills, tool
+from holdfast import Agent, MemoryJournal, Middleware, Skills, tool
 from holdfast.core.errors import ConfigurationError, StoppedError
 from holdfast.core.events import Status, ToolFinished, TurnClosed
 from holdfast.core.messages import Media, Text, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
+from holdfast.middleware import Deny
 from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.folds import Folds, FoldTable
 from holdfast.skills.middleware import SkillInstructions

@@ -7,7 +7,9 @@ import time
 
 import pytest
 
-from holdfast import Agent, HoldfastError, ResponseValidationError, execute, resilient
+from holdfast import Agent, HoldfastError
+from holdfast.calls import execute, resilient
+from holdfast.errors import ResponseValidationError
 from holdfast.resilience.pipeline import Pipeline
 from holdfast.resilience.retry import Retry, RetryOptions
 from holdfast.resilience.system_clock import SystemClock

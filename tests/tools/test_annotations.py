@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import pytest
 from pydantic import BaseModel, Field
 
+from holdfast import tool
 from holdfast.core.errors import ConfigurationError
-from holdfast.tools import Registry, tool
+from holdfast.tools import Registry
 
 if TYPE_CHECKING:
     from decimal import Decimal

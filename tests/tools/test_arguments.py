@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from holdfast.tools import tool
+from holdfast import tool
 from holdfast.tools.argument_wording import RefusedCall, refuse_unfinished
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import tool
+from holdfast.core.errors import ToolNotFoundError
 from holdfast.core.messages import ToolCall
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 from holdfast.tools.registry import Registry
@@ -53,3 +54,4 @@ def test_a_call_that_cannot_be_run(call: ToolCall, unfinished: bool, code: str) 
     assert found.info is not None
     assert found.result is not None
     assert found.info.code in (code, "malformed_arguments")
+    assert isinstance(found.error, ToolNotFoundError) == (code == "unknown_tool")

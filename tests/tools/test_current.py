@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from holdfast import Agent, FunctionRetryExecutor, Limits, RetryOptions, current_tool_call, tool
+from holdfast import Agent, Limits, RetryOptions, current_tool_call, tool
+from holdfast.compat import FunctionRetryExecutor
 from holdfast.core.messages import ToolCall
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import AfterValidator
 
+from holdfast import ToolContext, ToolError, tool
 from holdfast.core.errors import (
     ErrorCategory,
     Landed,
@@ -21,7 +22,7 @@ from holdfast.core.errors import (
     tool_failure_text,
 )
 from holdfast.core.messages import Media, Text, ToolCall
-from holdfast.tools import Registry, ToolContext, ToolError, tool
+from holdfast.tools import Registry
 from holdfast.tools.invoke import Invocation, InvocationOptions, invoke
 from holdfast.tools.threads import ToolThreads
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.core.errors import ConfigurationError
-from holdfast.tools import Registry, tool
+from holdfast import tool
+from holdfast.core.errors import ConfigurationError, ErrorCategory, Landed, ToolNotFoundError
+from holdfast.tools import Registry
 
 
 @tool
@@ -43,3 +44,13 @@ def test_what_is_no_list(wrong: object) -> None:
 def test_a_member_that_is_no_function() -> None:
     with pytest.raises(ConfigurationError, match="must be a function, got str"):
         Registry(["one"])  # type: ignore[list-item]
+
+
+def test_a_name_of_no_tool_is_an_error_that_lists_the_tools() -> None:
+    registry = Registry([one, two])
+    assert registry.find("one").name == "one"
+    with pytest.raises(ToolNotFoundError, match=r"Did you mean 'one'\? .* one, two") as caught:
+        registry.find("onee")
+    assert caught.value.tool_name == "onee"
+    assert caught.value.info.category is ErrorCategory.CLIENT_ERROR
+    assert caught.value.info.landed is Landed.NO

@@ -15,8 +15,8 @@ import pytest
 import typing_extensions
 from pydantic import BaseModel, Field
 
+from holdfast import ToolContext, tool
 from holdfast.core.errors import ConfigurationError
-from holdfast.tools import ToolContext, tool
 
 
 class Unit(enum.Enum):

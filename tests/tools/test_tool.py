@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from holdfast import Tool, tool
 from holdfast.core.errors import ConfigurationError
-from holdfast.tools import Registry, Tool, as_tool, tool
+from holdfast.tools import Registry, as_tool
 
 
 def double(n: int) -> int:

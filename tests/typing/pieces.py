@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from holdfast import RetryOptions, ToolContext, current_tool_call, resilient, retry_on
+from holdfast import RetryOptions, ToolContext, current_tool_call
+from holdfast.calls import resilient, retry_on
 from holdfast.resilience.retry import Retry
 
 

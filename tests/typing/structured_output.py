@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, assert_type
 
-from holdfast import Agent, AgentBuilder, OutputContext, OutputRejected, StructuredOutput
+from holdfast import Agent, OutputContext, OutputRejected, StructuredOutput
+from holdfast.compat import AgentBuilder
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 from typing import assert_type
 
-from holdfast.tools import Registry, Tool, ToolContext, as_tool, tool
+from holdfast import Tool, ToolContext, tool
+from holdfast.tools import Registry, as_tool
 
 
 @tool

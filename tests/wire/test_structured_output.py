@@ -17,10 +17,10 @@ from holdfast import (
     OutputError,
     ProviderError,
     StructuredOutput,
-    TruncatedOutputError,
     tool,
 )
 from holdfast.core.messages import FinishReason, Reply, Text
+from holdfast.errors import TruncatedOutputError
 from holdfast.models.resolve import ModelAt
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import (

@@ -66,7 +66,7 @@ class CallOutcome(Struct, frozen=True, kw_only=True):
     Args:
         response: the last response, whole or not; None when the last attempt gave none.
         answer: what it says; None when it failed.
-        error_text: the message of seed 003 for a failure; "" for an answer. Never an answer.
+        error_text: the message for a failure; "" for an answer. Never an answer.
         kind: what came back.
         error: why it failed.
         info: what is known about the error; its category decides whether a retry makes sense.

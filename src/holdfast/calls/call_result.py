@@ -45,7 +45,7 @@ class CallResult(Struct, frozen=True, kw_only=True):
     Args:
         kind: what came back.
         text: the whole answer; "" unless it is one.
-        user_message: what a person may read, whatever happened: the answer, or a text of seed 004.
+        user_message: what a person may read, whatever happened: the answer, or what went wrong and what to do.
         error: what ended the call; None for an answer.
         info: what is known about the error; its category decides whether a retry makes sense.
         finish_reason: why the reply ended, or None when it did not say.

@@ -1,8 +1,7 @@
-"""What a person reads when a call came to nothing: the texts of seed 004, and those it lacks.
+"""What a person reads when a call came to nothing.
 
-The texts for empty, invalid and generic failures are the seed's, word for word, with one change: the
-last line of the generic one blames the internet connection only when the connection failed, and
-else says what fits. A reply that was blocked, refused or cut gets advice of its own, because to
+The last line of the generic text blames the internet connection only when the connection failed, and
+otherwise says what fits. A reply that was blocked, refused or cut gets advice of its own, because to
 rephrase a question does not help there. This module must never show a text that was not redacted.
 """
 

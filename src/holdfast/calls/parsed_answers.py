@@ -1,4 +1,4 @@
-"""The answers that a registration agent gives as JSON, and how the text of a reply becomes one.
+"""The answers that an agent with routines gives as JSON, and how the text of a reply becomes one.
 
 The ladder is strict JSON, then one JSON value in a fence or in prose, then the raw text, if that is
 allowed. This module must never mend an answer, and never take text for an answer that is an object
@@ -20,28 +20,28 @@ from holdfast.core.output_parser import parse_output
 from holdfast.core.problems import Problem
 
 RawText: TypeAlias = Literal["accept", "prose", "refuse"]
-"""What text that is no JSON object counts as: an answer (seed 003), an answer unless it looks like JSON
+"""What text that is no JSON object counts as: an answer, an answer unless it looks like JSON
 that was cut, or a failure that is repeated."""
 
 _Words = Annotated[str, Meta(min_length=1)]
 _Routine = Annotated[int, Meta(ge=1)]
 
 
-class AgentResponse(Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer of the registration agent, as the model is asked for it."""
+class RoutineAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer that names the next routine, as the model is asked for it."""
 
     agent_final_response: _Words
     routine_number: _Routine
 
 
-class ReRegistrationAgentResponse(Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer of the re-registration agent, which has no routines."""
+class PlainAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer without routines."""
 
     agent_final_response: _Words
 
 
-class _LooseAgentResponse(Struct, frozen=True, forbid_unknown_fields=True):
-    """As `AgentResponse`; agents that have no routine to name leave it out, or say null."""
+class _LooseRoutineAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `RoutineAnswer`; agents that have no routine to name leave it out, or say null."""
 
     agent_final_response: _Words
     routine_number: _Routine | None = None
@@ -74,15 +74,15 @@ class AnswerType:
     """
 
     def __init__(self, *, routines: bool) -> None:
-        self._kind: type[_LooseAgentResponse | ReRegistrationAgentResponse] = (
-            _LooseAgentResponse if routines else ReRegistrationAgentResponse
+        self._kind: type[_LooseRoutineAnswer | PlainAnswer] = (
+            _LooseRoutineAnswer if routines else PlainAnswer
         )
         self._routines = routines
 
     @property
     def schema(self) -> OutputSchema:
         """What the provider is told: every field required, and no other."""
-        shown = AgentResponse if self._routines else ReRegistrationAgentResponse
+        shown = RoutineAnswer if self._routines else PlainAnswer
         name = "agent_response" if self._routines else "re_registration_response"
         _, parts = msgspec.json.schema_components((shown,))
         return OutputSchema(name, parts[shown.__name__])
@@ -130,9 +130,9 @@ def parse_answer(texts: tuple[str, ...], wanted: AnswerType, raw_text: RawText) 
 
 def _to_parsed_answer(found: Valid) -> ParsedAnswer:
     value = found.value
-    if isinstance(value, _LooseAgentResponse):
+    if isinstance(value, _LooseRoutineAnswer):
         return ParsedAnswer(value.agent_final_response, value.routine_number, found.parsed_by)
-    if isinstance(value, ReRegistrationAgentResponse):
+    if isinstance(value, PlainAnswer):
         return ParsedAnswer(value.agent_final_response, None, found.parsed_by)
     raise TypeError(f"{type(value).__name__} is no answer")
 

@@ -24,8 +24,8 @@ def read_texts(response: object, *, output_text_first: bool = False) -> tuple[st
 
     Args:
         response: what the call gave.
-        output_text_first: the field `output_text` goes before the output items (seed 003, for
-            re-registration); without it, it is read when the items have no text.
+        output_text_first: the field `output_text` goes before the output items; without it, it is
+            read when the items have no text.
 
     Raises:
         HoldfastError: there is no text that may be read, and why.

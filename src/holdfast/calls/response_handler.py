@@ -1,4 +1,4 @@
-"""One handler for what a vendor's SDK gives back, streamed or whole: seed 004.
+"""One handler for what a vendor's SDK gives back, streamed or whole.
 
 Chunks, events and whole responses of google-genai, openai (chat and responses) and anthropic, and
 the dictionaries that they were made of, are read by the codecs of their wires. What is added here

@@ -1,4 +1,4 @@
-"""A call of a vendor's SDK from beginning to end, as one result: seed 004's service.
+"""A call of a vendor's SDK from beginning to end, as one result.
 
 No exception of the call, of the stream or of its objects leaves these functions; a cancellation
 does, and so does what is no `Exception`. This module must never call twice: retrying is not its work.

@@ -1,7 +1,7 @@
 """The status line of a call under way: what a person reads while the answer is coming.
 
-The words are those of seed 004. A callback that fails must never harm the answer, and no status
-may cost more the longer the answer is.
+A callback that fails must never harm the answer, and no status may cost more the longer the answer
+is.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class ErrorCategory(StrEnum):
-    """Why something failed; retrying is decided by this and nothing else (seed 000, extended)."""
+    """Why something failed; retrying is decided by this and nothing else."""
 
     UNKNOWN = "unknown"
     TRANSIENT = "transient"
@@ -37,8 +37,8 @@ class ErrorCategory(StrEnum):
     def is_retryable(self) -> bool:
         """Whether the same call may succeed later.
 
-        UNKNOWN counts as retryable for a tool (seed 000, generic handler), and it is what an
-        unclassified exception of a tool gets; the wires never answer UNKNOWN for a refusal.
+        UNKNOWN counts as retryable for a tool, and it is what an unclassified exception of a tool
+        gets; the wires never answer UNKNOWN for a refusal.
         """
         return self in _RETRYABLE
 

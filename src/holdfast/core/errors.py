@@ -110,7 +110,7 @@ class TransportError(ProviderError):
 
 
 class ResponseError(HoldfastError):
-    """Something came back that cannot be used as a reply (seed 004)."""
+    """Something came back that cannot be used as a reply."""
 
     default_category = ErrorCategory.INVALID_RESPONSE
 
@@ -397,7 +397,7 @@ class ReplayMismatchError(HoldfastBug):
 
 
 def tool_failure_text(name: str, message: str, *, detailed: bool = False) -> SafeText:
-    """What the model reads when a tool raised (seed 001: one text, whoever formats it).
+    """What the model reads when a tool raised: one text, whoever formats it.
 
     Args:
         name: the tool's name; empty becomes "Unknown".

@@ -17,17 +17,16 @@ ITERATION_LIMIT_TEXT = (
     "Maximum iteration limit reached ({max_iterations} iterations). The agent was unable to "
     "complete the task within the allowed number of turns."
 )
-"""The template of seed 000, `AgentMessagesConfig`."""
+"""What a turn answers when its iterations are used up."""
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits of one turn; None means no limit.
 
     Args:
-        iterations: model calls; 10 is the default of seed 000.
+        iterations: model calls.
         tool_calls: tools run, all iterations together.
-        seconds: time of the turn, without that in which somebody is asked or no process drives it;
-            300 is the default of seed 000.
+        seconds: time of the turn, without that in which somebody is asked or no process drives it.
         tokens: input and output tokens of all replies.
         output_repairs: how often the model may be asked to mend an answer of the wrong shape.
         output_repair_tokens: after an answer of the wrong shape, the tokens at which it is not

@@ -39,7 +39,7 @@ class AttemptAbandoned(Struct, frozen=True):
 
 
 class RetryScheduled(Struct, frozen=True):
-    """Another attempt follows after `delay` seconds (seed 000: FunctionRetryEvent)."""
+    """Another attempt follows after `delay` seconds."""
 
     key: str
     attempt: int

@@ -39,7 +39,7 @@ from holdfast.core.limits import check_count, check_seconds
 A = TypeVar("A")
 
 DEFAULT_TIMEOUT = 300.0
-"""Seconds that a question waits for its answer (seed 002)."""
+"""Seconds that a question waits for its answer."""
 
 Timeout: TypeAlias = float | Literal["default"] | None
 """Seconds to wait for an answer; None waits for ever. "default" waits as long as the kind of request

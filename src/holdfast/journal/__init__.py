@@ -2,3 +2,49 @@
 
 A journal must never know what an event means, and must never acknowledge what it may still lose.
 """
+
+from __future__ import annotations
+
+from holdfast import lazy_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.core.effects import CallModel as CallModel
+    from holdfast.core.effects import CheckOutput as CheckOutput
+    from holdfast.core.effects import CloseTurn as CloseTurn
+    from holdfast.core.effects import Effect as Effect
+    from holdfast.core.effects import RunTool as RunTool
+    from holdfast.journal.encoding import Line as Line
+    from holdfast.journal.memory import MemoryJournal as MemoryJournal
+    from holdfast.journal.port import Journal as Journal
+    from holdfast.journal.port import Lease as Lease
+    from holdfast.journal.port import Record as Record
+    from holdfast.journal.port import RunEntry as RunEntry
+    from holdfast.journal.port import RunLog as RunLog
+    from holdfast.journal.port import SharedJournal as SharedJournal
+    from holdfast.journal.postgres import PostgresJournal as PostgresJournal
+    from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
+    from holdfast.journal.url import open_journal as open_journal
+
+_HOME: dict[str, str] = {
+    "CallModel": "holdfast.core.effects",
+    "CheckOutput": "holdfast.core.effects",
+    "CloseTurn": "holdfast.core.effects",
+    "Effect": "holdfast.core.effects",
+    "Journal": "holdfast.journal.port",
+    "Lease": "holdfast.journal.port",
+    "Line": "holdfast.journal.encoding",
+    "MemoryJournal": "holdfast.journal.memory",
+    "PostgresJournal": "holdfast.journal.postgres",
+    "Record": "holdfast.journal.port",
+    "RunEntry": "holdfast.journal.port",
+    "RunLog": "holdfast.journal.port",
+    "RunTool": "holdfast.core.effects",
+    "SharedJournal": "holdfast.journal.port",
+    "SqliteJournal": "holdfast.journal.sqlite",
+    "open_journal": "holdfast.journal.url",
+}
+"""Public name -> the module that defines it. Sorted."""
+
+if not TYPE_CHECKING:
+    __all__, __getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -24,7 +24,7 @@ from holdfast.core.model_request import ModelSettings, ToolSpec
 
 
 class UseReply(Struct, frozen=True):
-    """Take this reply in place of the model's (seed 002: SkipLLMCall).
+    """Take this reply in place of the model's.
 
     The hooks after this one still run, and see it. The last one wins.
 

@@ -36,7 +36,7 @@ def is_error_result(result: ToolResult) -> bool:
 
 
 def looks_like_error(result: ToolResult) -> bool:
-    """Whether the result is marked as an error, or reads like one (the words of seed 000).
+    """Whether the result is marked as an error, or reads like one.
 
     >>> from holdfast.core.messages import Text
     >>> looks_like_error(ToolResult("1", "f", (Text("FAILED: no route"),)))

@@ -1,4 +1,4 @@
-"""Says whether the model sees what an exception says (seed 001).
+"""Says whether the model sees what an exception says.
 
 It sets the one formatter that an agent has in any case, so the text is the same with it and
 without. It must never be a second place where an exception becomes text.

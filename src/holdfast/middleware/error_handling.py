@@ -1,4 +1,4 @@
-"""The six middlewares of seed 000 at once, in an order that works.
+"""Six middlewares about errors at once, in an order that works.
 
 It must never leave one out or add one: who wants others registers them beside these.
 """

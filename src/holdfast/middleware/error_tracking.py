@@ -1,4 +1,4 @@
-"""Ends a turn in which one iteration after another fails (seed 000).
+"""Ends a turn in which one iteration after another fails.
 
 It counts iterations and not errors: two failed tools of one reply are one failure. The count must
 never depend on the order in which tools finish.

@@ -1,4 +1,4 @@
-"""Sets how tools are retried (seed 000). The retrying itself is the one strategy of every agent.
+"""Sets how tools are retried. The retrying itself is the one strategy of every agent.
 
 It must never be a second retry layer: two layers of four attempts are sixteen calls.
 """

@@ -1,4 +1,4 @@
-"""Tells the model where it stands: what to do first, what it has, and when to finish (seed 002).
+"""Tells the model where it stands: what to do first, what it has, and when to finish.
 
 It must never change the history: guidance is for one call.
 """

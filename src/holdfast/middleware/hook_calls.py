@@ -251,7 +251,7 @@ _SHOWN = {"after_turn": "AfterMessageTurn", "after_tool": "AfterFunction"}
 
 
 def collect_failures(name: str, failures: list[MiddlewareError]) -> MiddlewareError:
-    """One error for what several after hooks raised (the wording of seed 000)."""
+    """One error for what several after hooks raised."""
     first = failures[0]
     shown = _SHOWN.get(name) or "".join(map(str.capitalize, name.split("_")))
     said = f"One or more {shown} middleware hooks failed"

@@ -1,4 +1,4 @@
-"""Answers a model call that was made before from memory (seed 002).
+"""Answers a model call that was made before from memory.
 
 The key is a digest of everything that the model would see, and not a hash that may collide. A
 failure, and a reply that somebody else gave, must never be kept.
@@ -27,7 +27,7 @@ class IterationCache(Middleware):
     A reply from here costs no tokens, so its usage is nothing.
 
     Args:
-        seconds: how long a reply is kept; 10 minutes in seed 002.
+        seconds: how long a reply is kept.
         entries: how many replies are kept; the one that was not used longest goes first.
     """
 

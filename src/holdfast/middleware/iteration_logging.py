@@ -1,4 +1,4 @@
-"""Logs each iteration in the lines of seed 002.
+"""Logs each iteration in a line before it and a line after it.
 
 INFO: start and end with the time. DEBUG: how many messages and tools. TRACE (level 5): the first of
 the instructions. It must never log what people, models or tools said.

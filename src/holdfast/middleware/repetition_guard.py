@@ -1,4 +1,4 @@
-"""Ends a turn that goes in circles: the same call again and again (seed 000: CircuitBreaker).
+"""Ends a turn that goes in circles: the same call again and again.
 
 Before that it may tell the model, take the tool away, and ask somebody. The call that would be one
 too many does not run. Health of an endpoint is another thing: that is `resilience.breaker`. Silence

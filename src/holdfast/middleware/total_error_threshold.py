@@ -1,4 +1,4 @@
-"""Ends a turn in which too many tools failed, whichever and however far apart (seed 000).
+"""Ends a turn in which too many tools failed, whichever and however far apart.
 
 The count must never be set back within a turn: that is what `ErrorTracking` is for.
 """

@@ -3,3 +3,27 @@
 A session is a fold of its journal, so this room must never keep anything of its own, and must never
 change or drop a record: what is taken back is said by a further record.
 """
+
+from __future__ import annotations
+
+from holdfast import lazy_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.sessions.overview import SessionInfo as SessionInfo
+    from holdfast.sessions.search import SearchHit as SearchHit
+    from holdfast.sessions.session_history import History as History
+    from holdfast.sessions.session_history import Point as Point
+    from holdfast.sessions.sessions import Sessions as Sessions
+
+_HOME: dict[str, str] = {
+    "History": "holdfast.sessions.session_history",
+    "Point": "holdfast.sessions.session_history",
+    "SearchHit": "holdfast.sessions.search",
+    "SessionInfo": "holdfast.sessions.overview",
+    "Sessions": "holdfast.sessions.sessions",
+}
+"""Public name -> the module that defines it. Sorted."""
+
+if not TYPE_CHECKING:
+    __all__, __getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -3,3 +3,25 @@
 This room must never read a file outside of the folder of a skill, must never run anything that it
 finds there, and must never know which skills are open in a run: that is a fold over its events.
 """
+
+from __future__ import annotations
+
+from holdfast import lazy_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.skills.collection import Skills as Skills
+    from holdfast.skills.middleware import SkillInstructions as SkillInstructions
+    from holdfast.skills.skill import Skill as Skill
+    from holdfast.skills.skill_limits import SkillLimits as SkillLimits
+
+_HOME: dict[str, str] = {
+    "Skill": "holdfast.skills.skill",
+    "SkillInstructions": "holdfast.skills.middleware",
+    "SkillLimits": "holdfast.skills.skill_limits",
+    "Skills": "holdfast.skills.collection",
+}
+"""Public name -> the module that defines it. Sorted."""
+
+if not TYPE_CHECKING:
+    __all__, __getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -1,6 +1,6 @@
 """What the model reads about skills: the index, and the block of those that are open.
 
-The block is that of seed 002, word for word. Its text must never depend on anything but the skills.
+The text must never depend on anything but the skills.
 """
 
 from __future__ import annotations

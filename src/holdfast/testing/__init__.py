@@ -6,12 +6,14 @@ Names are imported when they are asked for, because pytest loads this package in
 
 from __future__ import annotations
 
+from holdfast import lazy_names
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.middleware.folds import folding_twice as folding_twice
     from holdfast.testing.crash import CrashAt as CrashAt
     from holdfast.testing.crash import SimulatedCrash as SimulatedCrash
-    from holdfast.testing.emulator import Emulator as Emulator
+    from holdfast.testing.emulator.server import Emulator as Emulator
     from holdfast.testing.fake_clock import FakeClock as FakeClock
     from holdfast.testing.fake_clock import FixedRng as FixedRng
     from holdfast.testing.replaying import ReplayDifference as ReplayDifference
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 _HOME: dict[str, str] = {
     "CrashAt": "holdfast.testing.crash",
-    "Emulator": "holdfast.testing.emulator",
+    "Emulator": "holdfast.testing.emulator.server",
     "FakeClock": "holdfast.testing.fake_clock",
     "FixedRng": "holdfast.testing.fake_clock",
     "ReplayDifference": "holdfast.testing.replaying",
@@ -35,27 +37,5 @@ _HOME: dict[str, str] = {
 }
 """Public name -> the module that defines it. Sorted."""
 
-__all__ = [
-    "CrashAt",
-    "Emulator",
-    "FakeClock",
-    "FixedRng",
-    "ReplayDifference",
-    "ReplayResult",
-    "ScriptedModel",
-    "SimulatedCrash",
-    "folding_twice",
-    "no_waits",
-    "replay",
-]
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    __all__, __getattr__, __dir__ = lazy_names(globals(), _HOME)

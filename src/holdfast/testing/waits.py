@@ -21,7 +21,7 @@ def no_waits() -> Iterator[FakeClock]:
     It holds for every agent, `Guard`, `execute` and `@resilient` that was given no clock. Limits of
     time that cut real work still count in real time. For one event loop at a time.
 
-    >>> from holdfast import resilient
+    >>> from holdfast.calls import resilient
     >>> tries = []
     >>> @resilient
     ... def connect():

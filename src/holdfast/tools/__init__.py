@@ -7,9 +7,32 @@ neither pydantic nor asyncio: the first comes with the first tool, the second wi
 
 from __future__ import annotations
 
-from holdfast.tools.context import ToolContext
-from holdfast.tools.registry import Registry
-from holdfast.tools.tool import Tool, as_tool, tool
-from holdfast.tools.tool_failures import ToolError
+from holdfast import lazy_names
 
-__all__ = ["Registry", "Tool", "ToolContext", "ToolError", "as_tool", "tool"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.tools.context import EventSink as EventSink
+    from holdfast.tools.context import ToolContext as ToolContext
+    from holdfast.tools.context import UsageSink as UsageSink
+    from holdfast.tools.current import current_tool_call as current_tool_call
+    from holdfast.tools.registry import Registry as Registry
+    from holdfast.tools.tool import Tool as Tool
+    from holdfast.tools.tool import ToolEffect as ToolEffect
+    from holdfast.tools.tool import as_tool as as_tool
+    from holdfast.tools.tool_failures import ToolError as ToolError
+
+_HOME: dict[str, str] = {
+    "EventSink": "holdfast.tools.context",
+    "Registry": "holdfast.tools.registry",
+    "Tool": "holdfast.tools.tool",
+    "ToolContext": "holdfast.tools.context",
+    "ToolEffect": "holdfast.tools.tool",
+    "ToolError": "holdfast.tools.tool_failures",
+    "UsageSink": "holdfast.tools.context",
+    "as_tool": "holdfast.tools.tool",
+    "current_tool_call": "holdfast.tools.current",
+}
+"""Public name -> the module that defines it. Sorted."""
+
+if not TYPE_CHECKING:
+    __all__, __getattr__, __dir__ = lazy_names(globals(), _HOME)

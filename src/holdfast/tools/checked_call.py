@@ -11,22 +11,16 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
+from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolNotFoundError
 from holdfast.core.messages import Text, ToolCall, ToolResult
 from holdfast.tools.argument_wording import RefusedCall, refuse_unfinished
-from holdfast.tools.registry import Registry
+from holdfast.tools.registry import Registry, shorten_name
 from holdfast.tools.results import RESULT_LIMIT, cut_text, replace_surrogates
-from holdfast.tools.tool import NAME_PATTERN, Tool
+from holdfast.tools.tool import Tool
 from holdfast.tools.tool_failures import ToolError, error_text, failure_info
 
 if TYPE_CHECKING:
     from pydantic import BaseModel  # it is heavy, and imported with the first tool
-
-UNKNOWN_TOOL = "unknown_tool"
-"""The code of a call whose tool does not exist."""
-
-_MOST_NAMES = 128
-_LONGEST_NAME = 64
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
@@ -106,9 +100,11 @@ def check_call(
         unfinished: the reply was cut, so that the call must not be run.
         edited: somebody else than the model wrote the arguments.
     """
-    tool = registry.get(call.name)
-    if tool is None:
-        return _not_run(call, UNKNOWN_TOOL, _unknown(registry, call.name))
+    try:
+        tool = registry.find(call.name)
+    except ToolNotFoundError as error:
+        text = f"Error: {_not_run_head(call)}{error.error}"
+        return Invocation(error_result(call, text), error, error.info)
     if unfinished:
         refused = refuse_unfinished(call.arguments)
         return _not_run(call, refused.code, refused.text)
@@ -129,16 +125,18 @@ def error_result(call: ToolCall, text: str) -> ToolResult:
 
 
 _WHY = {
-    UNKNOWN_TOOL: "there is no such function",
     "malformed_arguments": "its arguments are no JSON object",
     "unfinished_arguments": "its arguments were cut off",
     "invalid_arguments": "its arguments are invalid",
 }
 
 
+def _not_run_head(call: ToolCall) -> str:
+    return f"Function '{shorten_name(call.name)}' was not run: "
+
+
 def _not_run(call: ToolCall, code: str, text: str) -> Invocation:
-    shown = call.name if NAME_PATTERN.fullmatch(call.name) else call.name[:_LONGEST_NAME]
-    head = f"Function '{replace_surrogates(shown)}' was not run: "
+    head = _not_run_head(call)
     info = ErrorInfo(
         category=ErrorCategory.CLIENT_ERROR,
         landed=Landed.NO,
@@ -146,21 +144,6 @@ def _not_run(call: ToolCall, code: str, text: str) -> Invocation:
         code=code,
     )
     return Invocation(error_result(call, f"Error: {head}{text}"), None, info)
-
-
-def _unknown(registry: Registry, name: str) -> str:
-    """The names that there are, and the one that was probably meant."""
-    names = registry.names
-    if not names:
-        return "there is no such function, and there are no others."
-    # Needed only when a model errs.
-    from difflib import get_close_matches
-
-    close = get_close_matches(name[:_LONGEST_NAME], names, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    listed = ", ".join(names[:_MOST_NAMES])
-    return f"there is no such function.{hint} The functions are: {listed}{more}."
 
 
 def call_failed(call: ToolCall, error: Exception, landed: Landed | None = None) -> Invocation:

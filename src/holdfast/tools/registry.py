@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.errors import (
+    ConfigurationError,
+    ErrorCategory,
+    ErrorInfo,
+    Landed,
+    ToolNotFoundError,
+)
 from holdfast.core.model_request import ToolSpec
-from holdfast.tools.tool import Tool, as_tool
+from holdfast.tools.results import replace_surrogates
+from holdfast.tools.tool import NAME_PATTERN, Tool, as_tool
+
+UNKNOWN_TOOL = "unknown_tool"
+"""The code of a call whose tool does not exist."""
+
+LONGEST_NAME = 64
+_MOST_NAMES = 128
 
 
 class Registry:
@@ -45,6 +58,17 @@ class Registry:
         """The tool of this name, or None."""
         return self._by_name.get(name)
 
+    def find(self, name: str) -> Tool:
+        """The tool of this name.
+
+        Raises:
+            ToolNotFoundError: there is none; the message lists the tools that there are.
+        """
+        found = self._by_name.get(name)
+        if found is None:
+            raise _not_found(name, self.names)
+        return found
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in the order in which the tools were given."""
@@ -61,6 +85,36 @@ class Registry:
 
     def __repr__(self) -> str:
         return f"Registry({', '.join(self._by_name)})"
+
+
+def _not_found(name: str, names: tuple[str, ...]) -> ToolNotFoundError:
+    shown = shorten_name(name)
+    info = ErrorInfo(
+        category=ErrorCategory.CLIENT_ERROR,
+        landed=Landed.NO,
+        safe=f"Function '{shown}' was not run: there is no such function.",
+        code=UNKNOWN_TOOL,
+    )
+    return ToolNotFoundError(shown, _list_names(name, names), info=info)
+
+
+def _list_names(name: str, names: tuple[str, ...]) -> str:
+    """The names that there are, and the one that was probably meant."""
+    if not names:
+        return "there is no such function, and there are no others."
+    # Needed only when a model errs.
+    from difflib import get_close_matches
+
+    close = get_close_matches(name[:LONGEST_NAME], names, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    listed = ", ".join(names[:_MOST_NAMES])
+    return f"there is no such function.{hint} The functions are: {listed}{more}."
+
+
+def shorten_name(name: str) -> str:
+    """The name of a tool as a model wrote it, fit for a message."""
+    return replace_surrogates(name if NAME_PATTERN.fullmatch(name) else name[:LONGEST_NAME])
 
 
 def _check_list(

@@ -13,7 +13,14 @@ import msgspec
 
 from holdfast.core.batch import NOT_RUN_TEXT
 from holdfast.core.effects import RunTool
-from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, MiddlewareError
+from holdfast.core.errors import (
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastError,
+    Landed,
+    MiddlewareError,
+    ToolNotFoundError,
+)
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Text, ToolCall, ToolResult
 from holdfast.middleware.chain import Hook, ToolHooks
@@ -28,7 +35,7 @@ from holdfast.middleware.hook_contexts import AfterTool, OnError, ToolUse, argum
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.turn_hooks import Iteration, TurnHooks
-from holdfast.tools.checked_call import UNKNOWN_TOOL, CheckedCall, Invocation, check_call
+from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 
 Checked: TypeAlias = CheckedCall | Invocation
 ExecuteTool = Callable[[ActiveTurn, RunTool, Checked | None], Awaitable[Outcome[ToolResult]]]
@@ -134,7 +141,7 @@ class _HookedCall:
         checked = self._checked
         if isinstance(checked, CheckedCall):
             return True
-        unknown = checked.info is not None and checked.info.code == UNKNOWN_TOOL
+        unknown = isinstance(checked.error, ToolNotFoundError)
         if not unknown or self._effect.unfinished:
             return False
         return arguments_of(self.moment.call) is not None

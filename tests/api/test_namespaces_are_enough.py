@@ -1,0 +1,170 @@
+"""A user needs the public namespaces and nothing else: for what is documented, and for what it takes and gives."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import public_api
+
+import holdfast
+
+ROOT = Path(__file__).resolve().parents[2]
+
+MEASURED_INSIDE = {
+    "benchmarks/cases/hooks.py": "measures the chain of hooks without a run around it",
+    "benchmarks/cases/wire_deltas.py": "measures the decoders of the wires without a connection",
+    "benchmarks/journal.py": "measures the encoding and the statements of a journal one by one",
+    "benchmarks/outage/policies.py": "replays the decisions of a retry in simulated time",
+    "benchmarks/resilience.py": "measures each strategy around an operation that costs nothing",
+    "benchmarks/sessions.py": "measures the pool and the machine of sessions without a model",
+}
+"""Program that measures an inner part -> why it must import it."""
+
+INNER = {
+    "PostgresLease": "what PostgresJournal.claim gives is used as a Lease",
+    "ErrorStreak": "the state of ErrorTracking is its own",
+    "RepetitionState": "the state of RepetitionGuard is its own",
+    "TokenEstimate": "the state of HistoryReduction is its own",
+    "UsageSpent": "the state of UsageLimits is its own",
+    "MaskedStream": "what PIIProtection.live gives is used as a LiveFilter",
+    "Channel": "runs make a RunStream, users do not",
+    "QuestionBroker": "runs make a RunStream, users do not",
+    "Signature": "made and read by Tool",
+    "AgentKeywords": "the keywords of Agent, for type checkers",
+    "HandedOver": "made by a journal",
+    "Waiter": "used by Cache only",
+    "_AskAgain": "used by Cache only",
+    "Form": "used by Transcript only",
+}
+"""Class that a public signature names -> why no user needs its name."""
+
+
+def imports_of(text: str) -> Iterator[str]:
+    """The modules of the package that a text imports from; programs and pages alike."""
+    pattern = r"^[ \t]*(?:>>> |\.\.\. )?(?:from (holdfast[\w.]*) import|import (holdfast[\w.]*))"
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        yield match[1] or match[2]
+
+
+def texts() -> list[str]:
+    listed = ["README.md", "docs", "examples", "benchmarks"]
+    found = subprocess.run(
+        ["git", "ls-files", *listed], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return [name for name in found.stdout.split() if name.endswith((".py", ".md"))]
+
+
+@pytest.mark.parametrize("name", texts())
+def test_what_users_read_imports_public_names_only(name: str) -> None:
+    path = ROOT / name
+    if not path.exists() or name in MEASURED_INSIDE:
+        return
+    inner = set(imports_of(path.read_text("utf-8"))) - set(public_api.NAMESPACES)
+    assert not inner, f"{name} imports {sorted(inner)}: use one of {public_api.NAMESPACES}"
+
+
+def test_a_reason_is_given_only_where_one_is_needed() -> None:
+    for name in MEASURED_INSIDE:
+        inner = set(imports_of((ROOT / name).read_text("utf-8"))) - set(public_api.NAMESPACES)
+        assert inner, name
+
+
+def everything() -> dict[str, Any]:
+    """Every global of the package by its name, to evaluate annotations with."""
+    names: dict[str, Any] = {name: getattr(typing, name) for name in typing.__all__}
+    names |= {name: getattr(importlib.import_module("collections.abc"), name) for name in _ABC}
+    names["os"] = os
+    for found in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
+        if found.name != "holdfast.testing.pytest_plugin":
+            module = importlib.import_module(found.name)
+            for name, value in vars(module).items():
+                names.setdefault(name, value)
+    return names
+
+
+_ABC = importlib.import_module("collections.abc").__all__
+
+
+def public_values() -> list[tuple[str, Any]]:
+    return [
+        (f"{module.__name__}.{name}", getattr(module, name))
+        for module in public_api.public_modules()
+        for name in module.__all__
+    ]
+
+
+def signatures(value: Any) -> Iterator[Callable[..., Any]]:
+    """What has annotations that a user reads: a function; the methods and the fields of a class."""
+    if not inspect.isclass(value):
+        if inspect.isfunction(value):
+            yield value
+        return
+    if hasattr(value, "__struct_fields__"):
+        yield value
+    for name, member in vars(value).items():
+        if name.startswith("_") and name not in ("__init__", "__call__"):
+            continue
+        if isinstance(member, property) and member.fget is not None:
+            yield member.fget
+        elif isinstance(member, staticmethod | classmethod):
+            yield member.__func__
+        elif inspect.isfunction(member):
+            yield member
+
+
+def named_types(annotation: Any) -> Iterator[type]:
+    """The classes in an annotation, at any depth."""
+    if inspect.isclass(annotation) and typing.get_origin(annotation) is None:
+        yield annotation
+    elif not isinstance(annotation, typing.TypeVar):
+        for inner in (typing.get_origin(annotation), *typing.get_args(annotation)):
+            for one in inner if isinstance(inner, list | tuple) else [inner]:
+                if one is not None and not isinstance(one, str | bytes | int):
+                    yield from named_types(one)
+
+
+def test_what_a_public_signature_takes_or_gives_is_public() -> None:
+    names, values = everything(), public_values()
+    public = {id(value) for _, value in values}
+    inner: dict[str, str] = {}
+    for path, value in values:
+        for function in signatures(value):
+            try:
+                hints = typing.get_type_hints(function, localns=names)
+            except (
+                NameError,
+                TypeError,
+                AttributeError,
+            ):  # a ParamSpec, or a name for checkers only
+                continue
+            for name, annotation in hints.items():
+                if inspect.isclass(function) and name.startswith("_"):
+                    continue
+                for kind in named_types(annotation):
+                    if kind.__module__.startswith("holdfast") and id(kind) not in public:
+                        inner[kind.__name__] = path
+    missing = {name: path for name, path in inner.items() if name not in INNER}
+    assert not missing, f"not public, but a signature names them: {missing}"
+
+
+def test_a_namespace_is_cheap() -> None:
+    """To import one loads nothing of its room."""
+    for name in public_api.NAMESPACES:
+        if name == "holdfast.testing.emulator":
+            continue
+        code = f"import sys, {name}; print(*(m for m in sys.modules if m.startswith('holdfast')))"
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True
+        )
+        assert set(done.stdout.split()) == {"holdfast", name}
