@@ -19,7 +19,6 @@ from holdfast import (
     FinishReason,
     Limits,
     Reply,
-    RetryOptions,
     Text,
     ToolCall,
     ToolPermission,
@@ -87,7 +86,7 @@ def agent(middlewares: Sequence[AnyMiddleware]) -> Agent[str]:
         instructions="Be brief.",
         tools=[weather],
         limits=Limits(iterations=ITERATIONS + 5),
-        error_handling=RetryOptions(function_timeout=30.0),
+        tool_timeout=30.0,
         middleware=middlewares,
     )
 

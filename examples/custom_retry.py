@@ -36,7 +36,7 @@ async def main() -> None:
             "openai:demo",
             base_url=gateway.base_url,
             api_key="any",
-            error_handling=RetryOptions(custom_retry=patient_with_keys, retry_delay=0.05),
+            retry=RetryOptions(custom_retry=patient_with_keys, retry_delay=0.05),
             resilience=Resilience(metrics=metrics),
         )
         result = await agent.run("Where is Porto?")

@@ -34,7 +34,7 @@ async def main() -> None:
             "openai:demo",
             base_url=provider.base_url,
             api_key="any",
-            error_handling=RetryOptions(retry_delay=0.1),
+            retry=RetryOptions(retry_delay=0.1),
             rng=FixedRng(0.5),
         )
         async with agent.stream("Where does the Douro end?") as run:

@@ -57,7 +57,7 @@ async def main() -> None:
             base_url=provider.base_url,
             api_key="any",
             tools=[forecast, alerts],
-            error_handling=RetryOptions(max_retries=2, retry_delay=0.05),
+            retry=RetryOptions(max_retries=2, retry_delay=0.05),
         )
         result = await agent.run("Do I need an umbrella in Porto?")
         calls = [part for message in result.messages for part in message.calls]

@@ -38,11 +38,11 @@ seconds = false
 [timeouts]
 total = 30
 
-[error_handling]
+[retry]
 max_retries = 1
 custom_retry = "tests.agents_for_files:never"
 
-[error_handling.max_retries_by_category]
+[retry.max_retries_by_category]
 server_error = 5
 
 [resilience]
@@ -83,7 +83,7 @@ def test_every_key_becomes_the_keyword_of_its_name(tmp_path: Path) -> None:
         "settings": ModelSettings(temperature=0.5, stop=("END",)),
         "limits": Limits(iterations=4, seconds=None),
         "timeouts": Timeouts(total=30),
-        "error_handling": RetryOptions(
+        "retry": RetryOptions(
             max_retries=1,
             custom_retry=there.never,
             max_retries_by_category={ErrorCategory.SERVER_ERROR: 5},
@@ -143,8 +143,8 @@ MISTAKES = {
         "agent.toml:3: limits.iterations: expected int | null, got str",
     ),
     "bool for a number": (
-        'model = "ollama:x"\n[error_handling]\nmax_retries = true',
-        "agent.toml:3: error_handling.max_retries: expected int, got bool",
+        'model = "ollama:x"\n[retry]\nmax_retries = true',
+        "agent.toml:3: retry.max_retries: expected int, got bool",
     ),
     "bad value": (
         'model = "ollama:x"\n[limits]\niterations = 0',
@@ -163,8 +163,8 @@ MISTAKES = {
         "agent.toml:3: resilience.breaker.failure_ratio: must be above 0 and at most 1, got 2.0",
     ),
     "no such category": (
-        'model = "ollama:x"\n[error_handling.max_retries_by_category]\nserver = 1',
-        "agent.toml:2: error_handling.max_retries_by_category: invalid enum value 'server'",
+        'model = "ollama:x"\n[retry.max_retries_by_category]\nserver = 1',
+        "agent.toml:2: retry.max_retries_by_category: invalid enum value 'server'",
     ),
     "a value for a table": (
         'model = "ollama:x"\nlimits = 5',

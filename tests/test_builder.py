@@ -24,7 +24,7 @@ from holdfast import (
     Timeouts,
     ToolPermission,
 )
-from holdfast.compat import AgentBuilder
+from holdfast.compat import AgentBuilder, ErrorHandling
 from holdfast.compat.agent_builder import AgentKeywords
 from holdfast.core.messages import ToolCall
 from holdfast.middleware import (
@@ -83,9 +83,12 @@ KEYWORDS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("with_resilience", (Resilience(deadline=1),), {"resilience": Resilience(deadline=1)}),
     (
         "with_error_handling_config",
-        (RetryOptions(max_retries=1),),
-        {"error_handling": RetryOptions(max_retries=1)},
+        (ErrorHandling(max_retries=1, function_timeout=5, include_detailed_errors_in_chat=True),),
+        {"retry": RetryOptions(max_retries=1), "tool_timeout": 5, "detailed_errors": True},
     ),
+    ("with_retry", (RetryOptions(max_retries=1),), {"retry": RetryOptions(max_retries=1)}),
+    ("with_tool_timeout", (5,), {"tool_timeout": 5}),
+    ("with_detailed_errors", (), {"detailed_errors": True}),
     ("with_fallback", ("ollama:a", "ollama:b"), {"fallback": ("ollama:a", "ollama:b")}),
     ("with_journal", (JOURNAL,), {"journal": JOURNAL}),
     ("with_transport", (TRANSPORT,), {"transport": TRANSPORT}),

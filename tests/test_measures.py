@@ -13,6 +13,8 @@ OTHER_FILES = {
     "events",  # of the core, and the namespace for users that collects them
     "calls",  # of a wire: how it tells apart the tool calls of one reply
     "media",  # of a wire, and what all wires share
+    "errors",  # of the core, and the public namespace
+    "events",  # of the core, and the public namespace
     "port",  # what a room needs of whoever implements it
 }
 

@@ -111,7 +111,7 @@ def broken() -> ProviderError:
 async def test_its_failure_is_told_safely_and_not_tried_again_by_the_caller() -> None:
     scout = ScriptedModel(broken(), broken())
     clock = FakeClock()
-    agent = Agent(scout, name="scout", error_handling=RetryOptions(max_retries=1), clock=clock)
+    agent = Agent(scout, name="scout", retry=RetryOptions(max_retries=1), clock=clock)
     boss, model = parent(agent.as_tool())
     assert (await boss.run("Go")).output == "done"
     assert read_by(model) == ["Agent 'scout' failed: The provider failed."]
@@ -421,12 +421,12 @@ async def test_another_attempt_of_the_call_is_another_conversation() -> None:
         return ""
 
     clerk = Agent(ScriptedModel(hang, "At last."), name="clerk")
-    handling = RetryOptions(function_timeout=0.5, max_retries=1)
     boss = Agent(
         ScriptedModel(asks("clerk"), "done"),
         tools=[clerk.as_tool()],
         journal=journal,
-        error_handling=handling,
+        retry=RetryOptions(max_retries=1),
+        tool_timeout=0.5,
         clock=FakeClock(),
     )
     result = await boss.run("Go", session="s")

@@ -13,8 +13,10 @@ from typing_extensions import override
 
 from holdfast import ErrorCategory, ErrorInfo, Resilience, RetryOptions
 from holdfast.errors import Landed
-from holdfast.resilience import breaker, budget
-from holdfast.resilience.retry import WaitAndRetry, decide_retry, decide_unsent
+from holdfast.resilience import BreakerOptions, BudgetOptions
+from holdfast.resilience.breaker import decision as breaker
+from holdfast.resilience.budget import decision as budget
+from holdfast.resilience.retry.decision import WaitAndRetry, decide_retry, decide_unsent
 
 REFUSED = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="503", landed=Landed.NO)
 DOWN = ErrorInfo(category=ErrorCategory.TRANSIENT, safe="connection refused", landed=Landed.NO)
@@ -54,8 +56,8 @@ class Ours(Policy):
         self._dice = dice
         self._handling = RetryOptions()
         defaults = Resilience()
-        self._budget = defaults.budget or budget.BudgetOptions()
-        self._breaker = defaults.breaker or breaker.BreakerOptions()
+        self._budget = defaults.budget or BudgetOptions()
+        self._breaker = defaults.breaker or BreakerOptions()
         self._bucket = budget.Bucket(self._budget.reserve, 0.0)
         self._state: breaker.BreakerState = breaker.ClosedState()
         self._ticket = breaker.Ticket(0)

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from holdfast.middleware.tool_permission import ToolPermission as ToolPermission
     from holdfast.models.resolve import ModelAt as ModelAt
     from holdfast.resilience.defaults import Resilience as Resilience
-    from holdfast.resilience.handling import RetryOptions as RetryOptions
+    from holdfast.resilience.retry.options import RetryOptions as RetryOptions
     from holdfast.runtime.output.structured_output import OutputContext as OutputContext
     from holdfast.runtime.output.structured_output import StructuredOutput as StructuredOutput
     from holdfast.runtime.questions.open_question import Receipt as Receipt
@@ -128,7 +128,7 @@ _HOME: dict[str, str] = {
     "Reply": "holdfast.core.messages",
     "Resilience": "holdfast.resilience.defaults",
     "Result": "holdfast.runtime.result",
-    "RetryOptions": "holdfast.resilience.handling",
+    "RetryOptions": "holdfast.resilience.retry.options",
     "RetryScheduled": "holdfast.core.notices",
     "RunStream": "holdfast.runtime.run_stream",
     "SessionInfo": "holdfast.sessions.overview",

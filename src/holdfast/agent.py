@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.models.resolve import ModelAt
     from holdfast.resilience.clock import Clock, Rng
     from holdfast.resilience.defaults import Resilience
-    from holdfast.resilience.handling import RetryOptions
+    from holdfast.resilience.retry.options import RetryOptions
     from holdfast.runtime.output.structured_output import StructuredOutput
     from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
@@ -57,7 +57,7 @@ class Agent(Generic[T]):
             list of types of which it has one; or a StructuredOutput.
         settings: temperature, output limit and the like.
         limits: iterations, seconds, tokens of one turn.
-        error_handling: retries, waits, and what the model sees of errors.
+        retry: which failures are tried again, how often and after which wait; see `RetryOptions`.
         resilience: breaker, limiter, retry budget, hedge, cache; see `Resilience`.
         fallback: models to ask when the first one cannot answer, in this order; a ModelAt has an
             address and a key of its own.
@@ -65,6 +65,9 @@ class Agent(Generic[T]):
         observers: functions, or objects with `on_event`, that are shown every event and notice of
             all runs as an `Observation`. They must be quick; what they raise is logged and no more.
         parallel_tools: how many tools of one reply may run at once.
+        tool_timeout: seconds for one attempt of a tool that names no timeout; None sets no limit.
+        detailed_errors: show the model the message of an exception that a tool raised, with secrets
+            redacted; without it, the model reads only which tool failed.
         base_url: another address of the provider.
         api_key: the key; without it, the provider's environment variable is read.
         timeouts: connect, first byte, between chunks, total, in seconds.
@@ -97,12 +100,14 @@ class Agent(Generic[T]):
         output: type[T] | Sequence[type[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         settings: ModelSettings | None = None,
         limits: Limits | None = None,
-        error_handling: RetryOptions | None = None,
+        retry: RetryOptions | None = None,
         resilience: Resilience | None = None,
         fallback: Sequence[str | ModelAt | Model] = (),
         middleware: Sequence[AnyMiddleware] = (),
         observers: Iterable[Observer] = (),
         parallel_tools: int = 16,
+        tool_timeout: float | None = None,
+        detailed_errors: bool = False,
         base_url: str | None = None,
         api_key: str | None = None,
         timeouts: Timeouts | None = None,
@@ -117,33 +122,34 @@ class Agent(Generic[T]):
         from holdfast.runtime.compile import AgentOptions  # only who makes an agent pays for it
         from holdfast.runtime.engine import Engine
 
-        self._engine: Engine[T] = Engine(
-            AgentOptions(
-                model=model,
-                name=name,
-                instructions=instructions,
-                tools=tools,
-                output=output,
-                settings=settings,
-                limits=limits,
-                error_handling=error_handling,
-                resilience=resilience,
-                fallback=fallback,
-                middleware=middleware,
-                observers=observers,
-                parallel_tools=parallel_tools,
-                base_url=base_url,
-                api_key=api_key,
-                timeouts=timeouts,
-                on_question=on_question,
-                on_wait=on_wait,
-                on_busy=on_busy,
-                journal=journal,
-                transport=transport,
-                clock=clock,
-                rng=rng,
-            )
+        options = AgentOptions(
+            model=model,
+            name=name,
+            instructions=instructions,
+            tools=tools,
+            output=output,
+            settings=settings,
+            limits=limits,
+            retry=retry,
+            resilience=resilience,
+            fallback=fallback,
+            middleware=middleware,
+            observers=observers,
+            parallel_tools=parallel_tools,
+            tool_timeout=tool_timeout,
+            detailed_errors=detailed_errors,
+            base_url=base_url,
+            api_key=api_key,
+            timeouts=timeouts,
+            on_question=on_question,
+            on_wait=on_wait,
+            on_busy=on_busy,
+            journal=journal,
+            transport=transport,
+            clock=clock,
+            rng=rng,
         )
+        self._engine: Engine[T] = Engine(options)
 
     async def run(
         self,
@@ -358,7 +364,7 @@ class Agent(Generic[T]):
         """The agent that a TOML file describes. Raises ConfigurationError with file and line.
 
         The keys are the keywords of `Agent`, with tables for `settings`, `limits`, `timeouts`,
-        `error_handling` and `resilience`. `tools`, `middleware`, `observers`, `output`,
+        `retry` and `resilience`. `tools`, `middleware`, `observers`, `output`,
         `on_question` and hooks are written "module:name"; `[permissions]` and `[continuation]` have
         the arguments of `ToolPermission` and `ContinuationPermission`; `journal` is an address;
         `instructions_file` names a file beside it; `api_key_env` names the environment variable

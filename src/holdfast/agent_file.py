@@ -26,13 +26,13 @@ from holdfast.core.redaction import redact
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.tool_permission import ToolPermission
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.budget import BudgetOptions
-from holdfast.resilience.cache import CacheOptions
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.cache.options import CacheOptions
 from holdfast.resilience.defaults import Resilience
-from holdfast.resilience.handling import RetryOptions
-from holdfast.resilience.hedge import HedgeOptions
-from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.hedge.options import HedgeOptions
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.retry.options import RetryOptions
 from holdfast.transport.port import Timeouts
 
 A = TypeVar("A")
@@ -44,6 +44,8 @@ _PLAIN: dict[str, object] = {
     "instructions": str,
     "base_url": str,
     "parallel_tools": int,
+    "tool_timeout": float | None,
+    "detailed_errors": bool,
     "fallback": list[str],
     "journal": str,
     "on_wait": str,
@@ -56,7 +58,7 @@ _TABLES: dict[str, type[Struct]] = {
     "settings": ModelSettings,
     "limits": Limits,
     "timeouts": Timeouts,
-    "error_handling": RetryOptions,
+    "retry": RetryOptions,
     "resilience": Resilience,
 }
 _MIDDLEWARES: dict[str, tuple[Callable[..., AnyMiddleware], dict[str, object]]] = {

@@ -57,13 +57,13 @@ if TYPE_CHECKING:
     from holdfast.journal.journal_errors import JournalUnreachableError as JournalUnreachableError
     from holdfast.journal.journal_errors import JournalVersionError as JournalVersionError
     from holdfast.journal.journal_errors import LeaseLostError as LeaseLostError
-    from holdfast.resilience.circuit import BreakerOpenError as BreakerOpenError
-    from holdfast.resilience.throttle import LimiterError as LimiterError
+    from holdfast.resilience.breaker.strategy import BreakerOpenError as BreakerOpenError
+    from holdfast.resilience.limiter.strategy import LimiterError as LimiterError
     from holdfast.tools.tool_failures import ToolError as ToolError
 
 _HOME: dict[str, str] = {
     "AnswerTypeError": "holdfast.core.errors",
-    "BreakerOpenError": "holdfast.resilience.circuit",
+    "BreakerOpenError": "holdfast.resilience.breaker.strategy",
     "ConfigurationError": "holdfast.core.errors",
     "ConflictError": "holdfast.core.errors",
     "EmptyResponseError": "holdfast.core.errors",
@@ -84,7 +84,7 @@ _HOME: dict[str, str] = {
     "Landed": "holdfast.core.error_info",
     "LeaseLostError": "holdfast.journal.journal_errors",
     "LimitError": "holdfast.core.errors",
-    "LimiterError": "holdfast.resilience.throttle",
+    "LimiterError": "holdfast.resilience.limiter.strategy",
     "MiddlewareError": "holdfast.core.errors",
     "MissingAttributeError": "holdfast.core.errors",
     "NoCandidatesError": "holdfast.core.errors",

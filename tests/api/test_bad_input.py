@@ -116,6 +116,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "Denied": {},
     "Deny": {"reason": "no"},
     "ErrorFormatting": {},
+    "ErrorHandling": {},
     "RetryOptions": {},
     "ErrorTracking": {},
     "FunctionRetryExecutor": {},

@@ -25,7 +25,7 @@ from holdfast.core.turn_failures import (
     closes_turn,
 )
 from holdfast.journal.journal_errors import JournalUnreachableError
-from holdfast.resilience.circuit import BreakerOpenError
+from holdfast.resilience.breaker.strategy import BreakerOpenError
 
 CLOSING = {
     ErrorCategory.CLIENT_ERROR,

@@ -281,7 +281,7 @@ def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
         journal=_JOURNALS[kind](gates),
         on_question=person,
         limits=Limits(),
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
         clock=StillClock(),
         rng=lambda: 0.5,
     )

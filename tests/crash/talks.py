@@ -145,7 +145,7 @@ def agent_for(talk: Talk, at: Address, journal: Journal) -> Agent[Any]:
         output=Found if talk.repair else str,
         middleware=[ToolPermission(allow=["look"], ask=["pay", "book"])] if talk.asks else [],
         on_question=person if talk.asks else None,
-        error_handling=RetryOptions(retry_delay=0.001, max_retries=8),
+        retry=RetryOptions(retry_delay=0.001, max_retries=8),
         base_url=at.base_url,
         api_key=at.api_key,
         journal=journal,

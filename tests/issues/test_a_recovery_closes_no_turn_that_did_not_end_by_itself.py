@@ -140,7 +140,7 @@ def environment() -> dict[str, str]:
 
 
 def agent(url: str, journal: Journal, **keywords: object) -> Agent[str]:
-    keywords = {"api_key": "k", "error_handling": NO_WAITS, **keywords}
+    keywords = {"api_key": "k", "retry": NO_WAITS, **keywords}
     return Agent("openai:emulated-model", base_url=url, tools=[book], journal=journal, **keywords)  # type: ignore[arg-type]
 
 

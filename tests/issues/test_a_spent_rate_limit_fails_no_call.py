@@ -8,9 +8,10 @@ from tests.resilience.acts import OK, Bench, Script, fail
 from holdfast import Agent, Limits
 from holdfast.core.errors import ErrorCategory
 from holdfast.core.messages import Reply
-from holdfast.resilience.limiter import FREE, LimiterOptions
+from holdfast.resilience.limiter.decision import FREE
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.limiter.strategy import LimiterStrategy, RateLimiter
 from holdfast.resilience.pipeline import Done, Failed
-from holdfast.resilience.throttle import LimiterStrategy, RateLimiter
 from holdfast.testing import Emulator, FakeClock
 from holdfast.testing.emulator import ExtraHeaders
 

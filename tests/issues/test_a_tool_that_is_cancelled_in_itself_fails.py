@@ -74,7 +74,7 @@ async def test_a_read_is_tried_again() -> None:
         return "there"
 
     handling = RetryOptions(retry_delay=0.001)
-    agent = Agent(ScriptedModel(LOOK, "There."), tools=[look], error_handling=handling)
+    agent = Agent(ScriptedModel(LOOK, "There."), tools=[look], retry=handling)
     assert texts(await agent.run("Look.")) == ["there"]
 
 
@@ -132,5 +132,5 @@ def test_a_sync_tool_that_raises_it_fails_too() -> None:
         """Look."""
         raise asyncio.CancelledError
 
-    agent = Agent(ScriptedModel(LOOK, "No."), tools=[look], error_handling=ONCE)
+    agent = Agent(ScriptedModel(LOOK, "No."), tools=[look], retry=ONCE)
     assert texts(agent.run_sync("Look.")) == ["Error: Function 'look' failed."]

@@ -74,7 +74,7 @@ async def test_a_turn_that_is_cancelled_closes_its_connection() -> None:
 async def test_a_server_that_falls_silent_is_left() -> None:
     timeouts = Timeouts(between_chunks=0.2)
     async with Emulator(["never"], faults=[Stall(after=2, seconds=30)]) as emulator:
-        made = agent(emulator, timeouts=timeouts, error_handling=RetryOptions(max_retries=0))
+        made = agent(emulator, timeouts=timeouts, retry=RetryOptions(max_retries=0))
         async with made.stream("go") as stream:
             async for _ in stream:
                 pass

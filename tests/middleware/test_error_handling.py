@@ -23,6 +23,7 @@ from holdfast.middleware.function_retry import FunctionRetry
 from holdfast.middleware.function_timeout import FunctionTimeout
 from holdfast.middleware.repetition_guard import RepetitionGuard
 from holdfast.middleware.total_error_threshold import TotalErrorThreshold
+from holdfast.runtime.plan import ToolCallOptions
 from holdfast.testing import FakeClock, ScriptedModel
 
 SIX = [
@@ -83,21 +84,20 @@ def test_with_error_handling_advanced_configuration_allows_fine_tuning() -> None
     )
     assert [type(one) for one in six] == SIX
     agent = Agent(ScriptedModel(), middleware=six)
-    handling = agent._engine.plan.retry_options
-    assert (handling.max_retries, handling.function_timeout) == (1, 5)
-    assert handling.include_detailed_errors_in_chat is True
+    assert agent._engine.plan.tool_calls == ToolCallOptions(
+        retry=RetryOptions(max_retries=1), tool_timeout=5, detailed_errors=True
+    )
 
 
 def test_with_function_retry_standalone_and_with_function_timeout_standalone() -> None:
     alone = Agent(ScriptedModel(), middleware=[FunctionRetry()])._engine.plan
-    assert alone.retry_options == RetryOptions()
+    assert alone.tool_calls == ToolCallOptions(retry=RetryOptions())
     timeout = Agent(ScriptedModel(), middleware=[FunctionTimeout()])._engine.plan
-    assert timeout.retry_options.function_timeout == 30.0
+    assert timeout.tool_calls.tool_timeout == 30.0
     custom = Agent(ScriptedModel(), middleware=[FunctionTimeout(2.5)])._engine.plan
-    assert custom.retry_options.function_timeout == 2.5
-    given = RetryOptions(function_timeout=7)
-    kept = Agent(ScriptedModel(), middleware=[FunctionTimeout()], error_handling=given)._engine.plan
-    assert kept.retry_options.function_timeout == 7
+    assert custom.tool_calls.tool_timeout == 2.5
+    kept = Agent(ScriptedModel(), middleware=[FunctionTimeout()], tool_timeout=7)._engine.plan
+    assert kept.tool_calls.tool_timeout == 7
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
@@ -138,7 +138,7 @@ async def test_the_model_reads_the_same_safe_text_in_every_row_of_the_matrix(
 
     model = ScriptedModel(call(), "ok")
     handling = RetryOptions(max_retries=0)
-    agent = Agent(model, tools=[work], middleware=middleware, error_handling=handling)
+    agent = Agent(model, tools=[work], middleware=middleware, retry=handling)
     with caplog.at_level(logging.CRITICAL):
         result = await agent.run("go")
     assert shown(model) == ["Error: Function 'work' failed."]
@@ -153,8 +153,9 @@ async def test_details_are_the_same_with_the_formatter_and_with_the_agents_flag(
 
     for middleware, flag in (([ErrorFormatting(True)], False), ([], True)):
         model = ScriptedModel(call(), "ok")
-        handling = RetryOptions(max_retries=0, include_detailed_errors_in_chat=flag)
-        await Agent(model, tools=[work], middleware=middleware, error_handling=handling).run("go")
+        once = RetryOptions(max_retries=0)
+        agent = Agent(model, tools=[work], middleware=middleware, retry=once, detailed_errors=flag)
+        await agent.run("go")
         assert shown(model) == ["Error invoking function 'work': no route to host"]
 
 
@@ -231,7 +232,7 @@ async def notices_of(agent: Agent) -> tuple[object, list[object]]:
 
 async def test_three_failed_iterations_in_a_row_end_the_turn_with_the_exact_words() -> None:
     model = ScriptedModel(*[call(arguments=f'{{"n": {n}}}') for n in (1, 3, 5, 7)])
-    agent = Agent(model, tools=[work], middleware=[ErrorTracking()], error_handling=NO_RETRY)
+    agent = Agent(model, tools=[work], middleware=[ErrorTracking()], retry=NO_RETRY)
     result, items = await notices_of(agent)
     assert result.status is Status.STOPPED
     assert result.output == (
@@ -249,7 +250,7 @@ async def test_a_clean_iteration_begins_the_count_anew_and_two_errors_of_one_are
         return (call(arguments=f'{{"n": {a}}}'), call(arguments=f'{{"n": {b}}}', call_id="c2"))
 
     model = ScriptedModel(both(1, 3), both(5, 2), both(4, 6), both(7, 9), "ok")
-    agent = Agent(model, tools=[work], middleware=[ErrorTracking()], error_handling=NO_RETRY)
+    agent = Agent(model, tools=[work], middleware=[ErrorTracking()], retry=NO_RETRY)
     assert (await agent.run("go")).output == "ok"
 
 
@@ -269,7 +270,7 @@ async def test_text_that_reads_like_an_error_counts_only_when_asked_for() -> Non
 async def test_ten_errors_in_all_end_the_turn_whatever_lies_between() -> None:
     script = [call(arguments=f'{{"n": {n}}}') for n in (1, 2, 3, 4, 5)]
     model = ScriptedModel(*script, "never")
-    agent = Agent(model, tools=[work], middleware=[TotalErrorThreshold(3)], error_handling=NO_RETRY)
+    agent = Agent(model, tools=[work], middleware=[TotalErrorThreshold(3)], retry=NO_RETRY)
     result, items = await notices_of(agent)
     assert result.output == (
         "Total error threshold (3/3) exceeded. "
@@ -391,5 +392,5 @@ def test_a_retry_setting_reaches_tools_and_leaves_models_alone() -> None:
     agent = Agent(
         ScriptedModel(), middleware=[FunctionRetry(max_retries_by_category=limits, max_retries=5)]
     )
-    assert agent._engine.plan.retry_options.max_retries == 5
+    assert agent._engine.plan.tool_calls.retry.max_retries == 5
     assert "max_retries=3" in agent.describe()

@@ -152,7 +152,7 @@ def asker(model: ScriptedModel, **keywords: Any) -> Agent[str]:
     return Agent(
         model,
         middleware=[HistoryReduction(100, **keywords)],
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
     )
 
 

@@ -147,7 +147,7 @@ async def test_after_hooks_run_when_the_tool_and_when_the_model_failed() -> None
     log: list[str] = []
     model = ScriptedModel(call("broken"), ProviderError("down"))
     handling = RetryOptions(max_retries=0)
-    agent = Agent(model, tools=[broken], middleware=[Spy("a", log)], error_handling=handling)
+    agent = Agent(model, tools=[broken], middleware=[Spy("a", log)], retry=handling)
     with pytest.raises(ProviderError):
         await agent.run("go")
     assert "a.on_error RuntimeError" in log
@@ -400,7 +400,7 @@ async def test_a_wrap_can_answer_in_place_of_a_model_that_failed() -> None:
     agent = Agent(
         ScriptedModel(ProviderError("down")),
         middleware=[Fallback()],
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
     )
     assert (await agent.run("go")).output == "sorry"
 
@@ -553,7 +553,7 @@ async def test_hooks_stand_outside_of_retry() -> None:
         model,
         middleware=[Spy("a", log)],
         clock=FakeClock(),
-        error_handling=RetryOptions(normalize_errors=False),
+        retry=RetryOptions(normalize_errors=False),
     )
     await agent.run("go")
     assert len(model.requests) == 2

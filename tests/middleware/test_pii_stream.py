@@ -213,7 +213,7 @@ async def test_an_attempt_that_failed_leaves_nothing_behind() -> None:
         model,
         middleware=[PIIProtection(on_output=True)],
         clock=FakeClock(),
-        error_handling=RetryOptions(max_retries=1),
+        retry=RetryOptions(max_retries=1),
     )
     async with agent.stream("go") as run:
         live = [text async for text in run.text(live=True)]
@@ -306,7 +306,7 @@ async def test_what_is_kept_of_a_reply_that_broke_off_is_masked() -> None:
     agent = Agent(
         Pieces(ProviderError("down", partial=partial)),
         middleware=[PIIProtection(on_output=True)],
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
         journal=journal,
     )
     with pytest.raises(ProviderError) as caught:

@@ -78,7 +78,7 @@ async def test_a_failed_iteration_is_no_final_one(caplog: pytest.LogCaptureFixtu
         ScriptedModel(ProviderError("secret=abc")),
         middleware=[IterationLogging()],
         clock=FakeClock(),
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
     )
     with caplog.at_level(TRACE, logger="holdfast.iterations"), pytest.raises(ProviderError):
         await agent.run("go")
@@ -127,7 +127,7 @@ async def test_a_failure_is_not_cached_and_the_oldest_goes_first() -> None:
     agent = Agent(
         model,
         middleware=[IterationCache(entries=1)],
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
     )
     with pytest.raises(ProviderError):
         await agent.run("a")

@@ -166,7 +166,7 @@ class Play:
         observers = [self._observe] if case.observed else []
         watch = (self._watch(case.decided),) if case.hooks else ()
         options: dict[str, Any] = {
-            "error_handling": RetryOptions(max_retries=0),
+            "retry": RetryOptions(max_retries=0),
             "observers": observers,
             "clock": self.clock,
             "rng": lambda: 0.5,

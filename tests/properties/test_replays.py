@@ -68,7 +68,7 @@ async def record(
     agent = Agent(
         ScriptedModel(*script(batches)),
         journal=CrashAt(journal, append),  # type: ignore[arg-type]
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
         **options,
     )
     with suppress(SimulatedCrash, HoldfastError):

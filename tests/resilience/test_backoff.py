@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.resilience.backoff import (
+from holdfast.resilience.retry.backoff import (
     decorrelated_delay,
     exponential_delay,
     full_jitter_delay,

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.resilience.acts import OK, C, fail, held
 
+from holdfast.compat.seed_strategies import SEED_003_BREAKER
 from holdfast.core.errors import ConfigurationError, ErrorCategory
-from holdfast.resilience.breaker import (
-    SEED_003,
-    BreakerOptions,
+from holdfast.resilience.breaker.decision import (
     BreakerState,
     ClosedState,
     HalfOpenState,
@@ -24,6 +23,7 @@ from holdfast.resilience.breaker import (
     assess_health,
     record_result,
 )
+from holdfast.resilience.breaker.options import BreakerOptions
 
 
 def after(options: BreakerOptions, verdicts: str, *, every: float = 0.0) -> BreakerState:
@@ -40,35 +40,37 @@ def after(options: BreakerOptions, verdicts: str, *, every: float = 0.0) -> Brea
 
 class TestSeed003:
     def test_five_failures_in_a_row_open_it(self) -> None:
-        assert isinstance(after(SEED_003, "xxxx"), ClosedState)
-        assert isinstance(after(SEED_003, "xxxxx"), OpenState)
+        assert isinstance(after(SEED_003_BREAKER, "xxxx"), ClosedState)
+        assert isinstance(after(SEED_003_BREAKER, "xxxxx"), OpenState)
 
     def test_a_success_between_them_starts_the_count_again(self) -> None:
-        assert isinstance(after(SEED_003, "xxxx.xxxx"), ClosedState)
+        assert isinstance(after(SEED_003_BREAKER, "xxxx.xxxx"), ClosedState)
 
     def test_strictly_more_than_sixty_seconds_must_pass(self) -> None:
         state = OpenState(1, until=60.0, duration=60.0)
-        assert isinstance(admit_call(SEED_003, state, 60.0)[1], RejectedCall)
-        assert isinstance(admit_call(SEED_003, state, 60.0001)[1], Ticket)
+        assert isinstance(admit_call(SEED_003_BREAKER, state, 60.0)[1], RejectedCall)
+        assert isinstance(admit_call(SEED_003_BREAKER, state, 60.0001)[1], Ticket)
 
     def test_whoever_waits_as_long_as_told_is_let_through(self) -> None:
         state = OpenState(1, until=60.0, duration=60.0)
-        _, answer = admit_call(SEED_003, state, 12.5)
+        _, answer = admit_call(SEED_003_BREAKER, state, 12.5)
         assert isinstance(answer, RejectedCall)
         assert answer.retry_after is not None
-        assert isinstance(admit_call(SEED_003, state, 12.5 + answer.retry_after)[1], Ticket)
+        assert isinstance(admit_call(SEED_003_BREAKER, state, 12.5 + answer.retry_after)[1], Ticket)
 
     def test_flaw_half_open_admitted_any_number_and_nothing_recorded_results(self) -> None:
         state: BreakerState = OpenState(1, until=60.0, duration=60.0)
         answers = []
         for _ in range(20):
-            state, answer = admit_call(SEED_003, state, 61.0)
+            state, answer = admit_call(SEED_003_BREAKER, state, 61.0)
             answers.append(answer)
         assert [type(answer) for answer in answers].count(Ticket) == 1
         ticket = answers[0]
         assert isinstance(ticket, Ticket)
-        assert isinstance(record_result(SEED_003, state, ticket, "well", now=62.0), ClosedState)
-        again = record_result(SEED_003, state, ticket, "unwell", now=62.0)
+        assert isinstance(
+            record_result(SEED_003_BREAKER, state, ticket, "well", now=62.0), ClosedState
+        )
+        again = record_result(SEED_003_BREAKER, state, ticket, "unwell", now=62.0)
         assert again == OpenState(3, until=122.0, duration=60.0)
 
 
@@ -143,25 +145,27 @@ class TestHalfOpen:
 class TestRetryAfter:
     def test_it_opens_until_the_moment_that_the_provider_said(self) -> None:
         state = record_result(
-            SEED_003, ClosedState(0, (), 4), Ticket(0), "unwell", now=5.0, retry_after=7.0
+            SEED_003_BREAKER, ClosedState(0, (), 4), Ticket(0), "unwell", now=5.0, retry_after=7.0
         )
         assert state == OpenState(1, until=12.0, duration=7.0)
 
     def test_but_not_for_ever(self) -> None:
         state = record_result(
-            SEED_003, ClosedState(0, (), 4), Ticket(0), "unwell", now=0.0, retry_after=1e9
+            SEED_003_BREAKER, ClosedState(0, (), 4), Ticket(0), "unwell", now=0.0, retry_after=1e9
         )
         assert state == OpenState(1, until=600.0, duration=600.0)
 
 
 class TestClockThatJumps:
     def test_back_an_open_breaker_waits_at_most_its_whole_time_again(self) -> None:
-        state, answer = admit_call(SEED_003, OpenState(1, until=1060.0, duration=60.0), 10.0)
+        state, answer = admit_call(
+            SEED_003_BREAKER, OpenState(1, until=1060.0, duration=60.0), 10.0
+        )
         assert answer == RejectedCall(60.001)
         assert state == OpenState(1, until=70.0, duration=60.0)
 
     def test_forward_the_next_call_is_a_probe(self) -> None:
-        assert admit_call(SEED_003, OpenState(1, 60.0, 60.0), 1e9)[1] == Ticket(2)
+        assert admit_call(SEED_003_BREAKER, OpenState(1, 60.0, 60.0), 1e9)[1] == Ticket(2)
 
     def test_back_counts_from_the_future_are_dropped(self) -> None:
         options = BreakerOptions(minimum_throughput=2)
@@ -170,7 +174,7 @@ class TestClockThatJumps:
 
     def test_back_a_lost_probe_is_still_found(self) -> None:
         assert isinstance(
-            admit_call(SEED_003, HalfOpenState(2, since=1e6, in_flight=1), 0.0)[1], Ticket
+            admit_call(SEED_003_BREAKER, HalfOpenState(2, since=1e6, in_flight=1), 0.0)[1], Ticket
         )
 
 
@@ -221,7 +225,11 @@ def test_the_defaults() -> None:
         probes=1,
         successes=1,
     )
-    assert (SEED_003.mode, SEED_003.failures, SEED_003.open_seconds) == ("consecutive", 5, 60.0)
+    assert (SEED_003_BREAKER.mode, SEED_003_BREAKER.failures, SEED_003_BREAKER.open_seconds) == (
+        "consecutive",
+        5,
+        60.0,
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,48 +11,54 @@ from tests.resilience.acts import OK, Bench, C, Script, fail, held
 
 from holdfast.core.messages import Reply, ReplyKind, Text
 from holdfast.core.notices import AttemptAbandoned, RetryScheduled
-from holdfast.resilience.budget import BudgetOptions, RetryBudget
+from holdfast.models.reply_carry import ReplyCarry, read_carry
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.budget.retry_budget import RetryBudget
 from holdfast.resilience.pipeline import Done, Failed
-from holdfast.resilience.retry import Retry, RetryOptions
+from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.retry.strategy import Retry
 
 ONE = Reply((Text("Once"),), kind=ReplyKind.UNTERMINATED)
 TWO = Reply((Text("Once upon"),), kind=ReplyKind.UNTERMINATED)
-ON = Retry(continue_streams=True)
+CONTINUES = ReplyCarry(continues=True)
 
 
 def broken(kept: Reply | None, category: C = C.TRANSIENT, **known: Any) -> Failed:
-    return msgspec.structs.replace(fail(category, **known), continuable_reply=kept)
+    carry = None if kept is None else msgspec.structs.replace(CONTINUES, reply_so_far=kept)
+    return msgspec.structs.replace(fail(category, **known), carry=carry)
 
 
 def handed(act: Script) -> list[str | None]:
-    return [call.reply_so_far.text if call.reply_so_far else None for call in act.calls]
+    replies = [read_carry(call).reply_so_far for call in act.calls]
+    return [reply.text if reply else None for reply in replies]
 
 
 async def test_what_an_attempt_kept_is_handed_to_the_next_one() -> None:
     bench, act = Bench(), Script(broken(ONE), broken(TWO), OK)
-    assert await bench.run(act, ON) == Done("ok", 3)
+    outcome = await bench.run(act, Retry(), carry=CONTINUES)
+    assert (outcome.value, outcome.attempts) == ("ok", 3)
     assert handed(act) == [None, "Once", "Once upon"]
-    assert all(call.continues for call in act.calls)
+    assert all(read_carry(call).may_continue for call in act.calls)
     assert bench.seen(AttemptAbandoned) == []
     assert len(bench.seen(RetryScheduled)) == 2
 
 
 async def test_without_the_setting_no_attempt_is_told_that_it_may_be_continued() -> None:
     act = Script(fail(), OK)
-    await Bench().run(act, Retry())
-    assert [call.continues for call in act.calls] == [False, False]
+    await Bench().run(act, Retry(), carry=ReplyCarry())
+    assert [read_carry(call).may_continue for call in act.calls] == [False, False]
 
 
 async def test_one_that_was_held_back_between_them_loses_nothing() -> None:
     bench, act = Bench(), Script(broken(ONE), held(5.0), held(1.0), OK)
-    await bench.run(act, ON)
+    await bench.run(act, Retry(), carry=CONTINUES)
     assert handed(act) == [None, "Once", "Once", "Once"]
     assert bench.seen(AttemptAbandoned) == []
 
 
 async def test_what_cannot_be_continued_any_more_is_forgotten_once() -> None:
     bench, act = Bench(), Script(broken(ONE), broken(None), OK)
-    await bench.run(act, ON)
+    await bench.run(act, Retry(), carry=CONTINUES)
     assert handed(act) == [None, "Once", None]
     (notice,) = bench.seen(AttemptAbandoned)
     assert (notice.key, notice.attempt) == ("t1.i0.model", 2)
@@ -72,14 +78,14 @@ async def test_what_cannot_be_continued_any_more_is_forgotten_once() -> None:
 async def test_when_it_is_given_up_what_was_kept_is_forgotten_once(last: list[Failed]) -> None:
     bench, act = Bench(), Script(broken(ONE), *last)
     handling = RetryOptions(max_retries=1)
-    outcome = await bench.run(act, Retry(handling, continue_streams=True))
+    outcome = await bench.run(act, Retry(handling), carry=CONTINUES)
     assert isinstance(outcome, Failed)
     assert len(bench.seen(AttemptAbandoned)) == 1
 
 
 async def test_a_failure_that_kept_nothing_is_not_declared_abandoned_here() -> None:
     bench = Bench()
-    await bench.run(Script(fail(C.AUTH_ERROR)), ON)
+    await bench.run(Script(fail(C.AUTH_ERROR)), Retry(), carry=CONTINUES)
     assert bench.seen(AttemptAbandoned) == []
 
 
@@ -87,10 +93,10 @@ async def test_a_refused_beginning_is_no_retry_and_nothing_is_continued_after_it
     bench = Bench()
     act = Script(broken(ONE), broken(None, C.CLIENT_ERROR), broken(None), OK)
     handling = RetryOptions(max_retries=2)
-    outcome = await bench.run(act, Retry(handling, continue_streams=True))
-    assert outcome == Done("ok", 4)
+    outcome = await bench.run(act, Retry(handling), carry=CONTINUES)
+    assert (outcome.value, outcome.attempts) == ("ok", 4)
     assert handed(act) == [None, "Once", None, None]
-    assert [call.continues for call in act.calls] == [True, True, False, False]
+    assert [read_carry(call).may_continue for call in act.calls] == [True, True, False, False]
     assert [call.attempt for call in act.calls] == [1, 2, 3, 4]
     assert bench.clock.sleeps == [1.0, 2.0]
     assert len(bench.seen(AttemptAbandoned)) == 1
@@ -98,7 +104,7 @@ async def test_a_refused_beginning_is_no_retry_and_nothing_is_continued_after_it
 
 async def test_a_refusal_of_the_question_itself_is_final_as_ever() -> None:
     act = Script(fail(C.CLIENT_ERROR))
-    await Bench().run(act, ON)
+    await Bench().run(act, Retry(), carry=CONTINUES)
     assert len(act.calls) == 1
 
 
@@ -109,7 +115,7 @@ async def test_a_refused_beginning_is_not_asked_again_when_no_time_is_left() -> 
         bench.clock.advance(100.0)
         return broken(None, C.CLIENT_ERROR)
 
-    outcome = await bench.run(Script(broken(ONE), slow), ON, deadline=10.0)
+    outcome = await bench.run(Script(broken(ONE), slow), Retry(), carry=CONTINUES, deadline=10.0)
     assert isinstance(outcome, Failed)
     assert outcome.out_of_time
 
@@ -117,7 +123,7 @@ async def test_a_refused_beginning_is_not_asked_again_when_no_time_is_left() -> 
 async def test_an_empty_budget_ends_it_and_has_the_text_forgotten() -> None:
     bench = Bench()
     budget = RetryBudget(BudgetOptions(ratio=0.0, reserve=0, reserve_per_second=0))
-    outcome = await bench.run(Script(broken(ONE), OK), Retry(budget=budget, continue_streams=True))
+    outcome = await bench.run(Script(broken(ONE), OK), Retry(budget=budget), carry=CONTINUES)
     assert isinstance(outcome, Failed)
     assert len(bench.seen(AttemptAbandoned)) == 1
 
@@ -125,8 +131,8 @@ async def test_an_empty_budget_ends_it_and_has_the_text_forgotten() -> None:
 async def test_cancelled_while_it_waits_what_was_kept_is_the_partial_reply() -> None:
     bench, kept = Bench(auto=False), []
     env = msgspec.structs.replace(bench.env, keep_partial=kept.append)
-    call = msgspec.structs.replace(bench.call(), execution=env)
-    task = asyncio.ensure_future(ON.wrap(Script(broken(ONE), OK))(call))
+    call = msgspec.structs.replace(bench.call(), execution=env, carry=CONTINUES)
+    task = asyncio.ensure_future(Retry().wrap(Script(broken(ONE), OK))(call))
     while not bench.clock.sleeps:
         await asyncio.sleep(0)
     task.cancel()
@@ -135,6 +141,8 @@ async def test_cancelled_while_it_waits_what_was_kept_is_the_partial_reply() -> 
     assert kept == [ONE]
 
 
-def test_the_setting_is_described_where_it_is_on() -> None:
-    assert ON.describe()["continue_streams"] is True
-    assert "continue_streams" not in Retry().describe()
+async def test_a_strategy_passes_on_what_it_does_not_know() -> None:
+    act = Script(fail(), OK)
+    outcome = await Bench().run(act, Retry())
+    assert outcome == Done("ok", 2)
+    assert [call.carry for call in act.calls] == [None, None]

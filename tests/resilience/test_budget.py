@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 from tests.resilience.acts import Bench, Script, fail
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.resilience.budget import Bucket, BudgetOptions, RetryBudget, refill_bucket
+from holdfast.resilience.budget.decision import Bucket, refill_bucket
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.budget.retry_budget import RetryBudget
 from holdfast.resilience.pipeline import Failed
-from holdfast.resilience.retry import Retry
+from holdfast.resilience.retry.strategy import Retry
 
 
 def test_in_the_long_run_a_tenth_of_the_calls_may_be_repeated() -> None:

@@ -11,21 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.compat.seed_strategies import SEED_002_CACHE, SEED_003_CACHE, seed_003_key
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import FinishReason, Reply, ReplyKind, Text, ToolCall, user
 from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Transcript
-from holdfast.resilience.cache import (
-    SEED_002,
-    SEED_003,
-    CacheOptions,
+from holdfast.resilience.cache.decision import (
     LruCache,
     account_scope,
     canonical_key,
     request_key,
-    seed_003_key,
     weigh_reply,
 )
+from holdfast.resilience.cache.options import CacheOptions
 
 key_of = request_key("acme")
 BASE = ModelRequest(
@@ -158,14 +156,14 @@ class TestShelf:
         assert not shelf.get("b", 0)
 
     def test_seed_002_forgets_after_ten_minutes(self) -> None:
-        shelf: LruCache[int] = LruCache(SEED_002)
+        shelf: LruCache[int] = LruCache(SEED_002_CACHE)
         shelf.put("a", 1, weight=1, now=0)
         assert shelf.get("a", 599.9)
         assert not shelf.get("a", 600.0)
         assert len(shelf) == 0
 
     def test_seed_003_keeps_a_hundred_without_an_end(self) -> None:
-        shelf: LruCache[int] = LruCache(SEED_003)
+        shelf: LruCache[int] = LruCache(SEED_003_CACHE)
         for number in range(101):
             shelf.put(str(number), number, weight=1, now=0)
         assert len(shelf) == 100

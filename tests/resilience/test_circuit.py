@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.resilience.acts import OK, Bench, C, Script, fail, never
 
+from holdfast.compat.seed_strategies import SEED_003_BREAKER
 from holdfast.core.notices import BreakerChanged
-from holdfast.resilience.breaker import (
-    SEED_003,
-    BreakerOptions,
+from holdfast.resilience.breaker.decision import (
     BreakerState,
     ClosedState,
     OpenState,
@@ -22,9 +21,11 @@ from holdfast.resilience.breaker import (
     admit_call,
     record_result,
 )
-from holdfast.resilience.circuit import BreakerOpenError, BreakerStrategy, CircuitBreaker
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.breaker.strategy import BreakerOpenError, BreakerStrategy, CircuitBreaker
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
-from holdfast.resilience.retry import Retry, RetryOptions
+from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.retry.strategy import Retry
 
 TOUCHY = BreakerOptions(mode="consecutive", failures=1, open_seconds=10.0)
 
@@ -54,7 +55,7 @@ async def test_retry_waits_until_it_may_close_and_then_succeeds() -> None:
 
 
 async def test_a_failing_endpoint_is_spared_by_all_runs_together() -> None:
-    circuit, act = CircuitBreaker("x", SEED_003), Script(fail())
+    circuit, act = CircuitBreaker("x", SEED_003_BREAKER), Script(fail())
     for _ in range(50):
         await Bench().run(act, Retry(RetryOptions(max_breaker_wait=0)), BreakerStrategy(circuit))
     assert len(act.calls) == 5

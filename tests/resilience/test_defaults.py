@@ -8,9 +8,9 @@ from tests.resilience.acts import OK, Bench, Script, fail
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import user
 from holdfast.core.model_request import ModelRequest
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.budget import BudgetOptions
-from holdfast.resilience.cache import CacheOptions
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.cache.options import CacheOptions
 from holdfast.resilience.defaults import (
     Candidate,
     Resilience,
@@ -19,14 +19,15 @@ from holdfast.resilience.defaults import (
     target_pipeline,
     tool_pipeline,
 )
-from holdfast.resilience.fallback import Fallback, FallbackTarget
-from holdfast.resilience.handling import RetryOptions
-from holdfast.resilience.hedge import HedgeOptions
-from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.endpoint_states import EndpointStates
+from holdfast.resilience.fallback.options import FallbackTarget
+from holdfast.resilience.fallback.strategy import Fallback
+from holdfast.resilience.hedge.options import HedgeOptions
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.limiter.strategy import LimiterLoad
 from holdfast.resilience.metrics import CallMetrics
 from holdfast.resilience.pipeline import Done, Pipeline
-from holdfast.resilience.shared import EndpointStates
-from holdfast.resilience.throttle import LimiterLoad
+from holdfast.resilience.retry.options import RetryOptions
 
 
 def names(pipeline: Pipeline) -> list[str]:

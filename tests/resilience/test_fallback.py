@@ -9,9 +9,10 @@ from tests.resilience.acts import OK, Bench, C, Script, fail, held, never
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import user
 from holdfast.core.model_request import ModelRequest
-from holdfast.resilience.fallback import ELSEWHERE, Fallback, FallbackTarget
+from holdfast.resilience.fallback.options import ELSEWHERE, FallbackTarget
+from holdfast.resilience.fallback.strategy import Fallback
 from holdfast.resilience.pipeline import Done, Failed, FailedTarget
-from holdfast.resilience.retry import Retry
+from holdfast.resilience.retry.strategy import Retry
 
 
 def fallback(*acts: Script, **known: Any) -> Fallback:

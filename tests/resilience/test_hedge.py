@@ -11,7 +11,9 @@ from tests.resilience.acts import OK, Bench, Script, fail, never
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.notices import AttemptStarted
-from holdfast.resilience.hedge import Hedge, HedgeOptions, Latencies, delay_before
+from holdfast.resilience.hedge.decision import delay_before
+from holdfast.resilience.hedge.options import HedgeOptions
+from holdfast.resilience.hedge.strategy import Hedge, Latencies
 from holdfast.resilience.pipeline import CallContext, Done, Outcome
 
 EAGER = HedgeOptions(delay=1.0, max_share=1.0)

@@ -13,19 +13,21 @@ from tests.resilience.acts import Bench, C, Script, fail
 
 from holdfast.core.messages import Reply, Text, user
 from holdfast.core.model_request import ModelRequest
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.budget import BudgetOptions
-from holdfast.resilience.cache import CacheOptions
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.cache.options import CacheOptions
+from holdfast.resilience.cache.strategy import Store
 from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call
-from holdfast.resilience.handling import RetryOptions
-from holdfast.resilience.hedge import HedgeOptions, Latencies, delay_before
-from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.endpoint_states import EndpointStates
+from holdfast.resilience.hedge.decision import delay_before
+from holdfast.resilience.hedge.options import HedgeOptions
+from holdfast.resilience.hedge.strategy import Latencies
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.limiter.strategy import RateLimiter
 from holdfast.resilience.metrics import CallMetrics
 from holdfast.resilience.pipeline import CallContext, Done, ExecutionContext, Failed, Outcome
-from holdfast.resilience.replay import Store
-from holdfast.resilience.retry import Retry
-from holdfast.resilience.shared import EndpointStates
-from holdfast.resilience.throttle import RateLimiter
+from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.retry.strategy import Retry
 from holdfast.testing.fake_clock import FixedRng
 
 LONGEST = 120.0  # of what any default waits at once

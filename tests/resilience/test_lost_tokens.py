@@ -11,9 +11,11 @@ from holdfast import Agent, LimitError, Limits, Resilience, RetryOptions
 from holdfast.core.errors import EmptyResponseError, HoldfastError, ProviderError
 from holdfast.core.events import ModelReplied
 from holdfast.core.messages import Reply, ReplyKind, Text, Usage
-from holdfast.resilience.fallback import Fallback, FallbackTarget
+from holdfast.models.reply_carry import ReplyCarry, lost_usage
+from holdfast.resilience.fallback.options import FallbackTarget
+from holdfast.resilience.fallback.strategy import Fallback
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
-from holdfast.resilience.retry import Retry
+from holdfast.resilience.retry.strategy import Retry
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import DropAfter, Emulator
 
@@ -41,30 +43,32 @@ class Errors(Script):
 
 async def test_a_success_says_what_the_attempts_before_it_cost() -> None:
     act = Errors(failing(empty(7)), failing(empty(9)), Done(GOOD))
-    outcome = await Bench().run(act, Retry())
+    outcome = await Bench().run(act, Retry(), carry=ReplyCarry())
     assert isinstance(outcome, Done)
-    assert outcome.lost == Usage(16, 2)
+    assert lost_usage(outcome) == Usage(16, 2)
 
 
 async def test_a_failure_that_cost_nothing_is_no_loss() -> None:
     refused = ProviderError("down", info=info(C.SERVER_ERROR))
-    outcome = await Bench().run(Errors(failing(refused), Done(GOOD)), Retry())
+    outcome = await Bench().run(Errors(failing(refused), Done(GOOD)), Retry(), carry=ReplyCarry())
     assert isinstance(outcome, Done)
-    assert outcome.lost is None
+    assert lost_usage(outcome) is None
 
 
 async def test_a_final_failure_has_its_own_tokens_in_its_partial_and_not_in_the_loss() -> None:
-    outcome = await Bench().run(Errors(failing(empty(7))), Retry(RetryOptions(max_retries=2)))
+    outcome = await Bench().run(
+        Errors(failing(empty(7))), Retry(RetryOptions(max_retries=2)), carry=ReplyCarry()
+    )
     assert isinstance(outcome, Failed)
-    assert outcome.lost == Usage(14, 2)
+    assert lost_usage(outcome) == Usage(14, 2)
 
 
 async def test_neither_has_one_that_was_held_back_afterwards() -> None:
     act = Errors(failing(empty(7)), failing(empty(9)), held(None))
-    outcome = await Bench().run(act, Retry())
+    outcome = await Bench().run(act, Retry(), carry=ReplyCarry())
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, EmptyResponseError)
-    assert outcome.lost == Usage(7, 1)
+    assert lost_usage(outcome) == Usage(7, 1)
 
 
 @pytest.mark.parametrize("last", [Done(GOOD), failing(empty(1, C.SERVER_ERROR))])
@@ -73,8 +77,8 @@ async def test_a_fallback_adds_what_was_lost_at_the_models_before(last: Outcome[
     other = FallbackTarget("b", Retry(none).wrap(Errors(last)))
     act = Errors(failing(empty(7, C.SERVER_ERROR)), failing(empty(9, C.SERVER_ERROR)))
     once = RetryOptions(max_retries=1)
-    outcome = await Bench().run(act, Fallback("a", (other,)), Retry(once))
-    assert outcome.lost == Usage(16, 2)
+    outcome = await Bench().run(act, Fallback("a", (other,)), Retry(once), carry=ReplyCarry())
+    assert lost_usage(outcome) == Usage(16, 2)
 
 
 async def test_the_usage_of_a_turn_counts_them_and_the_journal_keeps_them() -> None:
@@ -87,7 +91,7 @@ async def test_the_usage_of_a_turn_counts_them_and_the_journal_keeps_them() -> N
 
 async def test_the_usage_of_a_turn_that_fails_counts_each_attempt_once() -> None:
     handling = RetryOptions(max_retries=1)
-    agent = Agent(ScriptedModel(empty(7), empty(9)), error_handling=handling, clock=FakeClock())
+    agent = Agent(ScriptedModel(empty(7), empty(9)), retry=handling, clock=FakeClock())
     with pytest.raises(EmptyResponseError) as caught:
         await agent.run("go")
     assert caught.value.result is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.resilience.acts import OK, Bench, C, Script, fail, never
 
 from holdfast.resilience.metrics import BUCKETS, CallMetrics, MetricsRecorder, format_prometheus
-from holdfast.resilience.retry import Retry
+from holdfast.resilience.retry.strategy import Retry
 
 
 def test_the_fields_are_those_of_seed_003() -> None:

@@ -40,7 +40,7 @@ async def seen_by_the_model(work: Tool) -> ToolResult:
     agent = Agent(
         model,
         tools=[weather],
-        error_handling=RetryOptions(),
+        retry=RetryOptions(),
         clock=FakeClock(),
         rng=FixedRng(0.5),
     )

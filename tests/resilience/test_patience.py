@@ -7,7 +7,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from holdfast.resilience.patience import PausableTimeout, pausable_timeout, pause_timeout
+from holdfast.resilience.timeout.pausable_timeout import (
+    PausableTimeout,
+    pausable_timeout,
+    pause_timeout,
+)
 
 
 async def thinks_and_hangs(scope: asyncio.Timeout) -> None:

@@ -9,8 +9,9 @@ import pytest
 from tests.resilience.acts import OK, Bench, C, Script, fail, never
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.circuit import BreakerStrategy, CircuitBreaker
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.breaker.strategy import BreakerStrategy, CircuitBreaker
+from holdfast.resilience.limiter.strategy import LimiterStrategy, RateLimiter
 from holdfast.resilience.pipeline import (
     ORDER,
     CallContext,
@@ -21,9 +22,8 @@ from holdfast.resilience.pipeline import (
     Strategy,
     T,
 )
-from holdfast.resilience.retry import Retry
-from holdfast.resilience.throttle import LimiterStrategy, RateLimiter
-from holdfast.resilience.timeout import Deadline
+from holdfast.resilience.retry.strategy import Retry
+from holdfast.resilience.timeout.strategy import Deadline
 
 
 class Named:

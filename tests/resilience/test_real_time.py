@@ -7,10 +7,10 @@ import time
 
 from holdfast import Agent, Resilience, RetryOptions, tool
 from holdfast.core.deltas import TextDelta
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.cache import CacheOptions
-from holdfast.resilience.hedge import HedgeOptions
-from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.cache.options import CacheOptions
+from holdfast.resilience.hedge.options import HedgeOptions
+from holdfast.resilience.limiter.options import LimiterOptions
 from holdfast.resilience.metrics import CallMetrics
 from holdfast.testing.emulator import (
     Delay,
@@ -60,7 +60,7 @@ async def test_a_turn_through_refusals_and_drops_waits_as_told_and_pays_once() -
             api_key="k",
             tools=[pay],
             resilience=resilience,
-            error_handling=RetryOptions(max_retries=5, retry_delay=0.01),
+            retry=RetryOptions(max_retries=5, retry_delay=0.01),
         )
         began = time.monotonic()
         result = await agent.run("Pay.")

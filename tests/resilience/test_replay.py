@@ -12,10 +12,11 @@ from tests.resilience.acts import Bench, C, Script, fail
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, ReplyKind, Text, user
 from holdfast.core.model_request import ModelRequest
-from holdfast.resilience.cache import CacheOptions, request_key
+from holdfast.resilience.cache.decision import request_key
+from holdfast.resilience.cache.options import CacheOptions
+from holdfast.resilience.cache.strategy import Cache, Store
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Operation, Outcome
-from holdfast.resilience.replay import Cache, Store
-from holdfast.resilience.retry import Retry
+from holdfast.resilience.retry.strategy import Retry
 
 REQUEST = ModelRequest(model="m", messages=[user("hi")])
 REPLY = Reply((Text("Hello"), Text(" you")))

@@ -11,18 +11,18 @@ from tests.resilience.acts import OK, Bench, C, Script, fail, held, info, never
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
 from holdfast.core.notices import RetryScheduled
-from holdfast.resilience import ask
-from holdfast.resilience.budget import BudgetOptions, RetryBudget
-from holdfast.resilience.handling import DEFER
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.budget.retry_budget import RetryBudget
 from holdfast.resilience.pipeline import Done, Failed
-from holdfast.resilience.retry import (
-    Retry,
-    RetryOptions,
+from holdfast.resilience.retry import user_hooks
+from holdfast.resilience.retry.decision import (
     StopRetrying,
     WaitAndRetry,
     decide_retry,
     decide_unsent,
 )
+from holdfast.resilience.retry.options import DEFER, RetryOptions
+from holdfast.resilience.retry.strategy import Retry
 
 
 async def waits(handling: RetryOptions, *outcomes: Any, **known: Any) -> list[float]:
@@ -233,7 +233,7 @@ class TestCustomStrategy:
         assert "hunter2" not in outcome.info.safe
 
     async def test_when_it_blocks_it_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ask, "LONGEST_ANSWER", 0.01)
+        monkeypatch.setattr(user_hooks, "LONGEST_ANSWER", 0.01)
 
         async def strategy(error: BaseException, attempt: int) -> float:
             await asyncio.Event().wait()
@@ -458,9 +458,7 @@ def test_the_defaults_are_those_of_seed_000() -> None:
     handling = RetryOptions()
     assert handling.normalize_errors is True
     assert handling.include_provider_details is False
-    assert handling.include_detailed_errors_in_chat is False
     assert handling.max_retries == 3
-    assert handling.function_timeout is None
     assert handling.retry_delay == 1.0
     assert handling.use_provider_retry_delays is True
     assert handling.max_retry_delay == 30.0
@@ -485,7 +483,6 @@ def test_the_defaults_are_those_of_seed_000() -> None:
         {"backoff": "linear"},
         {"custom_retry": 3},
         {"refresh_credentials": "yes"},
-        {"function_timeout": 0},
         {"normalize_errors": None},
         {"max_retries_by_category": {"server_error!": 1}},
         {"max_retries_by_category": {C.SERVER_ERROR: None}},

@@ -10,11 +10,12 @@ import pytest
 from tests.resilience.acts import OK, Bench, C, Script, fail
 
 from holdfast.core.messages import Reply, Text, Usage
-from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.limiter.strategy import LimiterLoad, LimiterStrategy, RateLimiter
+from holdfast.resilience.limiter.waiter import Waiter
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
-from holdfast.resilience.retry import Retry, RetryOptions
-from holdfast.resilience.throttle import LimiterLoad, LimiterStrategy, RateLimiter
-from holdfast.resilience.waiter import Waiter
+from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.retry.strategy import Retry
 
 
 class Gate:

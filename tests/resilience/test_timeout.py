@@ -9,8 +9,8 @@ from tests.resilience.acts import OK, Bench, C, Script, fail, never
 from holdfast.core.errors import ConfigurationError, Landed
 from holdfast.core.notices import AttemptAbandoned
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
-from holdfast.resilience.retry import Retry
-from holdfast.resilience.timeout import AttemptTimeout, Deadline
+from holdfast.resilience.retry.strategy import Retry
+from holdfast.resilience.timeout.strategy import AttemptTimeout, Deadline
 
 
 async def test_an_attempt_that_is_cut_is_a_timeout_that_may_have_landed() -> None:

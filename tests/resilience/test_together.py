@@ -12,18 +12,18 @@ from tests.resilience.acts import Bench, C, fail
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, Text, user
 from holdfast.core.model_request import ModelRequest
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.budget import BudgetOptions
-from holdfast.resilience.cache import CacheOptions
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.cache.options import CacheOptions
+from holdfast.resilience.cache.strategy import Store
 from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call
-from holdfast.resilience.handling import RetryOptions
-from holdfast.resilience.hedge import HedgeOptions
-from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.endpoint_states import EndpointStates
+from holdfast.resilience.hedge.options import HedgeOptions
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.limiter.strategy import LimiterLoad, RateLimiter
 from holdfast.resilience.metrics import CallMetrics
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Operation, Outcome
-from holdfast.resilience.replay import Store
-from holdfast.resilience.shared import EndpointStates
-from holdfast.resilience.throttle import LimiterLoad, RateLimiter
+from holdfast.resilience.retry.options import RetryOptions
 
 CATEGORIES = [C.SERVER_ERROR, C.TRANSIENT, C.AUTH_ERROR, C.TIMEOUT, C.UNKNOWN]
 

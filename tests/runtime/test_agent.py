@@ -98,7 +98,7 @@ async def test_what_one_tool_raises_never_hides_its_sibling_nor_reaches_the_mode
     agent = Agent(
         model,
         tools=[login, weather],
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
         clock=FakeClock(),
     )
     result = await agent.run("go")
@@ -113,8 +113,8 @@ async def test_details_are_shown_redacted_when_asked_for() -> None:
         raise RuntimeError("no route; password=hunter2")
 
     model = ScriptedModel(call("login"), "done")
-    handling = RetryOptions(max_retries=0, include_detailed_errors_in_chat=True)
-    await Agent(model, tools=[login], error_handling=handling).run("go")
+    once = RetryOptions(max_retries=0)
+    await Agent(model, tools=[login], retry=once, detailed_errors=True).run("go")
     assert results(model) == ["Error invoking function 'login': no route; password=[redacted]"]
 
 
@@ -355,7 +355,7 @@ BAD = [
     ("name", {"name": " "}),
     ("instructions", {"instructions": None}),
     ("limits", {"limits": 3}),
-    ("error_handling", {"error_handling": "hard"}),
+    ("retry", {"retry": "hard"}),
     ("parallel_tools", {"parallel_tools": 0}),
     ("output", {"output": threading.Lock()}),
     ("api_key", {"model": "openai:gpt-5", "api_key": " "}),

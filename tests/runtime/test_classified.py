@@ -13,9 +13,10 @@ from holdfast.calls.exception_rules import retry_on
 from holdfast.calls.guard import Guard, resilient
 from holdfast.compat.function_retry_executor import FunctionInvocationError, FunctionRetryExecutor
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
-from holdfast.resilience.circuit import BreakerStrategy, CircuitBreaker
+from holdfast.resilience.breaker.strategy import BreakerStrategy, CircuitBreaker
 from holdfast.resilience.pipeline import Pipeline
-from holdfast.resilience.retry import Retry, RetryOptions
+from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.retry.strategy import Retry
 
 C = ErrorCategory
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.resilience.acts import Bench, C, info
 
+from holdfast.compat.error_handling_config import ErrorHandling
 from holdfast.compat.function_retry_executor import (
     FunctionInvocationError,
     FunctionRetryExecutor,
@@ -16,7 +17,6 @@ from holdfast.compat.function_retry_executor import (
 )
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.notices import RetryScheduled
-from holdfast.resilience.handling import RetryOptions
 
 
 class Fails:
@@ -31,7 +31,7 @@ class Fails:
 
 
 def executor(bench: Bench, category: ErrorCategory = C.SERVER_ERROR, **known: Any) -> Any:
-    handling = RetryOptions(**known)
+    handling = ErrorHandling(**known)
     return FunctionRetryExecutor(handling, classify=lambda _: info(category), env=bench.env)
 
 

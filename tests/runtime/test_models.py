@@ -25,7 +25,7 @@ def agent(emulator: Emulator, *, retries: int = 0, timeouts: Timeouts | None = N
         "openai:m",
         base_url=emulator.base_url,
         api_key="k",
-        error_handling=RetryOptions(max_retries=retries, retry_delay=0.001),
+        retry=RetryOptions(max_retries=retries, retry_delay=0.001),
         timeouts=timeouts,
     )
 

@@ -142,7 +142,7 @@ async def test_it_sees_how_a_turn_failed() -> None:
     agent = Agent(
         ScriptedModel(ProviderError("down")),
         observers=[watcher],
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
     )
     with pytest.raises(ProviderError):
         await agent.run("go")

@@ -14,14 +14,15 @@ from tests.resilience.acts import Bench, C, info
 from holdfast.calls.guard import Guard, arguments_key, execute, resilient
 from holdfast.core.errors import ConfigurationError, Landed
 from holdfast.core.notices import RetryScheduled
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.cache import CacheOptions
-from holdfast.resilience.circuit import BreakerOpenError, BreakerStrategy, CircuitBreaker
-from holdfast.resilience.fallback import Fallback
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.breaker.strategy import BreakerOpenError, BreakerStrategy, CircuitBreaker
+from holdfast.resilience.cache.options import CacheOptions
+from holdfast.resilience.cache.strategy import Cache, Store
+from holdfast.resilience.fallback.strategy import Fallback
 from holdfast.resilience.pipeline import Pipeline
-from holdfast.resilience.replay import Cache, Store
-from holdfast.resilience.retry import Retry, RetryOptions
-from holdfast.resilience.timeout import AttemptTimeout, Deadline
+from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.retry.strategy import Retry
+from holdfast.resilience.timeout.strategy import AttemptTimeout, Deadline
 
 RETRY = Pipeline.of(Retry())
 

@@ -28,7 +28,7 @@ async def waits_after(
             clock=clock,
             limits=Limits(seconds=None),
             resilience=Resilience(limiter=options or LimiterOptions()),
-            error_handling=RetryOptions(max_retries=0),
+            retry=RetryOptions(max_retries=0),
         )
         assert (await agent.run("go")).output == "one"
         assert (await agent.run("go")).output == "two"

@@ -68,7 +68,7 @@ async def look(task: str) -> str:
 
 
 def agent(journal: Journal, *answers: Any, **keywords: Any) -> Agent[Any]:
-    keywords = {"tools": [look], "error_handling": NO_RETRIES, **keywords}
+    keywords = {"tools": [look], "retry": NO_RETRIES, **keywords}
     return Agent(ScriptedModel(*answers), journal=journal, **keywords)
 
 
@@ -231,7 +231,7 @@ class TestTheTime:
         await interrupt(journal, "s", limits=limits)
         retries = RetryOptions(max_retries=3, retry_delay=0.01)
         down = failing(ErrorCategory.SERVER_ERROR)
-        (found,) = await agent(journal, down, hang, error_handling=retries).recover()
+        (found,) = await agent(journal, down, hang, retry=retries).recover()
         assert found.status is LEFT_OPEN
         assert found.reason is not None
         assert found.reason.category is ErrorCategory.SERVER_ERROR
@@ -322,7 +322,7 @@ class TestWithin:
 
     def clerk(self, *answers: Any) -> Agent[str]:
         model = ScriptedModel(*answers)
-        return Agent(model, name="clerk", tools=[look], error_handling=NO_RETRIES)
+        return Agent(model, name="clerk", tools=[look], retry=NO_RETRIES)
 
     async def test_one_that_cannot_go_on_stays_open_with_its_caller(self) -> None:
         journal, down = MemoryJournal(), failing(ErrorCategory.SERVER_ERROR)
@@ -360,7 +360,7 @@ class TestWithin:
         clerk = Agent(
             ScriptedModel(failing(ErrorCategory.SERVER_ERROR), hang),
             name="clerk",
-            error_handling=RetryOptions(max_retries=2, retry_delay=0.01),
+            retry=RetryOptions(max_retries=2, retry_delay=0.01),
         )
         (found,) = await self.boss(journal, clerk).recover()
         assert found.status is LEFT_OPEN

@@ -222,7 +222,5 @@ async def test_every_attempt_of_a_tool_counts() -> None:
         return "ok"
 
     model = ScriptedModel(ToolCall("1", "flaky", "{}"), "done")
-    agent = Agent(
-        model, tools=[flaky], clock=FakeClock(), error_handling=RetryOptions(max_retries=3)
-    )
+    agent = Agent(model, tools=[flaky], clock=FakeClock(), retry=RetryOptions(max_retries=3))
     assert (await agent.run("Go")).usage.input == 300 + 20

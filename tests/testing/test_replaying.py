@@ -59,7 +59,7 @@ async def recorded_run(**options: Any) -> MemoryJournal:
         model,
         **{"tools": [weather, pay], **options},
         journal=journal,
-        error_handling=RetryOptions(max_retries=0),
+        retry=RetryOptions(max_retries=0),
     )
     await agent.run("Pay and look.", session="ada")
     await agent.run("Did I?", session="ada")

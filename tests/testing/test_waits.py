@@ -11,7 +11,8 @@ from holdfast import Agent, HoldfastError
 from holdfast.calls import execute, resilient
 from holdfast.errors import ResponseValidationError
 from holdfast.resilience.pipeline import Pipeline
-from holdfast.resilience.retry import Retry, RetryOptions
+from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.retry.strategy import Retry
 from holdfast.resilience.system_clock import SystemClock
 from holdfast.testing import FakeClock, ScriptedModel, no_waits
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from holdfast import Agent, Limits, RetryOptions, current_tool_call, tool
-from holdfast.compat import FunctionRetryExecutor
+from holdfast import Agent, Limits, current_tool_call, tool
+from holdfast.compat import ErrorHandling, FunctionRetryExecutor
 from holdfast.core.messages import ToolCall
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
@@ -215,7 +215,7 @@ async def test_the_stand_alone_executor_sets_it_too() -> None:
             raise ConnectionError("down")
         return city
 
-    executor = FunctionRetryExecutor(RetryOptions(retry_delay=0.0))
+    executor = FunctionRetryExecutor(ErrorHandling(retry_delay=0.0))
     assert await executor.execute_with_retry(flaky, {"city": "Porto"}, "forecast") == "Porto"
     assert found == ["forecast forecast  1", "forecast forecast  2"]
     assert current_tool_call() is None

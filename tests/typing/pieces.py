@@ -6,7 +6,7 @@ from typing import assert_type
 
 from holdfast import RetryOptions, ToolContext, current_tool_call
 from holdfast.calls import resilient, retry_on
-from holdfast.resilience.retry import Retry
+from holdfast.resilience.retry.strategy import Retry
 
 
 @resilient

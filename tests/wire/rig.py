@@ -10,7 +10,7 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import ToolResult
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
-from holdfast.resilience.retry import RetryOptions
+from holdfast.resilience.retry.options import RetryOptions
 from holdfast.runtime.result import Result
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import EmulatedRequest, Emulator, call, thinking
@@ -116,7 +116,7 @@ async def outcome(
     seen = Seen()
     handling = RetryOptions(max_retries=retries)
     async with Emulator(brain, faults=faults) as emulator:
-        agent = agent_for(wire, emulator, seen, timeouts=timeouts, error_handling=handling)
+        agent = agent_for(wire, emulator, seen, timeouts=timeouts, retry=handling)
         try:
             result = await turn(agent, mode, seen)
         except HoldfastError as error:

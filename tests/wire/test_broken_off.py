@@ -17,7 +17,7 @@ from holdfast.core.model_request import ModelSettings
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, RetryScheduled
 from holdfast.models.presets import PRESETS
 from holdfast.models.resolve import ModelAt
-from holdfast.resilience.hedge import HedgeOptions
+from holdfast.resilience.hedge.options import HedgeOptions
 from holdfast.resilience.system_clock import SystemClock
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import (
@@ -87,7 +87,7 @@ def agent_for(emulator: Emulator, provider: str = "anthropic", **more: Any) -> A
     given: dict[str, Any] = {
         "resilience": ON,
         "clock": FakeClock(),
-        "error_handling": RetryOptions(max_retries=3),
+        "retry": RetryOptions(max_retries=3),
         **more,
     }
     model = given.pop("model", MODELS.get(provider, provider))
@@ -219,7 +219,7 @@ async def test_a_model_that_refuses_to_continue_is_asked_again_and_costs_no_retr
     }
     faults: list[Fault] = [DropAfter(6), HttpStatus(400, {}, refusal), DropAfter(6)]
     async with Emulator(storyteller, faults=faults) as emulator:
-        made = agent_for(emulator, error_handling=RetryOptions(max_retries=2))
+        made = agent_for(emulator, retry=RetryOptions(max_retries=2))
         result, screen = await watched(made)
     assert (result.output, screen.text) == (STORY, STORY)
     assert screen.abandoned == 2
@@ -273,7 +273,7 @@ async def test_when_the_retries_are_over_the_text_is_abandoned_and_kept_on_the_e
     faults = [DropAfter(6), DropAfter(6)]
     screen = Screen()
     async with Emulator(storyteller, faults=faults) as emulator:
-        made = agent_for(emulator, error_handling=RetryOptions(max_retries=1))
+        made = agent_for(emulator, retry=RetryOptions(max_retries=1))
         with pytest.raises(HoldfastError) as caught:
             await watched(made, screen)
     assert (screen.text, screen.abandoned) == ("", 1)
@@ -297,7 +297,7 @@ async def test_a_fallback_begins_anew() -> None:
     async with Emulator([STORY], faults=[DropAfter(6)]) as emulator:
         other = ModelAt(MODELS["deepseek-beta"], base_url=emulator.base_url, api_key="k")
         none = RetryOptions(max_retries=0)
-        result, screen = await watched(agent_for(emulator, error_handling=none, fallback=[other]))
+        result, screen = await watched(agent_for(emulator, retry=none, fallback=[other]))
         assert asked_to_continue(emulator) == [False, False]
     assert (result.output, screen.text, screen.abandoned) == (STORY, STORY, 1)
 
@@ -306,7 +306,7 @@ async def test_a_run_that_is_cancelled_while_it_waits_keeps_the_partial_text() -
     shown = ""
     async with Emulator(storyteller, faults=[DropAfter(6)]) as emulator:
         slow = RetryOptions(retry_delay=600.0, max_retry_delay=600.0)
-        made = agent_for(emulator, error_handling=slow, clock=SystemClock())
+        made = agent_for(emulator, retry=slow, clock=SystemClock())
         async with made.stream("Tell me.", session="s") as run:
             async for item in run:
                 shown += item.text if isinstance(item, TextDelta) else ""
@@ -382,7 +382,7 @@ async def test_whatever_goes_wrong_a_reader_has_the_story_once(provider: str, se
     spoiled = chaos(seed=seed, share=0.7, faults=PASSING)
     async with Emulator(storyteller, faults=spoiled) as emulator:
         handling = RetryOptions(max_retries=60)
-        made = agent_for(emulator, provider, resilience=patient, error_handling=handling)
+        made = agent_for(emulator, provider, resilience=patient, retry=handling)
         result, screen = await watched(made)
     assert (result.output, screen.text) == (STORY, STORY)
     assert screen.replies[0].reply.text == STORY
@@ -393,7 +393,7 @@ async def test_many_at_once_are_not_mixed_up() -> None:
         return DropAfter(request.number % 9 + 2) if request.number % 2 else None
 
     async with Emulator(storyteller, faults=odd) as emulator:
-        made = agent_for(emulator, error_handling=RetryOptions(max_retries=20))
+        made = agent_for(emulator, retry=RetryOptions(max_retries=20))
         done = await asyncio.gather(*(watched(made) for _ in range(20)))
     assert {screen.text for _, screen in done} == {STORY}
 

@@ -199,7 +199,7 @@ async def run_cuts(cuts: list[Cut]) -> list[Counter[str]]:
             timeouts=PATIENT,
             clock=clock,
             resilience=Resilience(budget=None, breaker=None, limiter=None),
-            error_handling=RetryOptions(max_retries=1),
+            retry=RetryOptions(max_retries=1),
         )
         for wire, model in MODELS.items()
     }

@@ -25,7 +25,7 @@ from holdfast.core.errors import (
     ProviderError,
 )
 from holdfast.core.redaction import redact
-from holdfast.resilience.backoff import pure_delay
+from holdfast.resilience.retry.backoff import pure_delay
 
 logger = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from holdfast.calls.exception_rules import Classify, classify_exception
 from holdfast.core.argument_checks import check_instance, check_optional_callable
 from holdfast.core.errors import ConfigurationError, ErrorInfo, Landed, exception_for
 from holdfast.core.notices import Notice
-from holdfast.resilience.cache import KeyOf, canonical_key
+from holdfast.resilience.cache.decision import KeyOf, canonical_key
 from holdfast.resilience.clock import Clock, Rng
-from holdfast.resilience.fallback import FallbackTarget
+from holdfast.resilience.fallback.options import FallbackTarget
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,
@@ -34,7 +34,7 @@ from holdfast.resilience.pipeline import (
     Pipeline,
     Strategy,
 )
-from holdfast.resilience.retry import Retry
+from holdfast.resilience.retry.strategy import Retry
 from holdfast.resilience.system_clock import SystemClock, system_rng
 from holdfast.tools.threads import ThreadCall, ToolThreads
 

@@ -16,7 +16,7 @@ from holdfast.cli.demo_report import Timeline, format_table
 from holdfast.cli.demo_script import QUESTION, WORD, choose_reply, format_conclusion, plural
 from holdfast.cli.run_printer import shorten
 from holdfast.core.errors import ConfigurationError, ErrorCategory
-from holdfast.resilience.handling import RetryOptions
+from holdfast.resilience.retry.options import RetryOptions
 from holdfast.runtime.result import Result
 from holdfast.testing.emulator import Emulator
 
@@ -48,9 +48,7 @@ async def _run_demo(folder: Path) -> int:
             base_url=provider.base_url,
             api_key="demo",
             tools=folder_tools(folder),
-            error_handling=RetryOptions(
-                retry_delay=0.2, max_retries_by_category={ErrorCategory.UNKNOWN: 1}
-            ),
+            retry=RetryOptions(retry_delay=0.2, max_retries_by_category={ErrorCategory.UNKNOWN: 1}),
         )
         async with agent.stream(QUESTION) as run:
             async for item in run:

@@ -14,7 +14,7 @@ from holdfast.agent_file import load_agent
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
 from holdfast.journal.url import open_journal
-from holdfast.resilience.handling import RetryOptions
+from holdfast.resilience.retry.options import RetryOptions
 
 MODEL_VARIABLE = "HOLDFAST_MODEL"
 
@@ -22,7 +22,7 @@ _OPTIONS = {
     "model": "--model",
     "provider": "--model",
     "base_url": "--base-url",
-    "error_handling.max_retries": "--max-retries",
+    "retry.max_retries": "--max-retries",
     "journal": "--journal",
 }
 """What the library calls an argument -> what the terminal calls it."""
@@ -94,7 +94,7 @@ def build_agent(given: argparse.Namespace, journal: Journal | None = None) -> Ag
             given.model,
             instructions=given.instructions,
             base_url=given.base_url,
-            error_handling=RetryOptions(max_retries=given.max_retries),
+            retry=RetryOptions(max_retries=given.max_retries),
             journal=journal,
             on_wait="hold" if journal is None else "suspend",
         )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     )
     from holdfast.compat.call_config import RetryConfig as RetryConfig
     from holdfast.compat.call_config import get_retry_config as get_retry_config
+    from holdfast.compat.error_handling_config import ErrorHandling as ErrorHandling
+    from holdfast.compat.error_handling_config import ErrorHandlingKeywords as ErrorHandlingKeywords
     from holdfast.compat.function_retry_executor import (
         FunctionInvocationError as FunctionInvocationError,
     )
@@ -39,6 +41,8 @@ _HOME: dict[str, str] = {
     "AgentBuilder": "holdfast.compat.agent_builder",
     "AgentResponse": "holdfast.compat.agent_responses",
     "CallOptions": "holdfast.compat.ai_call",
+    "ErrorHandling": "holdfast.compat.error_handling_config",
+    "ErrorHandlingKeywords": "holdfast.compat.error_handling_config",
     "FunctionInvocationError": "holdfast.compat.function_retry_executor",
     "FunctionRetryExecutor": "holdfast.compat.function_retry_executor",
     "FunctionTimeoutError": "holdfast.compat.function_retry_executor",

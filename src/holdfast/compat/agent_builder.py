@@ -13,6 +13,8 @@ from typing import Any, Generic, TypedDict
 from typing_extensions import TypeVar, Unpack
 
 from holdfast.agent import Agent
+from holdfast.compat.error_handling_config import ErrorHandling
+from holdfast.core.argument_checks import check_instance
 from holdfast.core.events import OnWait
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
@@ -39,7 +41,7 @@ from holdfast.models.http_model import Model
 from holdfast.models.resolve import ModelAt
 from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.defaults import Resilience
-from holdfast.resilience.handling import RetryOptions
+from holdfast.resilience.retry.options import RetryOptions
 from holdfast.runtime.output.structured_output import StructuredOutput
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.sessions.session_pool import OnBusy
@@ -64,12 +66,14 @@ class AgentKeywords(TypedDict, total=False):
     output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
     settings: ModelSettings
     limits: Limits
-    error_handling: RetryOptions
+    retry: RetryOptions
     resilience: Resilience
     fallback: Sequence[str | ModelAt | Model]
     middleware: Sequence[AnyMiddleware]
     observers: Sequence[Observer]
     parallel_tools: int
+    tool_timeout: float | None
+    detailed_errors: bool
     base_url: str | None
     api_key: str | None
     timeouts: Timeouts
@@ -186,9 +190,22 @@ class AgentBuilder(Generic[T]):
         """Breaker, limiter, retry budget, hedge, cache."""
         return self._with_keywords(resilience=resilience)
 
-    def with_error_handling_config(self, handling: RetryOptions) -> AgentBuilder[T]:
+    def with_error_handling_config(self, handling: ErrorHandling) -> AgentBuilder[T]:
         """Retries, waits, and what the model sees of errors, for model calls and tools."""
-        return self._with_keywords(error_handling=handling)
+        check_instance("handling", handling, ErrorHandling)
+        return self._with_keywords(**handling.agent_keywords())
+
+    def with_retry(self, options: RetryOptions) -> AgentBuilder[T]:
+        """Which failures are tried again, how often and after which wait."""
+        return self._with_keywords(retry=options)
+
+    def with_tool_timeout(self, seconds: float | None) -> AgentBuilder[T]:
+        """Seconds for one attempt of a tool that names no timeout."""
+        return self._with_keywords(tool_timeout=seconds)
+
+    def with_detailed_errors(self, show: bool = True) -> AgentBuilder[T]:
+        """Whether the model reads the message of an exception that a tool raised."""
+        return self._with_keywords(detailed_errors=show)
 
     def with_journal(self, journal: Journal | str) -> AgentBuilder[T]:
         """Where events are kept."""

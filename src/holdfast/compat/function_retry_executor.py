@@ -15,11 +15,12 @@ from msgspec import Struct
 
 from holdfast.calls.exception_rules import Classify, classify_exception
 from holdfast.calls.guard import check_repeatable, make_execution_context, run_callable
+from holdfast.compat.error_handling_config import ErrorHandling
 from holdfast.core.argument_checks import check_instance, check_optional_callable
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.redaction import redact
 from holdfast.resilience.pipeline import CallContext, Done, ExecutionContext, Failed, Outcome
-from holdfast.resilience.retry import Retry, RetryOptions
+from holdfast.resilience.retry.strategy import Retry
 from holdfast.tools.context import ToolContext
 from holdfast.tools.current import tool_call_scope
 
@@ -65,7 +66,7 @@ class FunctionRetryExecutor:
 
     While it runs, `current_tool_call()` tells the function its name and its attempt.
 
-    >>> executor = FunctionRetryExecutor(RetryOptions(max_retries=0))
+    >>> executor = FunctionRetryExecutor(ErrorHandling(max_retries=0))
     >>> asyncio.run(executor.execute_with_retry(pow, {"base": 2, "exp": 10}, "power"))
     1024
     """
@@ -74,18 +75,18 @@ class FunctionRetryExecutor:
 
     def __init__(
         self,
-        handling: RetryOptions | None = None,
+        handling: ErrorHandling | None = None,
         *,
         classify: Classify | None = None,
         env: ExecutionContext | None = None,
     ) -> None:
-        check_instance("handling", handling, RetryOptions, optional=True)
+        check_instance("handling", handling, ErrorHandling, optional=True)
         check_optional_callable("classify", classify)
         check_instance("env", env, ExecutionContext, optional=True)
-        self.handling = handling or RetryOptions()
+        self.handling = handling or ErrorHandling()
         self._classify = classify
         self._env = env or make_execution_context()
-        self._operation = Retry(self.handling).wrap(self._attempt_call)
+        self._operation = Retry(self.handling.retry_options()).wrap(self._attempt_call)
 
     async def execute_with_retry(
         self,

@@ -402,7 +402,7 @@ def tool_failure_text(name: str, message: str, *, detailed: bool = False) -> Saf
     Args:
         name: the tool's name; empty becomes "Unknown".
         message: the text of the exception.
-        detailed: `include_detailed_errors_in_chat`; the message is then shown, redacted.
+        detailed: `detailed_errors` of the agent; the message is then shown, redacted.
 
     >>> tool_failure_text("pay", "password=hunter2")
     "Error: Function 'pay' failed."

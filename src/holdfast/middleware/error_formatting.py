@@ -17,7 +17,7 @@ class ErrorFormatting(Middleware):
 
     Args:
         include_detailed_errors: show the exception's text, with secrets redacted; None leaves it to
-            `RetryOptions.include_detailed_errors_in_chat`.
+            `detailed_errors` of the agent.
     """
 
     def __init__(self, include_detailed_errors: bool | None = None) -> None:
@@ -30,7 +30,7 @@ class ErrorFormatting(Middleware):
         del given
         if self.include_detailed_errors is None:
             return {}
-        return {"include_detailed_errors_in_chat": self.include_detailed_errors}
+        return {"detailed_errors": self.include_detailed_errors}
 
     def describe(self) -> dict[str, object]:
         """The flag."""

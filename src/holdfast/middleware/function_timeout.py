@@ -18,7 +18,7 @@ class FunctionTimeout(Middleware):
     """How long one attempt of a tool may take; a tool that is cut is tried again.
 
     Args:
-        seconds: for one attempt; None takes the agent's `function_timeout`, and else 30.
+        seconds: for one attempt; None takes the agent's `tool_timeout`, and 30 where it has none.
 
     >>> FunctionTimeout(0)
     Traceback (most recent call last):
@@ -35,7 +35,7 @@ class FunctionTimeout(Middleware):
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:
         """The seconds."""
-        return {"function_timeout": self.seconds or given["function_timeout"] or DEFAULT_SECONDS}
+        return {"tool_timeout": self.seconds or given["tool_timeout"] or DEFAULT_SECONDS}
 
     def describe(self) -> dict[str, object]:
         """The seconds."""

@@ -98,10 +98,14 @@ class Middleware(Generic[S]):
         return False
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:  # noqa: ARG002  # REASON: for overriding
-        """Fields of `RetryOptions` that it sets for tools: it configures, and never doubles.
+        """What it sets for the calls of tools, by name.
+
+        The names are those of the fields of `RetryOptions`, and `tool_timeout` and
+        `detailed_errors` of the agent. The retries themselves stay those of the agent: a middleware
+        changes their settings and never adds a second layer.
 
         Args:
-            given: what stands there without it.
+            given: the settings that hold without it.
         """
         return {}
 

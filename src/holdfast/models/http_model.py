@@ -26,7 +26,8 @@ from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
 from holdfast.core.redaction import redact
 from holdfast.models.presets import Preset
-from holdfast.resilience.cache import account_scope
+from holdfast.models.reply_carry import read_carry, with_continuable_reply
+from holdfast.resilience.cache.decision import account_scope
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome, failed_outcome
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 
@@ -174,7 +175,7 @@ class HttpModel:
 
     async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         """Encode, send, decode, assemble: one validated reply, or what went wrong."""
-        request, kept = call.payload, call.reply_so_far
+        request, kept = call.payload, read_carry(call).reply_so_far
         if kept is not None:
             request = prefill_request(request, kept)
         assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, kept)
@@ -207,16 +208,16 @@ class HttpModel:
         self, outcome: Failed, assembler: Assembler, call: CallContext[ModelRequest]
     ) -> Failed:
         """With what another attempt can continue; otherwise what was shown must be forgotten."""
-        if call.continues and (call.reply_so_far or assembler.has_visible_parts):
+        carry = read_carry(call)
+        if carry.may_continue and (carry.reply_so_far or assembler.has_visible_parts):
             partial = assembler.finish().reply
             if isinstance(outcome.error, HoldfastError) and outcome.error.partial is None:
                 outcome.error.partial = partial
             goes_on = can_continue_reply(partial, outcome.info.category)
             if goes_on and self._codec.can_continue(call.payload):
-                return replace(outcome, continuable_reply=partial)
-        if (
-            assembler.has_visible_parts and call.reply_so_far is None
-        ):  # else whoever kept it says so
+                return with_continuable_reply(call, outcome, partial)
+        # Text that was carried here is declared abandoned by the carry.
+        if assembler.has_visible_parts and carry.reply_so_far is None:
             call.execution.emit(AttemptAbandoned(call.key, call.attempt, outcome.info.to_public()))
         return outcome
 
@@ -245,11 +246,10 @@ class HttpModel:
     def _make_decoder(self, response: Response, call: CallContext[ModelRequest]) -> Decoder:
         preset = self._endpoint.preset
         decoder = self._codec.make_decoder(response.headers.get("content-type", ""), preset.name)
-        if call.reply_so_far is None:
+        kept = read_carry(call).reply_so_far
+        if kept is None:
             return decoder
-        return StitchingDecoder(
-            decoder, call.reply_so_far.text, echoes=preset.quirks.prefill == "prefix_echo"
-        )
+        return StitchingDecoder(decoder, kept.text, echoes=preset.quirks.prefill == "prefix_echo")
 
     async def _read_error(self, response: Response, call: CallContext[ModelRequest]) -> Failed:
         body = bytearray()

@@ -32,21 +32,24 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import check_seconds
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.budget import BudgetOptions
-from holdfast.resilience.cache import CacheOptions, account_scope, request_key
-from holdfast.resilience.circuit import BreakerStrategy
-from holdfast.resilience.fallback import Fallback, FallbackTarget
-from holdfast.resilience.handling import RetryOptions
-from holdfast.resilience.hedge import Hedge, HedgeOptions
-from holdfast.resilience.limiter import LimiterOptions
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.breaker.strategy import BreakerStrategy
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.cache.decision import account_scope, request_key
+from holdfast.resilience.cache.options import CacheOptions
+from holdfast.resilience.cache.strategy import Cache, Store
+from holdfast.resilience.endpoint_states import PROCESS, EndpointStates
+from holdfast.resilience.fallback.options import FallbackTarget
+from holdfast.resilience.fallback.strategy import Fallback
+from holdfast.resilience.hedge.options import HedgeOptions
+from holdfast.resilience.hedge.strategy import Hedge
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.limiter.strategy import LimiterStrategy
 from holdfast.resilience.metrics import CallMetrics, MetricsRecorder
 from holdfast.resilience.pipeline import Operation, Pipeline
-from holdfast.resilience.replay import Cache, Store
-from holdfast.resilience.retry import Retry
-from holdfast.resilience.shared import PROCESS, EndpointStates
-from holdfast.resilience.throttle import LimiterStrategy
-from holdfast.resilience.timeout import AttemptTimeout, Deadline
+from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.retry.strategy import Retry
+from holdfast.resilience.timeout.strategy import AttemptTimeout, Deadline
 
 
 class Resilience(Struct, frozen=True, kw_only=True):
@@ -123,7 +126,7 @@ def target_pipeline(
     chosen = resilience
     budget = shared.budget_for(endpoint, chosen.budget, account) if chosen.budget else None
     return Pipeline.of(
-        Retry(retry_options, budget, chosen.continue_streams),
+        Retry(retry_options, budget),
         Hedge(shared.latencies_for(endpoint, chosen.hedge, account)) if chosen.hedge else None,
         BreakerStrategy(shared.breaker_for(endpoint, chosen.breaker, account))
         if chosen.breaker

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
 from holdfast.core.events import FailedTarget
-from holdfast.core.messages import Reply, Usage
+from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice, RetryScheduled
 from holdfast.resilience.clock import Clock, Rng
 
@@ -45,33 +45,39 @@ ORDER = (
 
 
 class Done(Struct, Generic[T], frozen=True):
-    """The act gave a value, at attempt number `attempts`; `tried` are the targets left before.
+    """The operation gave a value.
 
-    `lost` are the tokens of the attempts that failed before, of replies that are in no value.
-    `resumes_at`, on the monotonic clock, is when the other side takes more, if this was the last.
+    Args:
+        value: what it gave.
+        attempts: the number of attempts that this took.
+        tried: the targets that failed before.
+        carry: what the failed attempts before left, as the operation noted it.
+        resumes_at: on the monotonic clock, when the other side takes the next call, if it said that
+            it takes none before.
     """
 
     value: T
     attempts: int = 1
     tried: tuple[FailedTarget, ...] = ()
-    lost: Usage | None = None
+    carry: Carry | None = None
     resumes_at: float | None = None
 
 
 class Failed(Struct, frozen=True):
-    """The act failed: the exception as an object, and what is known about it.
+    """The operation failed: the exception as an object, and what is known about it.
 
     Args:
         error: the exception.
         info: what is known about it; may say more than the exception does.
-        attempts: how often the act was done.
-        may_repeat: False when the act may have taken effect and must not be done twice.
-        sent: False when the act was not begun at all (an open breaker, a full queue); that is no
-            attempt, and says nothing about the endpoint.
-        tried: the targets that were left before this one.
-        out_of_time: True when it was given up for want of time; a caller with more may fare better.
-        continuable_reply: what there is of a reply that another attempt can continue.
-        lost: tokens of the attempts before this one; its own are with its partial reply.
+        attempts: the number of attempts that were made.
+        may_repeat: False when the operation may have taken effect and must not be done twice.
+        sent: False when the operation was not started (an open breaker, a full queue); that is not
+            an attempt, and says nothing about the endpoint.
+        tried: the targets that failed before this one.
+        out_of_time: True when it was given up because its time was over; a caller with more time
+            may succeed.
+        carry: from the operation, what the next attempt can use; from a strategy, what was carried
+            to the attempt that failed.
     """
 
     error: BaseException
@@ -81,8 +87,7 @@ class Failed(Struct, frozen=True):
     sent: bool = True
     tried: tuple[FailedTarget, ...] = ()
     out_of_time: bool = False
-    continuable_reply: Reply | None = None
-    lost: Usage | None = None
+    carry: Carry | None = None
 
 
 def failed_outcome(error: HoldfastError) -> Failed:
@@ -128,8 +133,7 @@ class CallContext(Struct, Generic[P], frozen=True):
         execution: time, chance and notices.
         deadline: on the monotonic clock; None when the run has no time limit.
         attempt: counted from 1 by the retry strategy, and on across the targets of a fallback.
-        continues: a reply that breaks off may be kept, for the next attempt to continue.
-        reply_so_far: what earlier attempts brought of the reply; this one goes on from there.
+        carry: what earlier attempts of this call left to this one.
     """
 
     key: str
@@ -137,14 +141,41 @@ class CallContext(Struct, Generic[P], frozen=True):
     execution: ExecutionContext
     deadline: float | None = None
     attempt: int = 1
-    continues: bool = False
-    reply_so_far: Reply | None = None
+    carry: Carry | None = None
 
     def remaining(self) -> float | None:
         """Seconds until the deadline, never below 0; None without one."""
         if self.deadline is None:
             return None
         return max(0.0, self.deadline - self.execution.clock.monotonic())
+
+
+class Carry(Protocol):
+    """What the attempts of one call leave to the next one, as an immutable value.
+
+    The operation makes it and reads it. A strategy that makes more than one attempt passes it on,
+    and reports here what becomes of an attempt; it never looks inside.
+    """
+
+    def is_attempt_counted(self, outcome: Failed) -> bool:
+        """False when the attempt failed only because of what it was given; then it is no retry."""
+        ...
+
+    def after_attempt(self, call: CallContext[P], outcome: Failed) -> Carry:
+        """What the next attempt of the same target is given."""
+        ...
+
+    def after_target(self, outcome: Failed) -> Carry:
+        """What the first attempt of the next target is given."""
+        ...
+
+    def give_up(self, call: CallContext[P], outcome: Failed) -> None:
+        """No other attempt of this target follows."""
+        ...
+
+    def interrupt(self, call: CallContext[P]) -> None:
+        """The call was cancelled between two attempts."""
+        ...
 
 
 Operation: TypeAlias = Callable[[CallContext[P]], Awaitable[Outcome[T]]]

@@ -21,8 +21,8 @@ from holdfast.middleware.decisions import Decision, Deny, Patch, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.hook_calls import call_after, call_hook
 from holdfast.middleware.hook_contexts import AfterTurn, BeforeTurn, RunFacts
-from holdfast.resilience.patience import pausable_timeout
 from holdfast.resilience.pipeline import Done
+from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.hooks.between_effects import get_stop_event

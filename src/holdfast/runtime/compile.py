@@ -21,13 +21,14 @@ from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with, tool_settings
 from holdfast.models.http_model import Model
+from holdfast.models.reply_carry import ReplyCarry
 from holdfast.models.resolve import ModelAt, resolve_model
 from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call, tool_pipeline
-from holdfast.resilience.handling import RetryOptions
 from holdfast.resilience.pipeline import Operation
+from holdfast.resilience.retry.options import RetryOptions
 from holdfast.resilience.system_clock import SystemClock, system_rng
-from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.plan import AgentPlan, ToolCallOptions
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.sessions.session_pool import OnBusy
 from holdfast.runtime.tool_attempt import make_tool_operation
@@ -51,12 +52,14 @@ class AgentOptions:
     output: object
     settings: ModelSettings | None
     limits: Limits | None
-    error_handling: RetryOptions | None
+    retry: RetryOptions | None
     resilience: Resilience | None
     fallback: Sequence[str | ModelAt | Model]
     middleware: Sequence[AnyMiddleware]
     observers: Iterable[Observer]
     parallel_tools: int
+    tool_timeout: float | None
+    detailed_errors: bool
     base_url: str | None
     api_key: str | None = field(repr=False)
     timeouts: Timeouts | None
@@ -83,13 +86,10 @@ def compile_plan(options: AgentOptions) -> AgentPlan:
         compile_chain(options.middleware),
         limits_with(options.middleware, options.limits),
     )
-    handling = options.error_handling or RetryOptions()
-    of_tools = msgspec.structs.replace(
-        handling, **tool_settings(options.middleware, msgspec.structs.asdict(handling))
-    )
-    pipeline, ask_model = compose_model_call(
-        candidates, handling, options.resilience or Resilience()
-    )
+    retry = options.retry or RetryOptions()
+    tools = _compile_tool_call_options(options, retry)
+    resilience = options.resilience or Resilience()
+    pipeline, ask_model = compose_model_call(candidates, retry, resilience)
     return AgentPlan(
         name=options.name,
         model=models[0],
@@ -98,17 +98,31 @@ def compile_plan(options: AgentOptions) -> AgentPlan:
         output=output,
         settings=options.settings or ModelSettings(),
         limits=limits if output is None else output.cap_limits(limits),
-        retry_options=of_tools,
+        tool_calls=tools,
         parallel_tools=options.parallel_tools,
         pipeline=pipeline,
         ask_model=ask_model,
-        use_tool=tool_pipeline(of_tools).wrap_operation(
-            make_tool_operation(registry, of_tools.function_timeout)
+        carry=ReplyCarry(resilience.continue_streams),
+        use_tool=tool_pipeline(tools.retry).wrap_operation(
+            make_tool_operation(registry, tools.tool_timeout)
         ),
         chain=chain,
         observers=check_observers(options.observers),
         clock=options.clock or SystemClock(),
         rng=options.rng or system_rng,
+    )
+
+
+def _compile_tool_call_options(options: AgentOptions, retry: RetryOptions) -> ToolCallOptions:
+    """How tools are called: what the agent says, and what its middlewares set in place of that."""
+    given = ToolCallOptions(
+        retry=retry, tool_timeout=options.tool_timeout, detailed_errors=options.detailed_errors
+    )
+    own = {"tool_timeout": given.tool_timeout, "detailed_errors": given.detailed_errors}
+    changes = tool_settings(options.middleware, {**msgspec.structs.asdict(retry), **own})
+    of_calls = {name: changes.pop(name) for name in own if name in changes}
+    return msgspec.structs.replace(
+        given, retry=msgspec.structs.replace(retry, **changes), **of_calls
     )
 
 
@@ -157,7 +171,7 @@ def _resolve_model(options: AgentOptions, model: str | ModelAt | Model) -> Model
 _RECORDS = (
     ("settings", ModelSettings),
     ("limits", Limits),
-    ("error_handling", RetryOptions),
+    ("retry", RetryOptions),
     ("resilience", Resilience),
     ("timeouts", Timeouts),
 )

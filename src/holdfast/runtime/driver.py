@@ -10,7 +10,7 @@ from functools import partial
 
 from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.events import ToolsBegun
-from holdfast.resilience.patience import pausable_timeout
+from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
 from holdfast.runtime import perform
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import finalize_turn

@@ -34,6 +34,7 @@ from holdfast.core.limits import ITERATION_LIMIT_TEXT
 from holdfast.core.messages import Reply, Text, ToolResult, Usage
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.redaction import redact
+from holdfast.models.reply_carry import lost_usage
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import close_turn
@@ -96,9 +97,9 @@ async def call_model(
     at = plan.clock.now()
     if isinstance(outcome, Done):
         if run.parent_meter is not None:
-            _meter_usage(run.parent_meter, outcome.value, outcome.lost)
+            _meter_usage(run.parent_meter, outcome.value, lost_usage(outcome))
         return ModelReplied(
-            effect.key, at, outcome.value, outcome.attempts, outcome.tried, lost=outcome.lost
+            effect.key, at, outcome.value, outcome.attempts, outcome.tried, lost=lost_usage(outcome)
         )
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _log_detail(outcome))
@@ -108,7 +109,7 @@ async def call_model(
     if isinstance(outcome.error, HoldfastError):
         outcome.error.partial = partial
     if run.parent_meter is not None:
-        _meter_usage(run.parent_meter, partial, outcome.lost)
+        _meter_usage(run.parent_meter, partial, lost_usage(outcome))
     return ModelFailed(
         effect.key,
         at,
@@ -116,7 +117,7 @@ async def call_model(
         partial,
         outcome.attempts,
         outcome.tried,
-        lost=outcome.lost,
+        lost=lost_usage(outcome),
     )
 
 
@@ -140,7 +141,9 @@ async def _ask_model(run: ActiveTurn, effect: CallModel, request: ModelRequest) 
     run.called_effects.add(effect.key)
     try:
         env = run.env if run.hooks is None else run.hooks.env or run.env
-        return await run.plan.ask_model(CallContext(effect.key, request, env, run.deadline))
+        return await run.plan.ask_model(
+            CallContext(effect.key, request, env, run.deadline, carry=run.plan.carry)
+        )
     except Exception as error:
         return _make_unexpected(error)
 
@@ -226,7 +229,7 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     text: str = tool_failure_text(
         call.name,
         error_text(outcome.error),
-        detailed=run.plan.retry_options.include_detailed_errors_in_chat,
+        detailed=run.plan.tool_calls.detailed_errors,
     )
     if not outcome.may_repeat:
         text += IN_DOUBT_NOTE

@@ -10,20 +10,42 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.core.limits import Limits
+from msgspec import Struct
+
+from holdfast.core.argument_checks import check_flag
+from holdfast.core.limits import Limits, check_seconds
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.middleware.chain import AnyMiddleware, Chain
 from holdfast.models.http_model import Model
+from holdfast.models.reply_carry import ReplyCarry
 from holdfast.resilience.clock import Clock, Rng
-from holdfast.resilience.handling import RetryOptions
 from holdfast.resilience.pipeline import Operation, Pipeline
+from holdfast.resilience.retry.options import RetryOptions
 from holdfast.runtime.tool_attempt import ToolAttempt
 from holdfast.telemetry.observers import Observation
 from holdfast.tools.registry import Registry
 
 if TYPE_CHECKING:
     from holdfast.runtime.output.structured_output import Output
+
+
+class ToolCallOptions(Struct, frozen=True, kw_only=True):
+    """How the tools of an agent are called.
+
+    Args:
+        retry: which failures of a tool are tried again.
+        tool_timeout: seconds for one attempt of a tool that names no timeout; None sets no limit.
+        detailed_errors: show the model the message of an exception that a tool raised.
+    """
+
+    retry: RetryOptions
+    tool_timeout: float | None = None
+    detailed_errors: bool = False
+
+    def __post_init__(self) -> None:
+        check_seconds("tool_timeout", self.tool_timeout)
+        check_flag("detailed_errors", self.detailed_errors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +59,11 @@ class AgentPlan:
     output: Output | None
     settings: ModelSettings
     limits: Limits
-    retry_options: RetryOptions
+    tool_calls: ToolCallOptions
     parallel_tools: int
     pipeline: Pipeline
     ask_model: Operation[ModelRequest, Reply]
+    carry: ReplyCarry
     use_tool: Operation[ToolAttempt, ToolResult]
     chain: Chain | None
     observers: tuple[Callable[[Observation], None], ...]
@@ -66,6 +89,10 @@ class AgentPlan:
             shown = ", ".join(f"{field}={value}" for field, value in settings.items())
             lines.append(f"    {strategy}: {shown}")
         lines.append("    call, parse and validate")
+        if self.carry.continues:
+            lines.append(
+                "    continue_streams=True: the next attempt continues a reply that breaks off"
+            )
         if self.chain is not None:
             lines.append("  middleware, in the order of registration; then hooks, in call order")
             lines += [f"    {line}" for line in self.chain.describe()]

@@ -18,7 +18,7 @@ from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ReplyKind
 from holdfast.core.notices import Notice
 from holdfast.journal.port import Enqueue, HandedOver, RunLog, Then
-from holdfast.resilience.patience import PausableTimeout
+from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime.channel import wake_all
 from holdfast.runtime.plan import AgentPlan
 from holdfast.telemetry.observers import Publish

@@ -26,7 +26,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedErr
 from holdfast.core.limits import check_count
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import ToolStarted
-from holdfast.resilience.patience import pausable_timeout
+from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
 from holdfast.tools.checked_call import (
     CheckedCall,
     Invocation,

@@ -143,7 +143,7 @@ async def _call_through_wraps(
             return failed_outcome(error)
         raise
     before = last[0] if last else Done(reply, 0)
-    return Done(reply, before.attempts, before.tried, before.lost)
+    return Done(reply, before.attempts, before.tried, before.carry)
 
 
 async def _retry_with_less(
@@ -214,7 +214,7 @@ async def _call_after_reply(
         return failed_outcome(error)
     if seen.reply is None or seen.reply is context.reply:
         return outcome
-    return Done(seen.reply, outcome.attempts, outcome.tried, outcome.lost)
+    return Done(seen.reply, outcome.attempts, outcome.tried, outcome.carry)
 
 
 def _apply_after_reply(

@@ -25,8 +25,8 @@ from holdfast.core.questions import (
     restore_answer,
     validate_answer,
 )
-from holdfast.resilience import patience
-from holdfast.resilience.patience import PausableTimeout
+from holdfast.resilience.timeout import pausable_timeout
+from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime.questions.answer_race import Answerers, wait_for_answer
 from holdfast.runtime.questions.open_question import (
     OpenQuestion,
@@ -270,7 +270,7 @@ class QuestionBroker:
         try:
             # The limit of a hook begins with its first wait: only then can it be paused.
             await asyncio.sleep(0)
-            with patience.pause_timeout(), self._pause_turn(run):
+            with pausable_timeout.pause_timeout(), self._pause_turn(run):
                 until = await record_question(run, asking)
                 seconds = None if self.is_nested and asking.suspends else asking.hold_seconds
                 by = msgspec.structs.replace(by, has_reader=self.has_reader)

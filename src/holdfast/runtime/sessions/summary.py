@@ -41,7 +41,7 @@ def make_summarizer(plan: AgentPlan) -> Callable[[Sequence[Message]], Awaitable[
             stream=False,
         )
         env = ExecutionContext(plan.clock, plan.rng)
-        outcome = await plan.ask_model(CallContext("summary", request, env))
+        outcome = await plan.ask_model(CallContext("summary", request, env, carry=plan.carry))
         if isinstance(outcome, Done):
             return outcome.value.text
         raise outcome.error

@@ -24,9 +24,9 @@ from holdfast.core.argument_checks import (
     check_port,
 )
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
-from holdfast.core.limits import check_seconds, check_whole
-from holdfast.resilience.backoff import NAMES, Backoff
+from holdfast.core.limits import check_whole
 from holdfast.resilience.checks import check_number
+from holdfast.resilience.retry.backoff import NAMES, Backoff
 
 
 class Defer(Enum):
@@ -82,13 +82,11 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         normalize_errors: sort failures into categories. Without it, every failure from outside is
             UNKNOWN and has the plain backoff, a bad key too.
         include_provider_details: name the provider, status, code and request id in the final error.
-        include_detailed_errors_in_chat: show the model what an exception says, redacted.
-        function_timeout: seconds for one attempt of a tool that names no timeout; None waits.
 
     >>> RetryOptions(retry_delay=float("nan"))
     Traceback (most recent call last):
     ...
-    holdfast.core.errors.ConfigurationError: error_handling.retry_delay: must be a finite number from 0, got nan
+    holdfast.core.errors.ConfigurationError: retry.retry_delay: must be a finite number from 0, got nan
     """
 
     max_retries: int = 3
@@ -105,23 +103,20 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
     refresh_credentials: RefreshCredentials | None = None
     normalize_errors: bool = True
     include_provider_details: bool = False
-    include_detailed_errors_in_chat: bool = False
-    function_timeout: float | None = None
 
     def __post_init__(self) -> None:
-        check_whole("error_handling.max_retries", self.max_retries, at_least=0)
-        check_seconds("error_handling.function_timeout", self.function_timeout)
+        check_whole("retry.max_retries", self.max_retries, at_least=0)
         for name in _NUMBERS:
-            check_number(f"error_handling.{name}", getattr(self, name))
+            check_number(f"retry.{name}", getattr(self, name))
         for name in _SWITCHES:
-            check_flag(f"error_handling.{name}", getattr(self, name))
+            check_flag(f"retry.{name}", getattr(self, name))
         for name in ("custom_retry", "refresh_credentials"):
-            check_optional_callable(f"error_handling.{name}", getattr(self, name))
+            check_optional_callable(f"retry.{name}", getattr(self, name))
         handler = ("parse_error", "retry_delay")
-        check_port("error_handling.provider_handler", self.provider_handler, handler)
+        check_port("retry.provider_handler", self.provider_handler, handler)
         if self.backoff not in NAMES:
             raise ConfigurationError(
-                "error_handling.backoff",
+                "retry.backoff",
                 f"{self.backoff!r} is no policy",
                 fix=f"Use one of {', '.join(NAMES)}",
             )
@@ -140,12 +135,11 @@ _SWITCHES = (
     "use_provider_retry_delays",
     "normalize_errors",
     "include_provider_details",
-    "include_detailed_errors_in_chat",
 )
 
 
 def _check_categories(limits: Mapping[ErrorCategory, int]) -> None:
-    argument = "error_handling.max_retries_by_category"
+    argument = "retry.max_retries_by_category"
     check_instance(argument, limits, Mapping)
     for category, count in limits.items():
         if not isinstance(category, ErrorCategory):

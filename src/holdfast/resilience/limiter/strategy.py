@@ -15,9 +15,11 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
 from holdfast.core.messages import Reply
-from holdfast.resilience import limiter
 from holdfast.resilience.clock import Clock
-from holdfast.resilience.limiter import LimiterOptions, Reservation
+from holdfast.resilience.limiter import decision
+from holdfast.resilience.limiter.decision import Reservation
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.limiter.waiter import Waiter
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,
@@ -29,7 +31,6 @@ from holdfast.resilience.pipeline import (
     settings_of,
     unsent_outcome,
 )
-from holdfast.resilience.waiter import Waiter
 
 _TOO_MANY = ErrorCategory.RATE_LIMIT_RETRYABLE
 
@@ -97,8 +98,8 @@ class RateLimiter:
         self.target = target
         self.options = options or LimiterOptions()
         self._tokens_of = tokens_of
-        self._state = limiter.initial_state(self.options)
-        self._has_pace = limiter.has_pace(self.options)
+        self._state = decision.initial_state(self.options)
+        self._has_pace = decision.has_pace(self.options)
         self._running = 0
         self._queue: OrderedDict[Waiter[bool], None] = OrderedDict()
         self._lock = Lock()
@@ -117,10 +118,10 @@ class RateLimiter:
             return None
         with self._lock:
             state = self._state
-            if self._queue or state.paused_until or not limiter.has_place(state, self._running):
+            if self._queue or state.paused_until or not decision.has_place(state, self._running):
                 return None
             self._running += 1
-            return limiter.FREE
+            return decision.FREE
 
     async def enter(self, call: CallContext[P]) -> Reservation | LimiterError:
         """Wait for a place and for the pace; the error when that is not to be had.
@@ -131,9 +132,9 @@ class RateLimiter:
         taken = Reservation(0.0)
         now, patience = call.execution.clock.monotonic(), self._max_wait(call)
         with self._lock:
-            if not self._queue and limiter.has_place(self._state, self._running):
+            if not self._queue and decision.has_place(self._state, self._running):
                 self._running += 1
-                self._state, taken = limiter.reserve_call(self.options, self._state, now, patience)
+                self._state, taken = decision.reserve_call(self.options, self._state, now, patience)
                 if taken.wait <= 0:
                     return taken
             elif len(self._queue) >= self.options.queue:
@@ -154,7 +155,7 @@ class RateLimiter:
             )
         with self._lock:
             now, patience = call.execution.clock.monotonic(), self._max_wait(call)
-            self._state, taken = limiter.reserve_call(self.options, self._state, now, patience)
+            self._state, taken = decision.reserve_call(self.options, self._state, now, patience)
         return await self._wait_for_pace(taken, call, patience)
 
     async def _wait_for_place(self, waiter: Waiter[bool], call: CallContext[P]) -> bool:
@@ -189,7 +190,7 @@ class RateLimiter:
                     return LimiterError(message, wait)
                 await clock.sleep(wait)
                 max_wait -= wait
-                wait = limiter.remaining_pause(
+                wait = decision.remaining_pause(
                     self.options, self._state, clock.monotonic(), max_wait
                 )
         except BaseException:
@@ -205,7 +206,7 @@ class RateLimiter:
         """Give back a place and a reservation that were not used."""
         with self._lock:
             self._running -= 1
-            self._state = limiter.refund_call(self.options, self._state, reservation)
+            self._state = decision.refund_call(self.options, self._state, reservation)
             self._grant_places()
 
     def leave(self, reservation: Reservation, outcome: Outcome[T] | None, clock: Clock) -> None:
@@ -217,15 +218,17 @@ class RateLimiter:
         with self._lock:
             state = self._state
             if self._has_pace:
-                state = limiter.settle_cost(options, state, reservation, tokens)
+                state = decision.settle_cost(options, state, reservation, tokens)
             if isinstance(outcome, Done):
                 if state.limit < options.concurrency:
-                    state = limiter.record_success(options, state, self._running)
+                    state = decision.record_success(options, state, self._running)
                 if (resumes_at := outcome.resumes_at) is not None:
-                    state = limiter.record_exhaustion(options, state, clock.monotonic(), resumes_at)
+                    state = decision.record_exhaustion(
+                        options, state, clock.monotonic(), resumes_at
+                    )
             elif isinstance(outcome, Failed) and outcome.info.category is _TOO_MANY:
                 now, told = clock.monotonic(), outcome.info.retry_after
-                state = limiter.record_refusal(options, state, self._running, now, told)
+                state = decision.record_refusal(options, state, self._running, now, told)
             self._state = state
             self._running -= 1
             if self._queue:
@@ -233,7 +236,7 @@ class RateLimiter:
 
     def _grant_places(self) -> None:
         """Hand free places to the first in the queue; the lock is held."""
-        while self._queue and limiter.has_place(self._state, self._running):
+        while self._queue and decision.has_place(self._state, self._running):
             waiter, _ = self._queue.popitem(last=False)
             if waiter.wake(True):
                 waiter.granted = True

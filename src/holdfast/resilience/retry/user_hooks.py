@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.redaction import redact
 from holdfast.resilience.checks import is_seconds
-from holdfast.resilience.handling import (
+from holdfast.resilience.retry.options import (
     CustomRetry,
     Defer,
     ProviderHandler,

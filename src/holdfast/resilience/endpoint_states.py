@@ -15,12 +15,14 @@ from typing import TypeVar, cast
 
 from msgspec import Struct
 
-from holdfast.resilience.breaker import BreakerOptions
-from holdfast.resilience.budget import BudgetOptions, RetryBudget
-from holdfast.resilience.circuit import CircuitBreaker
-from holdfast.resilience.hedge import HedgeOptions, Latencies
-from holdfast.resilience.limiter import LimiterOptions
-from holdfast.resilience.throttle import RateLimiter
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.breaker.strategy import CircuitBreaker
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.budget.retry_budget import RetryBudget
+from holdfast.resilience.hedge.options import HedgeOptions
+from holdfast.resilience.hedge.strategy import Latencies
+from holdfast.resilience.limiter.options import LimiterOptions
+from holdfast.resilience.limiter.strategy import RateLimiter
 
 S = TypeVar("S")
 

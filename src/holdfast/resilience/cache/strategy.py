@@ -17,7 +17,9 @@ from msgspec.structs import replace
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, Text, Usage
-from holdfast.resilience.cache import CacheOptions, KeyOf, LruCache, Weigh, weigh_reply
+from holdfast.resilience.cache.decision import KeyOf, LruCache, Weigh, weigh_reply
+from holdfast.resilience.cache.options import CacheOptions
+from holdfast.resilience.limiter.waiter import Waiter
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,
@@ -28,8 +30,7 @@ from holdfast.resilience.pipeline import (
     T,
     settings_of,
 )
-from holdfast.resilience.timeout import timeout_outcome
-from holdfast.resilience.waiter import Waiter
+from holdfast.resilience.timeout.strategy import timeout_outcome
 
 
 class Stats(Struct, frozen=True):

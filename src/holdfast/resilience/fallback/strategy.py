@@ -8,7 +8,7 @@ it is: a request is neutral, and each target encodes it for its own wire.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 import msgspec
@@ -16,40 +16,9 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory, HoldfastError
 from holdfast.core.events import FailedTarget
-from holdfast.core.messages import Usage
-from holdfast.resilience.broken_off import add_usage, spent_usage
-from holdfast.resilience.pipeline import CallContext, Done, Failed, Operation, Outcome, P, T
-
-ELSEWHERE: frozenset[ErrorCategory] = frozenset(
-    {
-        ErrorCategory.UNKNOWN,
-        ErrorCategory.TRANSIENT,
-        ErrorCategory.TIMEOUT,
-        ErrorCategory.SERVER_ERROR,
-        ErrorCategory.RATE_LIMIT_RETRYABLE,
-        ErrorCategory.RATE_LIMIT_TERMINAL,
-        ErrorCategory.AUTH_ERROR,
-        ErrorCategory.MODEL_NOT_FOUND,
-        ErrorCategory.EMPTY_RESPONSE,
-        ErrorCategory.INVALID_RESPONSE,
-        ErrorCategory.CONTEXT_WINDOW,
-    }
-)
-"""Failures that another model may not have."""
-
-
-class FallbackTarget(Struct, frozen=True):
-    """Something else to ask.
-
-    Args:
-        name: for records and errors, such as "anthropic:claude-sonnet-4-5".
-        operation: asks it; the strategies of this target are wrapped around it already.
-        model: put into the payload's field `model`; None leaves the payload alone.
-    """
-
-    name: str
-    operation: Callable[..., Awaitable[object]]
-    model: str | None = None
+from holdfast.resilience.fallback.decision import retarget_call, should_try_next
+from holdfast.resilience.fallback.options import ELSEWHERE, FallbackTarget
+from holdfast.resilience.pipeline import CallContext, Carry, Done, Failed, Operation, Outcome, P, T
 
 
 class Fallback(Struct, frozen=True):
@@ -103,54 +72,37 @@ class Fallback(Struct, frozen=True):
                 return outcome
             name = primary
             tried: tuple[FailedTarget, ...] = ()
-            lost: Usage | None = None
+            carry = call.carry
             for other, model, ask in others:
                 if not isinstance(outcome, Failed) or not should_try_next(
                     categories, outcome, call
                 ):
                     break
                 tried = (*tried, FailedTarget(name, outcome.attempts, outcome.info.to_public()))
-                lost = add_usage(lost, add_usage(outcome.lost, spent_usage(outcome)))
-                outcome = await ask(_retarget_call(call, model, tried))
+                carry = _carry_on(outcome, carry)
+                outcome = await ask(retarget_call(call, model, tried, carry))
                 name = other
-            return _with_failed_targets(outcome, tried, lost)
+            return _with_failed_targets(outcome, tried, carry)
 
         return with_fallback
 
 
-def should_try_next(
-    categories: frozenset[ErrorCategory], outcome: Failed, call: CallContext[P]
-) -> bool:
-    """Whether the next target is asked after this failure.
-
-    Never when the act may have taken effect, nor when no time is left.
-    """
-    if not outcome.may_repeat or call.remaining() == 0:
-        return False
-    return not outcome.sent or outcome.info.category in categories
-
-
-def _retarget_call(
-    call: CallContext[P], model: str | None, tried: tuple[FailedTarget, ...]
-) -> CallContext[P]:
-    """The call for the next target; attempts are counted on, so that each has a number of its own."""
-    payload = call.payload
-    if model is not None:
-        payload = msgspec.structs.replace(payload, model=model)  # type: ignore[type-var]  # as the target says
-    attempt = call.attempt + sum(record.attempts for record in tried)
-    return msgspec.structs.replace(call, payload=payload, attempt=attempt)
+def _carry_on(outcome: Failed, carry: Carry | None) -> Carry | None:
+    """What the next target is given, after a target that was given `carry` has failed."""
+    carry = outcome.carry or carry
+    return None if carry is None else carry.after_target(outcome)
 
 
 def _with_failed_targets(
-    outcome: Outcome[T], tried: tuple[FailedTarget, ...], lost: Usage | None
+    outcome: Outcome[T], tried: tuple[FailedTarget, ...], carry: Carry | None
 ) -> Outcome[T]:
-    """The outcome with what was tried and lost before it, in a failure also in words."""
+    """The outcome with the targets that failed before, which the text of a failure names."""
     if not tried:
         return outcome
     attempts = outcome.attempts + sum(record.attempts for record in tried)
-    lost = add_usage(lost, outcome.lost)
+    carry = outcome.carry or carry
     if isinstance(outcome, Done):
-        return Done(outcome.value, attempts, tried, lost)
+        return Done(outcome.value, attempts, tried, carry)
     before = "; ".join(f"{record.target}: {record.error.safe}" for record in tried)
     info = msgspec.structs.replace(
         outcome.info, safe=f"{outcome.info.safe} (before that, {before})"
@@ -158,4 +110,4 @@ def _with_failed_targets(
     outcome.error.add_note(f"tried before: {before}")
     if isinstance(outcome.error, HoldfastError):
         outcome.error.info = info
-    return msgspec.structs.replace(outcome, info=info, attempts=attempts, tried=tried, lost=lost)
+    return msgspec.structs.replace(outcome, info=info, attempts=attempts, tried=tried, carry=carry)

@@ -7,26 +7,21 @@ nothing below this layer may retry by itself.
 An act that was held back (`Failed.sent` is False: an open breaker) is no attempt: the call waits
 until it may go, if its deadline and `max_breaker_wait` allow that.
 
-A reply that broke off may be kept (`Failed.kept`) and continued by the next attempt. When it is
-not, because the retries are over or the provider refuses to go on, it is declared abandoned here.
+What a failed attempt leaves to the next one is carried along (`Carry`), and never read here.
 """
 
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
-from holdfast.core.messages import Usage
 from holdfast.core.notices import RetryScheduled
-from holdfast.resilience import ask, backoff, broken_off
-from holdfast.resilience.budget import RetryBudget
-from holdfast.resilience.clock import Rng
-from holdfast.resilience.handling import DEFER, CustomRetry, ProviderHandler, RetryOptions
+from holdfast.resilience.budget.retry_budget import RetryBudget
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,
@@ -37,6 +32,19 @@ from holdfast.resilience.pipeline import (
     T,
     settings_of,
 )
+from holdfast.resilience.retry import backoff, user_hooks
+from holdfast.resilience.retry.decision import (
+    NEVER_RETRIED,
+    Decision,
+    Reason,
+    StopRetrying,
+    WaitAndRetry,
+    decide_retry,
+    decide_unsent,
+    limit_for,
+    wait_within,
+)
+from holdfast.resilience.retry.options import DEFER, CustomRetry, ProviderHandler, RetryOptions
 
 __all__ = [
     "CustomRetry",
@@ -48,118 +56,7 @@ __all__ = [
     "limit_for",
 ]
 
-Reason = Literal[
-    "not_retryable",
-    "in_doubt",
-    "exhausted",
-    "budget",
-    "deadline",
-    "delay_too_long",
-    "breaker",
-    "not_sent",
-    "custom",
-    "custom_invalid",
-    "custom_failed",
-    "custom_blocked",
-]
-
-
-class WaitAndRetry(Struct, frozen=True):
-    """Try again after `delay` seconds."""
-
-    delay: float
-
-
-class StopRetrying(Struct, frozen=True):
-    """Do not try again, for this reason; `detail` says more where there is more to say."""
-
-    reason: Reason
-    detail: str = ""
-
-
-Decision: TypeAlias = WaitAndRetry | StopRetrying
-
-_OURS = frozenset({ErrorCategory.PROGRAMMING, ErrorCategory.LIMIT, ErrorCategory.CANCELLED})
-_SHORTEST_HOLD = 0.001
-
 _log = logging.getLogger("holdfast")
-
-
-def limit_for(options: RetryOptions, category: ErrorCategory) -> int:
-    """How many retries this category has; one that is not named has the global limit."""
-    by_category = options.max_retries_by_category or {}
-    return by_category.get(category, options.max_retries)
-
-
-def decide_retry(
-    options: RetryOptions,
-    info: ErrorInfo,
-    attempt: int,
-    *,
-    remaining: float | None,
-    rng: Rng,
-    previous: float = 0.0,
-) -> Decision:
-    """What to do after attempt number `attempt` (from 0) failed with `info`; tiers two and three.
-
-    Args:
-        options: the settings.
-        info: the classified failure.
-        attempt: the number of the attempt that failed, from 0.
-        remaining: seconds until the deadline; None without one.
-        rng: for the jitter.
-        previous: the wait before this attempt, in seconds.
-    """
-    known = options.normalize_errors
-    if not info.category.is_retryable and (known or info.category in _OURS):
-        return StopRetrying("not_retryable")
-    limit = limit_for(options, info.category) if known else options.max_retries
-    if attempt >= limit:
-        return StopRetrying("exhausted")
-    if known and options.use_provider_retry_delays and info.retry_after is not None:
-        if info.retry_after > options.max_provider_delay:
-            return StopRetrying("delay_too_long", f"{info.retry_after:g}")
-        return wait_within(remaining, info.retry_after)
-    return wait_within(remaining, backoff_delay(options, attempt, rng, previous))
-
-
-def decide_unsent(
-    options: RetryOptions, info: ErrorInfo, *, waited: float, remaining: float | None
-) -> Decision:
-    """What to do with a call that was held back before it was sent.
-
-    Args:
-        options: the settings.
-        info: why it was held back; `retry_after` says when it may go, None that waiting is no use.
-        waited: seconds that this call waited for the same reason already.
-        remaining: seconds until the deadline; None without one.
-    """
-    if info.retry_after is None:
-        return StopRetrying("not_sent")
-    if waited + info.retry_after > options.max_breaker_wait:
-        return StopRetrying("breaker", f"{info.retry_after:g}")
-    return wait_within(remaining, max(info.retry_after, _SHORTEST_HOLD))
-
-
-def backoff_delay(options: RetryOptions, attempt: int, rng: Rng, previous: float = 0.0) -> float:
-    """The wait of the named backoff policy after attempt number `attempt` (from 0), in seconds."""
-    base, cap = options.retry_delay, options.max_retry_delay
-    if options.backoff == "pure":
-        return backoff.pure_delay(attempt, base=base)
-    if options.backoff == "full_jitter":
-        return backoff.full_jitter_delay(attempt, base=base, cap=cap, rng=rng)
-    if options.backoff == "decorrelated":
-        return backoff.decorrelated_delay(previous, base=base, cap=cap, rng=rng)
-    return backoff.exponential_delay(
-        attempt, base=base, multiplier=options.backoff_multiplier, cap=cap, rng=rng
-    )
-
-
-def wait_within(remaining: float | None, delay: float) -> Decision:
-    """Wait, unless the wait would reach the deadline: then it is given up now and not later."""
-    if remaining is not None and delay >= remaining:
-        return StopRetrying("deadline", f"{delay:.3g}")
-    return WaitAndRetry(delay)
 
 
 _WHY: dict[Reason, str] = {
@@ -180,12 +77,10 @@ class Retry(Struct, frozen=True):
     Args:
         options: the settings.
         budget: how many acts may be repeated.
-        continue_streams: let the next attempt go on with a reply that broke off.
     """
 
     options: RetryOptions = RetryOptions()
     budget: RetryBudget | None = None
-    continue_streams: bool = False
 
     @property
     def name(self) -> str:
@@ -197,19 +92,15 @@ class Retry(Struct, frozen=True):
         settings = dict(settings_of(self.options))
         if self.budget is not None:
             settings["budget"] = self.budget.describe()
-        if self.continue_streams:
-            settings["continue_streams"] = True
         return settings
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
         """The act, repeated while the decision says so."""
-        handling, budget, continues = self.options, self.budget, self.continue_streams
+        handling, budget = self.options, self.budget
 
         async def with_retry(call: CallContext[P]) -> Outcome[T]:
             if budget is not None:
                 budget.deposit()
-            if continues:
-                call = msgspec.structs.replace(call, continues=True)
             outcome = await operation(call)
             if type(outcome) is Done:
                 return outcome
@@ -226,11 +117,9 @@ class _Progress:
     __slots__ = (
         "attempts_made",
         "budget",
-        "continues",
         "first_attempt",
         "handler_info",
         "last_failure",
-        "lost_usage",
         "options",
         "previous_delay",
         "refreshed",
@@ -246,17 +135,15 @@ class _Progress:
         self.first_attempt = first_attempt
         self.attempts_made = 0
         self.uncounted = 0
-        self.continues = True
         self.unsent_seconds = 0.0
         self.previous_delay = 0.0
         self.refreshed = False
-        self.lost_usage: Usage | None = None
         self.last_failure: Failed | None = None
         self.handler_info: ErrorInfo | None = None
 
     @property
     def failures(self) -> int:
-        """Attempts that count: without those that were refused only for what they continued."""
+        """Attempts that count as retries."""
         return self.attempts_made - self.uncounted
 
 
@@ -266,28 +153,32 @@ async def _repeat_call(
     while isinstance(outcome, Failed):
         decision = await _decide_next(progress, call, outcome)
         if isinstance(decision, StopRetrying):
-            broken_off.abandon_reply(call, outcome)
-            return _final_failure(progress, outcome, decision)
+            if call.carry is not None:
+                call.carry.give_up(call, outcome)
+            return _final_failure(progress, call, outcome, decision)
         call = _next_call(progress, call, outcome)
-        await broken_off.wait_before_retry(call, decision.delay)
+        await _wait_before_retry(call, decision.delay)
         outcome = await operation(call)
-    return Done(outcome.value, progress.attempts_made + 1, outcome.tried, progress.lost_usage)
+    return Done(outcome.value, progress.attempts_made + 1, outcome.tried, call.carry)
 
 
 def _next_call(progress: _Progress, call: CallContext[P], outcome: Failed) -> CallContext[P]:
-    """The call for the next attempt, with what it can continue."""
-    kept = broken_off.reply_after(call, outcome)
-    if kept is None:
-        broken_off.abandon_reply(call, outcome)
-        progress.lost_usage = broken_off.add_usage(
-            progress.lost_usage, broken_off.spent_usage(outcome, call.reply_so_far)
-        )
+    """The call for the next attempt, with what this one leaves to it."""
+    carry = None if call.carry is None else call.carry.after_attempt(call, outcome)
     return msgspec.structs.replace(
-        call,
-        attempt=progress.first_attempt + progress.attempts_made,
-        continues=call.continues and progress.continues,
-        reply_so_far=kept,
+        call, attempt=progress.first_attempt + progress.attempts_made, carry=carry
     )
+
+
+async def _wait_before_retry(call: CallContext[P], seconds: float) -> None:
+    if seconds <= 0:
+        return
+    try:
+        await call.execution.clock.sleep(seconds)
+    except CancelledError:
+        if call.carry is not None:
+            call.carry.interrupt(call)
+        raise
 
 
 async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Failed) -> Decision:
@@ -296,11 +187,10 @@ async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Faile
     if outcome.sent:
         progress.attempts_made += 1
         progress.handler_info = None
-        counts = not broken_off.refuses_to_continue(call, outcome)
+        counts = call.carry is None or call.carry.is_attempt_counted(outcome)
         if counts:
             decision = await _decide_after_attempt(progress, call, outcome)
         else:
-            progress.continues = False
             progress.uncounted += 1
             decision = wait_within(call.remaining(), 0.0)
         if isinstance(decision, StopRetrying):
@@ -309,7 +199,7 @@ async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Faile
         if budget and not budget.withdraw(call.execution.clock.monotonic()):
             return StopRetrying("budget")
         progress.previous_delay, progress.unsent_seconds = decision.delay, 0.0
-        progress.last_failure = msgspec.structs.replace(outcome, lost=progress.lost_usage)
+        progress.last_failure = msgspec.structs.replace(outcome, carry=call.carry)
     else:
         decision = decide_unsent(
             handling, outcome.info, waited=progress.unsent_seconds, remaining=call.remaining()
@@ -341,16 +231,18 @@ async def _decide_after_attempt(
             return StopRetrying("exhausted")
         if remaining == 0:
             return StopRetrying("deadline", "0")
-        answer = await ask.ask_custom_retry(
+        answer = await user_hooks.ask_custom_retry(
             handling.custom_retry, outcome.error, attempt, remaining
         )
-        if isinstance(answer, ask.NoAnswer):
+        if isinstance(answer, user_hooks.NoAnswer):
             return StopRetrying(answer.reason, answer.detail)
         if answer is not DEFER:
             return wait_within(call.remaining(), min(answer, handling.max_retry_delay))
     if outcome.info.category is ErrorCategory.AUTH_ERROR and not progress.refreshed:
         progress.refreshed = True
-        if attempt < handling.max_retries and await ask.ask_for_credentials(handling, outcome.info):
+        if attempt < handling.max_retries and await user_hooks.ask_for_credentials(
+            handling, outcome.info
+        ):
             return WaitAndRetry(0.0)
     if handling.provider_handler is not None:
         return _decide_by_handler(handling.provider_handler, progress, call, outcome)
@@ -369,10 +261,10 @@ def _decide_by_handler(
 ) -> Decision:
     """Tier two by the user's own handler; tier three, with full jitter, when it knows nothing."""
     handling, attempt = progress.options, progress.failures - 1
-    if outcome.info.category in _OURS:
+    if outcome.info.category in NEVER_RETRIED:
         return StopRetrying("not_retryable")
-    answer = ask.ask_provider_handler(handler, handling, outcome.error, attempt)
-    if isinstance(answer, ask.NoAnswer):
+    answer = user_hooks.ask_provider_handler(handler, handling, outcome.error, attempt)
+    if isinstance(answer, user_hooks.NoAnswer):
         return StopRetrying(answer.reason, answer.detail)
     if answer.info is None:
         if attempt >= handling.max_retries:
@@ -389,7 +281,9 @@ def _decide_by_handler(
     return wait_within(call.remaining(), min(answer.delay, handling.max_retry_delay))
 
 
-def _final_failure(progress: _Progress, outcome: Failed, stop: StopRetrying) -> Failed:
+def _final_failure(
+    progress: _Progress, call: CallContext[P], outcome: Failed, stop: StopRetrying
+) -> Failed:
     """The failure that counts, with the reason for giving up in it where that is news.
 
     A call that failed and then was held back failed for the first reason: the second only says
@@ -408,9 +302,9 @@ def _final_failure(progress: _Progress, outcome: Failed, stop: StopRetrying) -> 
     if isinstance(final.error, HoldfastError):
         final.error.info = info
     late = stop.reason == "deadline"
-    lost = progress.lost_usage if final is outcome else final.lost
+    carry = call.carry if final is outcome else final.carry
     return msgspec.structs.replace(
-        final, info=info, attempts=progress.attempts_made, out_of_time=late, lost=lost
+        final, info=info, attempts=progress.attempts_made, out_of_time=late, carry=carry
     )
 
 

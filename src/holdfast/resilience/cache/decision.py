@@ -8,20 +8,18 @@ kept, and none that asks for tools unless that is wanted, since replaying it wou
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from hashlib import blake2b, md5
+from hashlib import blake2b
 from typing import Generic, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_flag
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import FinishReason, Reply, ReplyKind
 from holdfast.core.model_request import ModelRequest
+from holdfast.resilience.cache.options import CacheOptions
 from holdfast.resilience.pipeline import T
 
 KeyOf: TypeAlias = Callable[[object], str | None]
@@ -29,53 +27,6 @@ KeyOf: TypeAlias = Callable[[object], str | None]
 
 Weigh: TypeAlias = Callable[[object], int | None]
 """The size of a value in bytes; None when it must not be kept."""
-
-
-class CacheOptions(Struct, frozen=True, kw_only=True):
-    """The settings.
-
-    Args:
-        entries: the most answers that are kept; 100 in seed 003.
-        size: the most bytes of answers, as they look in JSON.
-        ttl: how long an answer is good, in seconds; 600 in seed 002, None without end (seed 003).
-        tool_calls: keep replies that ask for tools, too.
-
-    >>> CacheOptions(entries=0)
-    Traceback (most recent call last):
-    ...
-    holdfast.core.errors.ConfigurationError: cache.entries: must be at least 1, got 0
-    """
-
-    entries: int = 1000
-    size: int = 64 * 1024 * 1024
-    ttl: float | None = 600.0
-    tool_calls: bool = False
-
-    def __post_init__(self) -> None:
-        check_whole("cache.entries", self.entries, at_least=1)
-        check_whole("cache.size", self.size, at_least=1)
-        check_seconds("cache.ttl", self.ttl)
-        check_flag("cache.tool_calls", self.tool_calls)
-
-
-SEED_002 = CacheOptions(ttl=600.0)
-"""The cache of seed 002: ten minutes; here by a strong hash."""
-
-SEED_003 = CacheOptions(entries=100, ttl=None)
-"""The cache of seed 003: 100 answers, without an end."""
-
-
-def seed_003_key(messages: Sequence[object], agent_config: object) -> str:
-    """The key function of seed 003, as it was, for whoever must read its keys.
-
-    It joins two texts without a separator and hashes them with MD5, so two requests can be made to
-    share a key: do not use it for a new cache.
-
-    >>> seed_003_key([{"role": "user"}], {"model": "m"})
-    'e6b8ae65d5aee1ea8475ef7f3def863d'
-    """
-    content = json.dumps(messages, sort_keys=True) + json.dumps(agent_config, sort_keys=True)
-    return md5(content.encode(), usedforsecurity=False).hexdigest()
 
 
 def account_scope(*credentials: str) -> str:

@@ -18,8 +18,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
 from holdfast.core.notices import BreakerChanged
-from holdfast.resilience.breaker import (
-    BreakerOptions,
+from holdfast.resilience.breaker.decision import (
     BreakerState,
     ClosedState,
     HalfOpenState,
@@ -33,6 +32,7 @@ from holdfast.resilience.breaker import (
     record_result,
     slice_at,
 )
+from holdfast.resilience.breaker.options import BreakerOptions
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Generic
 
@@ -18,61 +18,15 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
-from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds, check_whole
 from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice
-from holdfast.resilience.budget import Bucket, BudgetOptions, deposit_tokens, withdraw_token
-from holdfast.resilience.checks import check_share
+from holdfast.resilience.budget.decision import Bucket, deposit_tokens, withdraw_token
+from holdfast.resilience.budget.options import BudgetOptions
+from holdfast.resilience.hedge.decision import delay_before
+from holdfast.resilience.hedge.options import HedgeOptions
 from holdfast.resilience.pipeline import CallContext, Done, Operation, Outcome, P, T, settings_of
 
 _PIECES = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
-
-
-class HedgeOptions(Struct, frozen=True, kw_only=True):
-    """The settings.
-
-    Args:
-        quantile: begin the second attempt when the first takes longer than this share of them.
-        samples: without so many latencies, nothing is hedged.
-        window: how many of the newest latencies are kept.
-        delay: a fixed number of seconds in place of the quantile.
-        max_share: the most second attempts, as a share of all calls.
-
-    >>> HedgeOptions(quantile=95)
-    Traceback (most recent call last):
-    ...
-    holdfast.core.errors.ConfigurationError: hedge.quantile: must be above 0 and at most 1, got 95
-    """
-
-    quantile: float = 0.95
-    samples: int = 20
-    window: int = 200
-    delay: float | None = None
-    max_share: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_share("hedge.quantile", self.quantile)
-        check_share("hedge.max_share", self.max_share)
-        check_whole("hedge.samples", self.samples, at_least=1)
-        check_whole("hedge.window", self.window, at_least=1)
-        check_seconds("hedge.delay", self.delay)
-        if self.samples > self.window:
-            raise ConfigurationError("hedge.samples", "is more than hedge.window keeps")
-
-
-def delay_before(options: HedgeOptions, latencies: Sequence[float]) -> float | None:
-    """Seconds after which a second attempt makes sense; None when too little is known.
-
-    >>> delay_before(HedgeOptions(quantile=0.5, samples=3), [9.0, 1.0, 2.0])
-    2.0
-    """
-    if options.delay is not None:
-        return options.delay
-    if len(latencies) < options.samples:
-        return None
-    ordered = sorted(latencies)
-    return ordered[min(len(ordered) - 1, int(options.quantile * len(ordered)))]
 
 
 class Latencies:

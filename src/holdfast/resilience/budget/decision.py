@@ -1,0 +1,55 @@
+"""A budget for retries: a share of the calls may be repeated, so that retries cannot multiply load.
+
+When an endpoint fails for everybody, each run by itself retries three times, and a provider in
+trouble gets four times its load. So all runs of the process that talk to one endpoint share a
+bucket of tokens: each call puts a fraction in, each retry takes one out, and a small reserve that
+fills with time lets a quiet process retry too. An empty bucket must never delay a call: it fails
+at once, and the error says why.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.resilience.budget.options import BudgetOptions
+
+
+class Bucket(Struct, frozen=True):
+    """Tokens, and the moment of the monotonic clock at which they were counted."""
+
+    tokens: float
+    at: float
+
+
+def refill_bucket(options: BudgetOptions, bucket: Bucket, now: float) -> Bucket:
+    """The bucket after time went by; a clock that went back adds nothing.
+
+    >>> refill_bucket(BudgetOptions(reserve=2, reserve_per_second=1), Bucket(0.0, 10.0), 11.5)
+    Bucket(tokens=1.5, at=11.5)
+    """
+    tokens = bucket.tokens
+    if tokens < options.reserve and now > bucket.at:
+        gained = (now - bucket.at) * options.reserve_per_second
+        tokens = min(options.reserve, tokens + gained)
+    return Bucket(tokens, now)
+
+
+def deposit_tokens(bucket: Bucket, ratio: float, capacity: float) -> Bucket:
+    """The bucket after one more first attempt.
+
+    Args:
+        bucket: the one before.
+        ratio: tokens that are put in.
+        capacity: the most that it can hold.
+    """
+    return Bucket(min(capacity, bucket.tokens + ratio), bucket.at)
+
+
+def bucket_capacity(options: BudgetOptions) -> float:
+    """The most tokens that a bucket can hold."""
+    return max(options.capacity, options.reserve)
+
+
+def withdraw_token(bucket: Bucket) -> Bucket | None:
+    """The bucket after one retry; None when there is not enough for it."""
+    return Bucket(bucket.tokens - 1.0, bucket.at) if bucket.tokens >= 1.0 else None

@@ -1,0 +1,1 @@
+"""The cache: gives a saved reply to an equal request."""

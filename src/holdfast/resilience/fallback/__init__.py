@@ -1,0 +1,1 @@
+"""Fallback: asks another model when the first one fails."""

@@ -1,0 +1,1 @@
+"""Hedging: starts a second attempt when the first one is slow."""

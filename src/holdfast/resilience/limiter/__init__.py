@@ -1,0 +1,1 @@
+"""The rate limiter: limits concurrent calls, calls per minute and tokens per minute."""

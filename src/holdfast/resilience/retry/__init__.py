@@ -1,0 +1,1 @@
+"""Retry: repeats failed attempts after a wait."""

@@ -1,0 +1,1 @@
+"""Time limits: of one attempt, of a whole call, and limits that can be paused."""
