@@ -38,23 +38,23 @@ MARKED = re.compile(r"(<!-- generated: ([\w.-]+) -->\n).*?(<!-- /generated -->)"
 PUBLIC = public_values()
 
 MEANING = {
-    ErrorCategory.UNKNOWN: "an exception of a tool that tells nothing about itself",
-    ErrorCategory.TRANSIENT: "overloaded, unavailable, the connection was lost or cut",
-    ErrorCategory.TIMEOUT: "no answer in time",
-    ErrorCategory.RATE_LIMIT_RETRYABLE: "too many requests or tokens at once; it passes",
+    ErrorCategory.UNKNOWN: "an exception of an unknown type",
+    ErrorCategory.TRANSIENT: "overloaded or unavailable, or the connection was lost",
+    ErrorCategory.TIMEOUT: "no response in time",
+    ErrorCategory.RATE_LIMIT_RETRYABLE: "too many requests or tokens at once; temporary",
     ErrorCategory.RATE_LIMIT_TERMINAL: "a quota or a balance is used up",
     ErrorCategory.CLIENT_ERROR: "the request is wrong",
-    ErrorCategory.AUTH_ERROR: "the key is wrong, or may not do this",
+    ErrorCategory.AUTH_ERROR: "the key is wrong, or lacks a permission",
     ErrorCategory.CONTEXT_WINDOW: "the conversation is longer than the model can read",
-    ErrorCategory.SERVER_ERROR: "the provider has a fault",
-    ErrorCategory.MODEL_NOT_FOUND: "there is no such model, or not for this account",
-    ErrorCategory.EMPTY_RESPONSE: "a reply with nothing in it",
-    ErrorCategory.INVALID_RESPONSE: "what came is no reply, or not of the wanted type",
-    ErrorCategory.CONTENT_FILTERED: "a filter withheld it, or the model declined",
+    ErrorCategory.SERVER_ERROR: "the provider has an internal error",
+    ErrorCategory.MODEL_NOT_FOUND: "the model does not exist, or not for this account",
+    ErrorCategory.EMPTY_RESPONSE: "a reply without content",
+    ErrorCategory.INVALID_RESPONSE: "the response is not a valid reply, or its output does not have the wanted type",
+    ErrorCategory.CONTENT_FILTERED: "a filter withheld the reply, or the model declined",
     ErrorCategory.TRUNCATED: "the reply was cut at the output limit",
-    ErrorCategory.PROGRAMMING: "a fault of the code of a tool",
-    ErrorCategory.LIMIT: "a limit of the run is reached",
-    ErrorCategory.CANCELLED: "somebody cancelled it",
+    ErrorCategory.PROGRAMMING: "a programming error in a tool",
+    ErrorCategory.LIMIT: "a limit of the turn is reached",
+    ErrorCategory.CANCELLED: "somebody cancelled the run",
 }
 
 
@@ -106,14 +106,14 @@ def error_classes() -> str:
             if inner in public:
                 yield from rows(inner, depth + 1)
 
-    head = ("exception", "category unless it says another", "when")
+    head = ("exception", "default category", "when it is raised")
     return table(head, rows(HoldfastError, 0))
 
 
 def error_categories() -> str:
-    """What a category means, whether it is retried, and what a user is told to do."""
+    """What a category means, whether it is retried, and the advice to a user."""
     return table(
-        ("category", "retried", "meaning", "what `explain` advises"),
+        ("category", "retried", "meaning", "advice of `explain`"),
         (
             (
                 f"`{category.value}`",
@@ -165,7 +165,7 @@ def default_of(field: msgspec.structs.FieldInfo) -> str:
 def providers() -> str:
     """The presets."""
     return table(
-        ("name", "wire", "address", "key from", "for example", "typed answers"),
+        ("name", "wire", "address", "key from", "for example", "structured output"),
         (
             (
                 f"`{preset.name}`",
@@ -183,7 +183,7 @@ def providers() -> str:
 
 
 def typed_answers(preset: Preset) -> str:
-    """How `mode="auto"` asks the model of the example for an answer of a type."""
+    """The output mode that `mode="auto"` chooses for the example model."""
     alone, with_tools = (
         choose_output_method(
             preset.wire,
@@ -239,7 +239,7 @@ def figures() -> str:
     ]
     known = {row[0]: row[1:4] for row in rows}
     return table(
-        ("what", "the least code", "Holdfast", "ratio, or difference"),
+        ("what", "minimal code", "Holdfast", "ratio, or difference"),
         ((shown, *known[name]) for name, shown in FIGURES.items() if name in known),
     )
 
@@ -272,13 +272,13 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def content(name: str) -> str:
-    """What belongs between the marks of this name."""
+    """The generated text between the marks of this name."""
     kind, _, record = name.partition(".")
     return settings_of(record) if kind == "settings" else TABLES[name]()
 
 
 def rendered(text: str) -> str:
-    """A page with its tables made anew."""
+    """A page with its tables written from the code."""
     return MARKED.sub(lambda mark: f"{mark[1]}\n{content(mark[2])}\n{mark[3]}", text)
 
 

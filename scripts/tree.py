@@ -1,4 +1,4 @@
-"""Writes the parts of ARCHITECTURE.md that the code already says: the tree of the package and its import layers.
+"""Writes the generated parts of ARCHITECTURE.md: the rooms of the package, and its import layers.
 
 usage: python scripts/tree.py --write | --check
 """
@@ -22,22 +22,26 @@ def summary(module: Path) -> str:
 
 
 def rows(folder: Path, depth: int = 1) -> Iterator[tuple[str, str]]:
-    """One row a file, and one a folder, which stands for the `__init__.py` in it."""
-    indent = "  " * depth
-    if depth == 1:
-        yield f"{indent}__init__.py", summary(folder / "__init__.py")
-    for file in sorted(folder.glob("*.py")):
-        if file.name != "__init__.py":
-            yield f"{indent}{file.name}", summary(file)
-    for room in sorted(folder.iterdir()):
-        if any(room.rglob("*.py")):
-            yield f"{indent}{room.name}/", summary(room / "__init__.py")
-            yield from rows(room, depth + 1)
+    """One row for each room in a folder, and for the rooms inside it."""
+    for room in rooms(folder):
+        yield f"{'  ' * depth}{room.name}/", summary(room / "__init__.py")
+        yield from rows(room, depth + 1)
+
+
+def rooms(folder: Path) -> list[Path]:
+    """The folders of code in a folder, by name."""
+    return sorted(place for place in folder.iterdir() if (place / "__init__.py").exists())
+
+
+def top_modules() -> list[Path]:
+    """The modules that are in no room, by name; the package's own `__init__.py` comes first."""
+    return sorted(PACKAGE.glob("*.py"))
 
 
 def tree() -> str:
-    """The tree of the package, each line with what the file says of itself."""
-    table = list(rows(PACKAGE))
+    """The top modules and the rooms, each with the first sentence of its docstring."""
+    table = [(f"  {module.name}", summary(module)) for module in top_modules()]
+    table += rows(PACKAGE)
     width = max(len(name) for name, _ in table) + 2
     lines = [f"{name:<{width}}{text}".rstrip() for name, text in table]
     return "\n".join(["src/holdfast/", *lines])
@@ -52,7 +56,7 @@ def layers() -> str:
 
 
 def filled(text: str) -> str:
-    """The document with every generated block replaced by what the code says now."""
+    """The document with its generated blocks written from the code."""
     for name, block in (("tree", tree()), ("layers", layers())):
         opening, closing = f"<!-- generated: {name} -->\n", "<!-- end -->"
         before, found, rest = text.partition(opening)
@@ -64,7 +68,7 @@ def filled(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Returns 1 when the document has drifted from the code."""
+    """Write or check; return 1 when the document differs from the code."""
     if arguments not in (["--write"], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2

@@ -14,7 +14,6 @@ OTHER_FILES = {
     "calls",  # of a wire: how it tells apart the tool calls of one reply
     "media",  # of a wire, and what all wires share
     "errors",  # of the core, and the public namespace
-    "events",  # of the core, and the public namespace
     "port",  # what a room needs of whoever implements it
 }
 

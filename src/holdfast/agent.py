@@ -45,7 +45,7 @@ A = TypeVar("A")
 
 
 class Agent(Generic[T]):
-    """A model, its instructions and its tools, with everything that keeps them working.
+    """A model with instructions, tools and settings; runs turns.
 
     Args:
         model: `"provider:model"`, such as "openai:gpt-5.2" or "ollama:llama3.2"; a ModelAt, with an

@@ -43,7 +43,7 @@ def _classify_by_user(
 
 
 def retry_on(*kinds: type[Exception]) -> Classify:
-    """A `classify` that retries these exceptions, and what is known to pass, and nothing else.
+    """Make a `classify` that retries these exceptions and known temporary failures.
 
     Known to pass are a lost connection, a timeout, a 429 or a 5xx of a provider. Without this, an
     exception that nobody knows is retried too. What is known to be final, such as a bad key, is not

@@ -56,7 +56,7 @@ class CallArguments(Struct, frozen=True):
 
 
 class Guard:
-    """A pipeline that is ready to call functions; make one and use it for many calls.
+    """Calls functions with strategies around them; make one and use it for many calls.
 
     Args:
         pipeline: the strategies; `Pipeline.of(...)` puts them in order.
@@ -167,7 +167,7 @@ async def execute(
 async def execute(
     pipeline: Pipeline, function: Callable[A, object], *args: A.args, **kwargs: A.kwargs
 ) -> object:
-    """Call a function once with these strategies around it; for many calls, make a `Guard`.
+    """Call a function once with strategies around it; for many calls, make a `Guard`.
 
     >>> asyncio.run(execute(Pipeline.of(Retry()), max, 1, 2))
     2
@@ -192,7 +192,7 @@ def resilient(
     judge: Judge | None = None,
     env: ExecutionContext | None = None,
 ) -> object:
-    """A decorator: the function with these strategies around it; retry alone when none is given.
+    """Decorate a function with strategies; without arguments, with retries.
 
     `@resilient` alone is `@resilient(Retry())`. An async function stays async. A synchronous one stays synchronous: it blocks its caller, as it
     did, and cannot be called where an event loop runs.

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class ResponseChunk(Struct, kw_only=False):
-    """What one chunk brought.
+    """What one chunk contains.
 
     Args:
         text: its text; thoughts are none.
@@ -64,7 +64,7 @@ class ResponseChunk(Struct, kw_only=False):
 
 
 class ResponseHandler:
-    """Handles one response; make a new one for each.
+    """Reads one response; make a new one for each.
 
     Args:
         status_callback: gets a line of text for each thing that happens. It may fail.

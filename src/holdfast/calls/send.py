@@ -19,7 +19,7 @@ from holdfast.core.errors import UnexpectedTypeError
 
 
 def send_message(call: Callable[..., object], *args: object) -> CallResult:
-    """Make a call that gives a whole response, and say what became of it.
+    """Make a call that returns a complete response, and return its outcome.
 
     Args:
         call: makes the call, for example `chat.send_message`.
@@ -58,7 +58,7 @@ async def asend_message(call: Callable[..., object], *args: object) -> CallResul
 def send_message_streaming(
     call: Callable[..., object], *args: object, status_callback: StatusCallback | None = None
 ) -> CallResult:
-    """Make a call that gives a stream, follow it to its end, and say what became of it.
+    """Make a call that returns a stream, read it to its end, and return its outcome.
 
     Args:
         call: makes the call, for example `chat.send_message_stream`.

@@ -1,4 +1,4 @@
-"""The names and texts of the systems that Holdfast grew out of, as thin spellings of the rest of it.
+"""The names and texts of the systems that Holdfast grew out of, built on the rest of the library.
 
 Nothing else in the package may import this room, and it must not define behavior of its own.
 """

@@ -1,4 +1,4 @@
-"""What happens next: messages, facts, acts, errors, and the pure machine that folds facts into pending acts.
+"""The pure core: messages, events, effects, errors, and the state machine that says what happens next.
 
 This room must never know a clock, dice, a network, a file or a thread: same facts in, same effects out.
 It imports msgspec and nothing else of the package.

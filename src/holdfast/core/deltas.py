@@ -16,14 +16,14 @@ from holdfast.core.messages import Extra, FinishReason, Part, Usage
 
 
 class TextDelta(Struct, frozen=True, gc=False):
-    """More text. `index` tells parallel blocks of one reply apart."""
+    """A piece of text. `index` distinguishes parallel blocks of one reply."""
 
     text: str
     index: int = 0
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """More of the model's thinking, or its signature, or vendor state that belongs to it."""
+    """A piece of the model's reasoning, its signature, or vendor state that belongs to it."""
 
     text: str = ""
     index: int = 0

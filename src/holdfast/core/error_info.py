@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class ErrorCategory(StrEnum):
-    """Why something failed; retrying is decided by this and nothing else."""
+    """The kind of a failure; it alone decides whether a retry is made."""
 
     UNKNOWN = "unknown"
     TRANSIENT = "transient"
@@ -57,7 +57,7 @@ _RETRYABLE = frozenset(
 
 
 class Landed(StrEnum):
-    """Whether the act can have happened on the other side. NO means that it provably did not."""
+    """Whether a failed operation may have taken effect: NO means certainly not."""
 
     NO = "no"
     UNKNOWN = "unknown"

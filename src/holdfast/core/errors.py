@@ -57,7 +57,7 @@ SafeText = NewType("SafeText", str)
 
 
 class HoldfastError(Exception):
-    """The root: `except HoldfastError` catches everything that Holdfast raises on purpose.
+    """The base of all errors that Holdfast raises on purpose.
 
     Args:
         message: what happened and what to do next, safe to show.
@@ -104,19 +104,19 @@ class ProviderError(HoldfastError):
 
 
 class TransportError(ProviderError):
-    """No whole answer came back; `info.landed` says whether the request can have been processed."""
+    """No complete response arrived; `info.landed` says whether the request may have taken effect."""
 
     default_category = ErrorCategory.TRANSIENT
 
 
 class ResponseError(HoldfastError):
-    """Something came back that cannot be used as a reply."""
+    """The response cannot be used as a reply."""
 
     default_category = ErrorCategory.INVALID_RESPONSE
 
 
 class EmptyResponseError(ResponseError):
-    """The reply holds nothing to show and nothing to do.
+    """The reply has no text and no tool call.
 
     >>> str(EmptyResponseError("no text in response"))
     'Empty response: no text in response'
@@ -136,15 +136,15 @@ class NoCandidatesError(EmptyResponseError):
 
 
 class NoTextError(EmptyResponseError):
-    """There is a choice, and it has no text and no tool call."""
+    """A choice has no text and no tool call."""
 
 
 class NoToolActivityError(EmptyResponseError):
-    """A tool call was announced and none came."""
+    """The reply announced a tool call but contains none."""
 
 
 class ResponseValidationError(ResponseError):
-    """The reply is not of the shape that its wire promises.
+    """The reply does not have the structure that its wire defines.
 
     >>> str(ResponseValidationError("content attribute", "missing"))
     'Invalid response structure: expected content attribute, got missing'
@@ -169,15 +169,15 @@ class MissingAttributeError(ResponseValidationError):
 
 
 class InvalidStructureError(ResponseValidationError):
-    """A field is there and has the wrong inner shape."""
+    """A field has the wrong structure."""
 
 
 class UnexpectedTypeError(ResponseValidationError):
-    """The whole answer is of another kind: HTML, text, a list."""
+    """The whole response has another type: HTML, text, or a list."""
 
 
 class ToolExecutionError(ResponseError):
-    """A tool did not give a result.
+    """A tool did not return a result.
 
     >>> str(ToolExecutionError("search", "timed out"))
     "Tool 'search' failed: timed out"
@@ -198,11 +198,11 @@ class ToolNotFoundError(ToolExecutionError):
 
 
 class ToolFailedError(ToolExecutionError):
-    """The tool ran and raised."""
+    """The tool raised an exception."""
 
 
 class TruncatedError(ResponseError):
-    """The reply was cut at the output limit; `.partial` holds what came."""
+    """The reply was cut at the output limit; `.partial` holds what arrived."""
 
     default_category = ErrorCategory.TRUNCATED
 
@@ -214,19 +214,19 @@ class FilteredError(ResponseError):
 
 
 class RefusedError(ResponseError):
-    """The model declined; `.partial` holds its words."""
+    """The model declined; `.partial` holds its explanation."""
 
     default_category = ErrorCategory.CONTENT_FILTERED
 
 
 class UnterminatedError(ResponseError):
-    """The stream ended before its end marker; `.partial` holds what came."""
+    """The stream ended before its end marker; `.partial` holds what arrived."""
 
     default_category = ErrorCategory.TRANSIENT
 
 
 class OutputError(HoldfastError):
-    """There is no answer of the wanted type, after all the tries that were allowed.
+    """No output has the wanted type after all allowed attempts.
 
     Args:
         raw: the text of the last answer.
@@ -253,13 +253,13 @@ class OutputError(HoldfastError):
 
 
 class TruncatedOutputError(TruncatedError, OutputError):
-    """The answer was cut at the output limit. It is not asked for again: it would be cut again."""
+    """The output was cut at the output limit. It is not requested again; it would be cut again."""
 
     default_category = ErrorCategory.TRUNCATED
 
 
 class StoppedError(HoldfastError):
-    """A middleware ended the turn without an answer of the wanted type, or refused the message."""
+    """A middleware ended the turn without an output of the wanted type, or refused the message."""
 
     default_category = ErrorCategory.LIMIT
 
@@ -269,7 +269,7 @@ class StoppedError(HoldfastError):
 
 
 class MiddlewareError(HoldfastError):
-    """A hook of a middleware raised, did not end in time, or returned what is no decision.
+    """A hook raised an exception, took too long, or returned something other than a decision.
 
     >>> str(MiddlewareError("Guard", "before_tool", "raised KeyError"))
     'Guard.before_tool raised KeyError'
@@ -289,7 +289,7 @@ class MiddlewareError(HoldfastError):
 
 
 class LimitError(HoldfastError):
-    """The run reached one of its own limits; `.limit` names it."""
+    """The turn reached a limit; `.limit` names it."""
 
     default_category = ErrorCategory.LIMIT
 
@@ -311,7 +311,7 @@ _UNANSWERED: dict[UnansweredReason, str] = {
 
 
 class UnansweredError(HoldfastError):
-    """A question got no answer, and its kind has no answer that means no.
+    """A question got no answer, and its type has no answer that means no.
 
     >>> str(UnansweredError("ClarificationQuestion", "cancelled"))
     'The ClarificationQuestion was cancelled.'
@@ -327,7 +327,7 @@ class UnansweredError(HoldfastError):
 
 
 class AnswerTypeError(HoldfastError, TypeError):
-    """An answer is not of the type that the question asks for; the question stays open.
+    """An answer has the wrong type for its question; the question stays open.
 
     >>> str(AnswerTypeError("Approved | Denied", "str"))
     'Expected response of type Approved | Denied, but received str'
@@ -342,7 +342,7 @@ class AnswerTypeError(HoldfastError, TypeError):
 
 
 class WaitingError(HoldfastError):
-    """A session takes no message: its turn waits for an answer, which must not be lost by accident.
+    """The session accepts no message, because its turn waits for an answer.
 
     >>> str(WaitingError("ada", ("t1.i0.tool.0.ask.0",)))[:65]
     "The turn of 'ada' waits for an answer to t1.i0.tool.0.ask.0. Give"
@@ -365,11 +365,11 @@ class WaitingError(HoldfastError):
 
 
 class ConflictError(HoldfastError):
-    """The journal holds an outcome for this key already: somebody else drives the same run."""
+    """The journal already holds an outcome for this key: another process works on the run."""
 
 
 class SessionBusyError(HoldfastError):
-    """Another turn of the session is under way, here or in another process; nothing was begun.
+    """Another turn of the session is in progress, here or in another process; nothing was started.
 
     >>> str(SessionBusyError("ada"))
     "the session 'ada' is busy: another turn of it is under way"
@@ -385,7 +385,7 @@ class SessionBusyError(HoldfastError):
 
 
 class HoldfastBug(HoldfastError):
-    """A rule of Holdfast itself was broken: please report it, with the journal if you can."""
+    """A bug in Holdfast; please report it, with the journal if you can."""
 
 
 class IllegalEventError(HoldfastBug):
@@ -434,7 +434,7 @@ _ADVICE: dict[ErrorCategory, str] = {
 
 
 def explain(info: ErrorInfo) -> SafeText:
-    """What a user reads: what happened, whose fault it is, and what to do next.
+    """The text for a user: what happened, who caused it, and what to do next.
 
     >>> print(explain(ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="openai: 401 bad key")))
     openai: 401 bad key. Check the key and what it is allowed to use.

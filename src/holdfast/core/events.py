@@ -20,7 +20,7 @@ from holdfast.core.problems import Problem
 
 
 class Status(StrEnum):
-    """How a turn ended, or that it has not."""
+    """How a turn ended, or that it is still running."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -37,7 +37,7 @@ def _refuse_private(error: ErrorInfo | None) -> None:
 
 
 class FailedTarget(Struct, frozen=True):
-    """One target that was tried without success, and why it was left."""
+    """One target that failed, with the reason."""
 
     target: str
     attempts: int
@@ -48,7 +48,7 @@ class FailedTarget(Struct, frozen=True):
 
 
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
-    """Somebody asked something. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
+    """A turn begins with a message. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
 
     `agent` is the name of the agent that was asked; "" in journals from before it was kept.
     `instructions` are those of this turn where a hook changed the agent's, for who goes on with it.
@@ -111,7 +111,7 @@ class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
 
 
 class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
-    """One call has its result, good or bad. Key: `t{turn}.i{iteration}.tool.{index}`.
+    """A tool call has its result or error. Key: `t{turn}.i{iteration}.tool.{index}`.
 
     `usage` is what agents and models that worked in the call have spent; `downtime` as in `ModelReplied`.
     """
@@ -133,7 +133,7 @@ OnWait = Literal["hold", "suspend"]
 
 
 class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=True):
-    """An answer was checked against the wanted type. Key: `t{turn}.i{iteration}.output`.
+    """An output was checked against its type. Key: `t{turn}.i{iteration}.output`.
 
     `parsed_by` says how it was read; "" means that it was not, and `problems` why. With `error` a check
     of the user's own failed, and nothing is known about the answer. The value is not kept: it is
@@ -152,7 +152,7 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
 
 
 class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=True):
-    """Somebody outside is asked. Key: `{effect's key}.ask.{n}.asked`.
+    """A question was asked. Key: `{effect's key}.ask.{n}.asked`.
 
     `question` is its plain form, so that a kept answer is used for the very same question only.
     With `wait="suspend"` whoever asks does nothing before the answer and may be run again from its
@@ -170,7 +170,7 @@ class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=Tru
 
 
 class QuestionAnswered(Struct, frozen=True, tag="question_answered", omit_defaults=True):
-    """The answer, in its plain form. Key: `{effect's key}.ask.{n}`.
+    """The answer to a question, as JSON data. Key: `{effect's key}.ask.{n}`.
 
     `deferred` says that nobody waited for it any more: whoever asked is to be run again.
     """
@@ -198,7 +198,7 @@ class TurnResumed(Struct, frozen=True, tag="turn_resumed"):
 
 
 class LimitExtended(Struct, frozen=True, tag="limit_extended"):
-    """The turn may go on for so many iterations more. Key: `t{turn}.i{iteration}.extended`."""
+    """The turn may continue for more iterations. Key: `t{turn}.i{iteration}.extended`."""
 
     key: str
     at: float
@@ -242,7 +242,7 @@ class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):
 
 
 class TurnClosed(Struct, frozen=True, tag="turn_closed", omit_defaults=True):
-    """The turn is over. Key: `t{turn}.closed`."""
+    """The turn has ended. Key: `t{turn}.closed`."""
 
     key: str
     at: float
@@ -254,7 +254,7 @@ class TurnClosed(Struct, frozen=True, tag="turn_closed", omit_defaults=True):
 
 
 class SessionRewound(Struct, frozen=True, tag="session_rewound"):
-    """The history is again what it was when number `to` was over. Key: `t{turn}`.
+    """The history goes back to its state after turn number `to`. Key: `t{turn}`.
 
     A change of the history takes a number as a turn does, so that of a change and a turn that begin
     at the same time one is refused. `to` is 0 for the empty history before the first turn.
@@ -270,7 +270,7 @@ class SessionRewound(Struct, frozen=True, tag="session_rewound"):
 
 
 class HistoryCompacted(Struct, frozen=True, tag="history_compacted", omit_defaults=True):
-    """A summary stands for a part of the history from now on. Key: `t{turn}`.
+    """A summary replaces a part of the history. Key: `t{turn}`.
 
     `retained_ranges` are the ranges of messages that stay, each from its first message up to the one after
     its last. `summary` is the model's own words; without one, the rest is left out.

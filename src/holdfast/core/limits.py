@@ -25,16 +25,15 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Args:
         iterations: model calls.
-        tool_calls: tools run, all iterations together.
-        seconds: time of the turn, without that in which somebody is asked or no process drives it.
+        tool_calls: tools that ran, in all iterations together.
+        seconds: duration of the turn, without the time in which a question is open or no process
+            works on the turn.
         tokens: input and output tokens of all replies.
-        output_repairs: how often the model may be asked to mend an answer of the wrong shape.
-        output_repair_tokens: after an answer of the wrong shape, the tokens at which it is not
-            asked again.
-        output_repair_seconds: after an answer of the wrong shape, the seconds after which it is
-            not asked again.
-        extendable: at the limit of iterations somebody is asked whether the turn may go on;
-            without a yes it ends there.
+        output_repairs: how often the model is asked to correct an output of the wrong type.
+        output_repair_tokens: tokens for these corrections; no other one begins after them.
+        output_repair_seconds: seconds for these corrections; no other one begins after them.
+        extendable: ask at the limit of iterations whether the turn may continue; without a yes it
+            ends.
 
     >>> Limits(iterations=0)
     Traceback (most recent call last):

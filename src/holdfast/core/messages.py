@@ -123,7 +123,7 @@ def system(text: str) -> Message:
 
 
 def user(*content: str | Text | Media) -> Message:
-    """A user message of texts and media.
+    """A message of a user, made of texts and media.
 
     >>> user("What is this?").role
     'user'
@@ -132,7 +132,7 @@ def user(*content: str | Text | Media) -> Message:
 
 
 def assistant(*content: str | Part) -> Message:
-    """An assistant message, for histories that are written by hand."""
+    """A message of the assistant, for histories that you write yourself."""
     return Message(
         "assistant", tuple(Text(part) if isinstance(part, str) else part for part in content)
     )
@@ -144,7 +144,7 @@ def tool_results(results: Iterable[ToolResult]) -> Message:
 
 
 class FinishReason(StrEnum):
-    """Why a reply ended, in one vocabulary for all wires; the wire's own word is kept beside it."""
+    """Why a reply ended, in the same words for all wires."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -197,7 +197,7 @@ class ReplyKind(StrEnum):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """One model response, whole or partial; `kind` says which, and only `assemble` sets it.
+    """One response of a model, complete or partial; `kind` says which.
 
     `continued` counts how often its text broke off and another attempt went on with it.
     """

@@ -56,20 +56,20 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the model should answer. None leaves the provider's default.
+    """How the model replies. None uses the provider's default.
 
     Args:
-        max_tokens: the most output tokens.
+        max_tokens: maximum of output tokens.
         temperature: 0 to 2 in most wires.
         top_p: nucleus sampling, 0 to 1.
         stop: texts at which the model stops.
-        seed: for wires that take one.
+        seed: seed for the provider's random numbers, where the wire has one.
         tool_choice: "auto", "none", "required", or the name of one tool.
         parallel_tool_calls: whether one reply may hold several calls.
-        reasoning_effort: how hard to think, where the wire has a word for it.
+        reasoning_effort: how much to think, where the wire has a name for it.
         reasoning_tokens: a budget for thinking, where the wire takes a number.
-        cache: ask the provider to cache the unchanging prefix, where that must be asked for.
-        extra: fields that go into the request body as they are.
+        cache: ask the provider to cache the unchanged beginning, where it does so on request.
+        extra: fields for the request body, sent unchanged.
     """
 
     max_tokens: int | None = None

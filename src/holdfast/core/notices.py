@@ -28,7 +28,7 @@ class AttemptStarted(Struct, frozen=True, gc=False):
 
 
 class AttemptAbandoned(Struct, frozen=True):
-    """Forget everything shown of this attempt: it failed, and another may follow.
+    """An attempt failed, and its text is void; another attempt may follow.
 
     An attempt that continues others has their text too: forget all that was shown of this `key`.
     """
@@ -49,7 +49,7 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class BreakerChanged(Struct, frozen=True, gc=False):
-    """The circuit breaker of `target` went from one state to another; open for `seconds`.
+    """The circuit breaker of `target` changed its state; it stays open for `seconds`.
 
     The states are "closed", "open", "half_open", and "isolated" when somebody opened it by hand.
     """
@@ -61,7 +61,7 @@ class BreakerChanged(Struct, frozen=True, gc=False):
 
 
 class ToolStarted(Struct, frozen=True):
-    """A tool begins; the arguments are those that it gets, as JSON text."""
+    """A tool begins; `arguments` are the arguments that it receives, as JSON text."""
 
     key: str
     name: str
@@ -69,7 +69,7 @@ class ToolStarted(Struct, frozen=True):
 
 
 class CircuitBreakerTriggered(Struct, frozen=True, gc=False):
-    """A model repeats itself: call number `count` of the same tool is not run, and the turn ends."""
+    """The model repeats a call: call number `count` of the tool does not run, and the turn ends."""
 
     agent: str
     tool: str
@@ -79,7 +79,7 @@ class CircuitBreakerTriggered(Struct, frozen=True, gc=False):
 
 
 class MaxConsecutiveErrorsExceeded(Struct, frozen=True, gc=False):
-    """So many iterations in a row had an error, and the turn ends."""
+    """Too many iterations in a row had an error, and the turn ends."""
 
     agent: str
     consecutive_errors: int
@@ -89,7 +89,7 @@ class MaxConsecutiveErrorsExceeded(Struct, frozen=True, gc=False):
 
 
 class TotalErrorThresholdExceeded(Struct, frozen=True, gc=False):
-    """So many tools failed in this turn, and it ends."""
+    """Too many tools failed in this turn, and it ends."""
 
     agent: str
     total_errors: int
@@ -99,7 +99,7 @@ class TotalErrorThresholdExceeded(Struct, frozen=True, gc=False):
 
 
 class FromAgent(Struct, frozen=True):
-    """What an agent that works as a tool shows: one of its own events or notices.
+    """An event or notice of an agent that is used as a tool.
 
     Args:
         key: the tool call, on the stream that this is read from, that the agent answers.

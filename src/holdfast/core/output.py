@@ -57,7 +57,7 @@ class OutputType(Protocol):
 
 
 class OutputRejected(Exception):
-    """Raised by an output validator: the answer is not good enough, and the model is told why.
+    """Raised by an output validator to reject an output; the model is told the reason.
 
     Args:
         message: what the model reads; say what to change.

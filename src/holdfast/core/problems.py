@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Problem(Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong with an answer, in words that a model can act on.
+    """One thing that is wrong with an output, in words for the model.
 
     Args:
         path: where it is, such as `stops.0.nights`; "" when it has no place of its own.

@@ -99,7 +99,7 @@ class Denied(Struct, frozen=True, kw_only=True, tag="denied", omit_defaults=True
 
 
 class Continued(Struct, frozen=True, kw_only=True, tag="continued", omit_defaults=True):
-    """Go on; `iterations` above 0 says for how many more, 0 takes what the request offers."""
+    """Continue; `iterations` says for how many more, and 0 uses the number in the question."""
 
     iterations: int = 0
 
@@ -120,7 +120,7 @@ AnyAnswer: TypeAlias = Answer[Any]  # of what type, the request that it names te
 
 
 class Question(Struct, Generic[A], frozen=True, kw_only=True):
-    """The parent of all questions; `A` is the type of the answer.
+    """The base class of all questions; `A` is the type of the answer.
 
     Write your own as a frozen struct with a type that JSON can hold; the run sets the key.
 
@@ -185,7 +185,7 @@ class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True)
 
 
 class ContinuationQuestion(Question[Continued | Denied], frozen=True, kw_only=True):
-    """The limit of iterations is reached: may the turn go on?
+    """The limit of iterations is reached: may the turn continue?
 
     Args:
         iteration: the one that would come next, counted from 1.
@@ -220,7 +220,7 @@ class ContinuationQuestion(Question[Continued | Denied], frozen=True, kw_only=Tr
 
 
 class ClarificationQuestion(Question[str], frozen=True, kw_only=True):
-    """Something must be known before the work can go on; the answer is text.
+    """Something must be clarified before the turn can continue; the answer is a text.
 
     Args:
         question: what to show.

@@ -17,7 +17,7 @@ from holdfast.core.questions import AnyQuestion, Question
 
 
 class UnknownQuestion(Question[object], frozen=True, kw_only=True):
-    """A question of a kind that this process does not know.
+    """A question whose class this process does not know.
 
     Args:
         kind: the name of its class.

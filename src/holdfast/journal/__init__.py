@@ -1,4 +1,4 @@
-"""Journals: one outcome per key, append-only, behind one port.
+"""Journals: append-only storage that accepts one outcome per key, behind one port.
 
 A journal must never know what an event means, and must never acknowledge what it may still lose.
 """

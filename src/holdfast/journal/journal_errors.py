@@ -18,7 +18,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
 
 
 class JournalError(HoldfastError):
-    """A journal cannot keep a record, or cannot give one back.
+    """A journal cannot save or read a record.
 
     Args:
         path: the file or the server, without a password.
@@ -73,7 +73,7 @@ class JournalUnreachableError(JournalError):
 
 
 class LeaseLostError(JournalError):
-    """Another driver has taken over the run, or it was deleted; what this one had to say is not kept."""
+    """Another process took over the run, or the run was deleted; the append is not saved."""
 
     landed = Landed.NO
 

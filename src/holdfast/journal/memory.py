@@ -14,7 +14,7 @@ from holdfast.journal.port import Record, RunEntry
 
 
 class MemoryJournal:
-    """Keeps records in lists; for tests, scripts, and runs that need not outlive the process.
+    """Saves records in memory; for tests, scripts, and runs that end with the process.
 
     >>> import asyncio
     >>> asyncio.run(MemoryJournal().read("unknown"))

@@ -38,7 +38,7 @@ _LONGEST_KEY = 2000  # bytes; an index of the server takes little more
 
 
 class PostgresJournal:
-    """Keeps records in a PostgreSQL database; any number of processes may share it.
+    """Saves records in a PostgreSQL database; any number of processes may share it.
 
     Its tables, which begin with `holdfast_`, are made when they are first needed, in the first
     schema of the search path. Any number of agents, threads and event loops may share one object.

@@ -54,7 +54,7 @@ _OPEN = _RUNS.format(
 
 
 class SqliteJournal:
-    """Keeps records in a SQLite file; any number of agents, threads and event loops may share it.
+    """Saves records in an SQLite file; agents, threads and event loops of a process may share it.
 
     Appends that wait at the same time are committed together. The file belongs to this object until
     `close`, or until the object or the process is gone; a forked child must open another file. The

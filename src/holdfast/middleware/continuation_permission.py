@@ -25,7 +25,7 @@ TERMINATED_REASON = "Continuation permission denied at iteration limit"
 
 
 class ContinuationPermission(Middleware[None]):
-    """Asks at the limit of iterations, and ends the turn unless somebody says yes.
+    """Asks at the limit of iterations whether the turn may continue, and ends it without a yes.
 
     Args:
         iterations: the limit. None takes that of the `Limits` that the agent or the turn was

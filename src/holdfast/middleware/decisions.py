@@ -24,7 +24,7 @@ from holdfast.core.model_request import ModelSettings, ToolSpec
 
 
 class UseReply(Struct, frozen=True):
-    """Take this reply in place of the model's.
+    """Use this reply instead of the model's.
 
     The hooks after this one still run, and see it. The last one wins.
 
@@ -47,7 +47,7 @@ class UseReply(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True, kw_only=True):
-    """Change what the model sees at this call; None leaves it. The history itself stays.
+    """Change what the model sees at this call; None changes nothing. The history stays unchanged.
 
     Args:
         messages: in place of the history. In `before_turn`: what the user said, one message.
@@ -69,7 +69,7 @@ class Patch(Struct, frozen=True, kw_only=True):
 
 
 class Replace(Struct, frozen=True):
-    """Give the model this result. Before the tool ran: in place of running it.
+    """Give the model this result. Before the tool has run, it replaces the tool.
 
     The hooks after this one still run. The last one wins.
     """
@@ -87,7 +87,7 @@ class Replace(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Do not do it; the model reads the reason word for word. Ends the chain of hooks at once."""
+    """Refuse the operation; the model reads the reason. Ends the chain of hooks."""
 
     reason: str
 

@@ -27,7 +27,7 @@ def error_handling_middlewares(
     timeout: float | None = None,
     include_detailed_errors: bool | None = None,
 ) -> list[Middleware[Any]]:
-    """Everything that keeps an agent from running on for nothing; give it as `middleware=`.
+    """The six middlewares that handle errors and repetition; pass them as `middleware=`.
 
     Args:
         max_consecutive_calls: the equal call with this number does not run.

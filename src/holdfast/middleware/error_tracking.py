@@ -40,7 +40,7 @@ class ErrorStreak(Struct, frozen=True, gc=False):
 
 
 class ErrorTracking(Middleware[ErrorStreak]):
-    """Stops the turn after so many iterations in a row in which a tool failed.
+    """Ends the turn after a number of iterations in a row in which a tool failed.
 
     Args:
         max_consecutive_errors: iterations in a row; one without an error begins anew.

@@ -27,7 +27,7 @@ _FIELDS = frozenset(
 
 
 class FunctionRetry(Middleware):
-    """How tools are retried; what is not given is as in the agent's `retry`.
+    """Sets how tools are retried; settings that are not given come from the agent's `retry`.
 
     Args:
         settings: fields of `RetryOptions` about retries, such as `max_retries=1`.

@@ -15,7 +15,7 @@ DEFAULT_SECONDS = 30.0
 
 
 class FunctionTimeout(Middleware):
-    """How long one attempt of a tool may take; a tool that is cut is tried again.
+    """Sets how long one attempt of a tool may take; after a timeout the tool is retried.
 
     Args:
         seconds: for one attempt; None takes the agent's `tool_timeout`, and 30 where it has none.

@@ -36,7 +36,7 @@ _LEFT = 0.75
 
 
 class HistoryReduction(Middleware[TokenEstimate]):
-    """Leaves out the oldest turns when a conversation is longer than `target + threshold` messages.
+    """Omits the oldest turns if a conversation is longer than `target + threshold` messages.
 
     System messages, the turn under way, and turns with a pinned message are always sent. When the
     provider says that the context window is too small for what was sent, it is asked once more with

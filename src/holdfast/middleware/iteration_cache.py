@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class IterationCache(Middleware):
-    """Keeps replies for a while; all runs of the agent share them.
+    """Reuses replies for some time; all runs of the agent share them.
 
     A reply from here costs no tokens, so its usage is nothing.
 

@@ -24,7 +24,7 @@ _ACTIONS = ("redact", "mask", "hash", "block", "keep")
 
 
 class PIIProtection(Middleware):
-    """Takes personal data out of what is said. Register it first, so that nobody sees it before.
+    """Removes personal data from messages. Put it first, so that no other middleware sees it.
 
     Args:
         actions: other actions for some kinds: "redact", "mask", "hash", "block" or "keep".

@@ -77,7 +77,7 @@ Next: TypeAlias = Callable[[ToolUse], Awaitable[ToolResult]]
 
 
 class RepetitionGuard(Middleware[RepetitionState]):
-    """Stops the turn before the same call runs for the nth time in a row.
+    """Ends the turn before the same call runs for the nth time in a row.
 
     Calls are counted for each tool; circles of two or three calls (A B A B) count as well, and so
     do equal calls of one reply. Below that number it can do less, from the mildest on; what is

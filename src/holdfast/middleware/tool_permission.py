@@ -97,7 +97,7 @@ class PermissionMemory(Struct, frozen=True):
 
 
 class ToolPermission(Middleware[PermissionMemory]):
-    """Lets tools run, refuses them, or asks somebody first.
+    """Allows tools, denies them, or asks a person first.
 
     Where several rules match, the strictest wins: deny, then ask, then allow.
 

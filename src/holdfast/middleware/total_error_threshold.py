@@ -22,7 +22,7 @@ TEXT = (
 
 
 class TotalErrorThreshold(Middleware[int]):
-    """Stops the turn after so many failed tools.
+    """Ends the turn after a number of failed tools.
 
     Args:
         max_total_errors: failed calls of one turn, each counted.

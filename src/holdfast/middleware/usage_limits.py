@@ -34,7 +34,7 @@ class UsageSpent(Struct, frozen=True, gc=False):
 
 
 class UsageLimits(Middleware[UsageSpent]):
-    """Stops before the next model call when a limit is reached; None means no limit.
+    """Ends the turn before the next model call if a limit is reached; None means no limit.
 
     Args:
         model_calls: calls that were made.

@@ -41,7 +41,7 @@ _NOT_YOURS = frozenset(
 
 @dataclass(frozen=True, repr=False, slots=True)
 class ModelAt:
-    """A model with an address, a key and headers of its own, for `model=` and `fallback=`.
+    """A model with its own address, key and headers, for `model=` and `fallback=`.
 
     Args:
         model: `"provider:model"`, such as "openai:gpt-5.2".

@@ -45,7 +45,7 @@ _unreleased_tasks: set[asyncio.Task[None]] = set()
 
 
 class RecoveryStatus(StrEnum):
-    """What became of one interrupted run.
+    """The outcome of one interrupted run.
 
     RECOVERED: its turn came to its end; `result` has it.
     WAITING: its turn went on until somebody has to answer; `result` has the questions.
@@ -65,7 +65,7 @@ class RecoveryStatus(StrEnum):
 
 @dataclass(frozen=True)
 class RecoveredRun(Generic[T]):
-    """What became of one interrupted run: its `status`, and its `result` or else an `error`."""
+    """The outcome of one interrupted run: its `status`, and its `result` or `error`."""
 
     run_id: str
     result: Result[T] | None = None

@@ -26,7 +26,7 @@ A = TypeVar("A")
 
 
 class RunStream(Generic[T]):
-    """What `agent.stream(...)` and `agent.resume_stream(...)` give; use it with `async with`.
+    """What `agent.stream(...)` and `agent.resume_stream(...)` return; use it with `async with`.
 
     Args:
         start: begins the run with the channel to publish to, and gives its result.

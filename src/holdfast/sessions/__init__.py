@@ -1,4 +1,4 @@
-"""Sessions as a user sees them: listed, searched, forked, rewound, compacted, moved and forgotten.
+"""Sessions as a user sees them: list, search, fork, rewind, compact, export and delete conversations.
 
 A session is a fold of its journal, so this room must never keep anything of its own, and must never
 change or drop a record: what is taken back is said by a further record.

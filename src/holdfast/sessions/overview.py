@@ -25,7 +25,7 @@ SessionStatus: TypeAlias = Literal["closed", "open", "waiting"]
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """One session, as a list shows it.
+    """One session in a list of sessions.
 
     Args:
         session: its id, which `agent.run(session=...)` takes.

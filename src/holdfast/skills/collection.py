@@ -22,7 +22,7 @@ _LONGEST_QUOTE = 100
 
 
 class Skills:
-    """The skills of some folders: give `tools` and `middleware` to an agent.
+    """The skills of some folders; pass `tools` and `middleware` to an agent.
 
     Args:
         folders: each holds folders with a SKILL.md, or is one.

@@ -29,7 +29,7 @@ OpenSkills = frozenset[str]
 
 
 class SkillInstructions(Middleware[OpenSkills]):
-    """Shows the model what skills there are, and the instructions of those that it opened.
+    """Adds the list of skills, and the text of open skills, to the instructions.
 
     A skill that is opened in one iteration is seen from the next one on, and closed when the turn
     ends. `Skills` makes this together with the tools that it needs.

@@ -8,7 +8,7 @@ from holdfast.core.limits import check_whole
 
 
 class SkillLimits(Struct, frozen=True, kw_only=True):
-    """Limits of one skill; what is larger is refused, never cut.
+    """Limits of one skill; a larger skill is refused, never cut.
 
     Args:
         front_matter: characters between the two lines of dashes.

@@ -1,4 +1,4 @@
-"""What a run does, shown to observers, metrics and traces.
+"""Passes what a run does to observers, metrics and traces.
 
 This room must never change what a run does.
 """

@@ -21,7 +21,7 @@ _log = logging.getLogger("holdfast")
 
 
 class Observation(Struct, frozen=True):
-    """One thing that happened in one of the runs of an agent.
+    """One event or notice of a run of an agent.
 
     Args:
         agent: the agent's name.

@@ -1,4 +1,4 @@
-"""Tools to prove behaviour: a scripted model, a fake clock, a provider emulator with faults.
+"""Tools for tests: a scripted model, a fake clock, and a provider emulator that injects faults.
 
 This room is public, and must never be imported by the runtime itself; it must not need the network.
 Names are imported when they are asked for, because pytest loads this package in every project.

@@ -15,7 +15,7 @@ _current: ContextVar[ToolContext[object] | None] = ContextVar("holdfast-tool-cal
 
 
 def current_tool_call() -> ToolContext[object] | None:
-    """The call that is being answered here: its tool, key, call id, attempt and run; None outside.
+    """The tool call that this code is part of, or None outside of a tool.
 
     For code deep below a tool, where no `ToolContext` was passed on: a client that sends an
     idempotency key, a logger. A task or a thread that a tool leaves behind goes on to see its call.

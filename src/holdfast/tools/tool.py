@@ -62,7 +62,7 @@ class _CompiledSignature:
 
 
 class Tool(Generic[P, R]):
-    """A function that the model may call; made by `@tool` or `as_tool`, frozen, and still callable.
+    """A function that the model may call; made by `@tool` or `as_tool`, immutable and callable.
 
     Args:
         function: what is called.
@@ -227,7 +227,7 @@ def tool(
     timeout: float | None = None,
     result_limit: int | None = None,
 ) -> object:
-    """Make a function one that the model may call; it stays callable as it was.
+    """Make a function a tool; it stays callable as before.
 
     Args:
         function: sync or async; a method, a callable object or a `functools.partial` too.

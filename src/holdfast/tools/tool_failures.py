@@ -19,7 +19,7 @@ from holdfast.tools.results import replace_surrogates
 
 
 class ToolError(Exception):
-    """Raise this in a tool to tell the model something: the message is shown to it as it is.
+    """Raise this in a tool to tell the model something; it reads the message unchanged.
 
     The call counts as failed and is not tried again: the model decides what to do. Every other
     exception is hidden from the model, since its text may hold secrets. (The name and the meaning

@@ -31,10 +31,10 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Four limits of one request, in seconds; None means no limit.
 
     Args:
-        connect: to get a connection: name, TCP, proxy, TLS.
-        first_byte: from the connection to the first byte of the body, the upload included.
-        between_chunks: between two pieces of content; keep-alive comments do not count, and
-            neither does the time that the reader spends between two reads.
+        connect: making a connection: name resolution, TCP, proxy, TLS.
+        first_byte: from the connection to the first byte of the body, including the upload.
+        between_chunks: between two pieces of content. Keep-alive comments do not count as content,
+            and the time that the reader needs between two reads does not count.
         total: the whole request.
 
     >>> Timeouts(between_chunks=0)

@@ -107,7 +107,7 @@ def pydantic_output(
 
     Args:
         output: the type, or the types.
-        name: how the wires call the answer; the type's own name when empty.
+        name: the name of the output in requests; if empty, the name of the type.
         description: what the model is told about it.
         strict: let the wires force the schema where they can.
 

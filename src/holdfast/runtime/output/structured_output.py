@@ -57,7 +57,7 @@ class _OutputOptions(TypedDict, total=False):
 
 
 class OutputContext(Struct, frozen=True, kw_only=True):
-    """What an output validator may know about the answer that it looks at.
+    """What an output validator can learn about the output that it checks.
 
     Args:
         run_id: names the run in its journal.
@@ -78,22 +78,22 @@ class OutputContext(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class StructuredOutput(Generic[T]):
-    """The type of an answer, and everything about how it is asked for, read and checked.
+    """The type of the output, and how it is requested, parsed and validated.
 
     Args:
-        kind: the type, or a list of types of which an answer has one.
-        mode: "native" by the wire's own field for a schema, "tool" by a call of a tool that gives
-            the answer, "prompt" in words; "auto" takes what fits the model best.
-        name: how the wires call the answer; the type's own name when empty.
-        description: what the model is told about the answer.
-        strict: let a wire force the schema where it can.
-        lenient: also mend small mistakes, such as a comma too many; the rung is then "repaired".
-        attempts: how many answers there may be; without it, `Limits.output_repairs` and one.
-        tokens: after an answer that does not fit, the tokens at which no other is asked for.
-        seconds: after an answer that does not fit, the seconds after which no other is asked for.
-        validators: functions that look at an answer of the right type, in order, and may raise
-            `OutputRejected`. They look again after a crash, so they must change nothing.
-        raw_on_failure: when no answer fits, give the text of the last one; the rung is then "raw".
+        kind: the type, or a list of types of which the output has one.
+        mode: how the model is asked: "native" with the provider's field for a schema, "tool" with a
+            tool, "prompt" with the instructions; "auto" chooses what fits the model best.
+        name: the name of the output in requests; if empty, the name of the type.
+        description: what the model is told about the output.
+        strict: let the provider enforce the schema where it can.
+        lenient: also correct small mistakes, such as a superfluous comma; `parsed_by` is "repaired".
+        attempts: the maximum of outputs; the default is `Limits.output_repairs` and one.
+        tokens: tokens for corrections; no other one begins after them.
+        seconds: seconds for corrections; no other one begins after them.
+        validators: functions that receive an output of the right type, in order, and may raise
+            `OutputRejected`. They may run again after a crash, so they must not have side effects.
+        raw_on_failure: if no output fits, return the last text; `parsed_by` is then "raw".
 
     Raises:
         ConfigurationError: one of them is wrong; it names the argument.

@@ -1,4 +1,4 @@
-"""A provider on loopback that fails by script: point any framework at it and see what it does.
+"""A provider emulator on loopback that fails as a script says; it works with any framework.
 
 This package must never be imported by the runtime, and must never need a network or a key.
 """

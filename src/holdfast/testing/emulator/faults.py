@@ -30,7 +30,7 @@ ErrorKind: TypeAlias = Literal[
 
 
 class HttpStatus(Struct, frozen=True):
-    """A refusal by status. Without a body, the wire's own body for that status is sent.
+    """An error status. Without a body, the wire's own body for that status is sent.
 
     Args:
         status: the HTTP status.
@@ -44,30 +44,30 @@ class HttpStatus(Struct, frozen=True):
 
 
 class ErrorResponse(Struct, frozen=True):
-    """A refusal as the real provider words it, with its headers."""
+    """An error response with the body and headers of the real provider."""
 
     kind: ErrorKind
     headers: Mapping[str, str] = {}
 
 
 class Delay(Struct, frozen=True):
-    """Nothing at all happens for `seconds`; then everything else does."""
+    """The server waits for `seconds` before it does anything."""
 
     seconds: float
 
 
 class Pace(Struct, frozen=True):
-    """`seconds` pass between two chunks."""
+    """The server waits for `seconds` between two chunks."""
 
     seconds: float
 
 
 class ResetBeforeHeaders(Struct, frozen=True):
-    """The connection is reset when the request was read."""
+    """The connection is reset after the request was read."""
 
 
 class CloseBeforeHeaders(Struct, frozen=True):
-    """The connection is closed in order, with no answer, as by a server whose idle time is over."""
+    """The connection is closed without a response, as after a server's idle timeout."""
 
 
 class ResetAfterHeaders(Struct, frozen=True):
@@ -75,7 +75,7 @@ class ResetAfterHeaders(Struct, frozen=True):
 
 
 class DropAfter(Struct, frozen=True):
-    """The connection breaks after so many chunks; a whole reply breaks in the middle.
+    """The connection breaks after `chunks` chunks; a complete reply breaks in the middle.
 
     `reset=False` closes it in order, so that only the missing end tells that it was cut.
     """
@@ -85,7 +85,7 @@ class DropAfter(Struct, frozen=True):
 
 
 class Stall(Struct, frozen=True):
-    """Silence of `seconds` after so many chunks; then the rest, if anybody still listens.
+    """After `after` chunks the server sends nothing for `seconds`, then the rest.
 
     Args:
         after: chunks before the silence; more than there are means before the end of the body.
@@ -101,19 +101,19 @@ class Stall(Struct, frozen=True):
 
 
 class TruncatedJson(Struct, frozen=True):
-    """The body ends in order, in the middle of its JSON; `keep` is the share that is sent."""
+    """The body ends in the middle of its JSON; `keep` is the share that is sent."""
 
     keep: float = 0.5
 
 
 class OddJson(Struct, frozen=True):
-    """A 200 with JSON that is no reply."""
+    """Status 200 with JSON that is not a reply."""
 
     body: object
 
 
 class ErrorEvent(Struct, frozen=True):
-    """An error inside a reply that began as a success; a whole reply becomes a 200 with an error.
+    """An error inside a successful stream; a complete reply becomes status 200 with an error.
 
     Without a body, the wire's own body for `kind` is sent.
     """
@@ -124,23 +124,23 @@ class ErrorEvent(Struct, frozen=True):
 
 
 class SplitEveryByte(Struct, frozen=True):
-    """Every byte arrives alone, the headers included."""
+    """Every byte is sent separately, including the headers."""
 
 
 class ExtraHeaders(Struct, frozen=True):
-    """Nothing is wrong, and the answer has these headers too: those of a rate limit, say."""
+    """A correct response with additional headers, such as those of a rate limit."""
 
     headers: Mapping[str, str]
 
 
 class WrongContentType(Struct, frozen=True):
-    """The right body under another content type."""
+    """The correct body with another content type."""
 
     content_type: str = "text/plain; charset=utf-8"
 
 
 class Html200(Struct, frozen=True):
-    """A page of some proxy or portal, with a status of success."""
+    """An HTML page of a proxy or a portal, with status 200."""
 
     html: str = (
         "<!DOCTYPE html><html><head><title>Please sign in</title></head>"
@@ -149,15 +149,15 @@ class Html200(Struct, frozen=True):
 
 
 class NoTerminator(Struct, frozen=True):
-    """A stream without its finish reason and end marker; the connection ends in order."""
+    """A stream without its finish reason and end marker; the connection is closed normally."""
 
 
 class EmptyChoices(Struct, frozen=True):
-    """A reply of the right shape with no candidate in it."""
+    """A valid reply without a choice or candidate."""
 
 
 class CutToolArguments(Struct, frozen=True):
-    """The argument text of every tool call is cut; `keep` is the share that is left."""
+    """The arguments of every tool call are cut; `keep` is the share that is left."""
 
     keep: float = 0.5
 
@@ -169,7 +169,7 @@ class ReusedToolIds(Struct, frozen=True):
 
 
 class GarbageLine(Struct, frozen=True):
-    """A line that is no event, after so many chunks."""
+    """A line that is not an event, after `after` chunks."""
 
     after: int = 1
     line: bytes = b'data: {"id": "broken", "choi'
