@@ -112,27 +112,27 @@ def test_a_file_with_a_model_is_enough(tmp_path: Path) -> None:
 MISTAKES = {
     "unknown key": (
         'model = "ollama:x"\ninstrutions = "Hi"',
-        "agent.toml:2: instrutions: is no setting. Did you mean instructions?",
+        "agent.toml:2: instrutions: is not a setting. Did you mean instructions?",
     ),
     "unknown key in a table": (
         'model = "ollama:x"\n\n[limits]\n# so many\niteratons = 3',
-        "agent.toml:5: limits.iteratons: is no setting. Did you mean iterations?",
+        "agent.toml:5: limits.iteratons: is not a setting. Did you mean iterations?",
     ),
     "unknown key in a strategy": (
         'model = "ollama:x"\n[resilience.breaker]\nfailure_ration = 0.5',
         (
-            "agent.toml:3: resilience.breaker.failure_ration: is no setting. "
+            "agent.toml:3: resilience.breaker.failure_ration: is not a setting. "
             "Did you mean failure_ratio?"
         ),
     ),
     "what no file can hold": (
         'model = "ollama:x"\n[resilience]\nmetrics = true',
         (
-            "agent.toml:3: resilience.metrics: is no setting. "
+            "agent.toml:3: resilience.metrics: is not a setting. "
             "Known are attempt_timeout, breaker, budget, cache, continue_streams, deadline, hedge, limiter"
         ),
     ),
-    "no model": ('name = "x"', 'agent.toml: model: is not given. Write model = "openai:gpt-5.2"'),
+    "no model": ('name = "x"', 'agent.toml: model: is missing. Write model = "openai:gpt-5.2"'),
     "unknown provider": (
         '\nmodel = "openrooter:x"',
         "agent.toml:2: provider: unknown provider 'openrooter'. did you mean openrouter or openai?",
@@ -180,13 +180,13 @@ MISTAKES = {
     ),
     "no import string": (
         'model = "ollama:x"\ntools = ["weather"]',
-        "agent.toml:2: tools: 'weather' names no module and name. Write \"package.module:name\"",
+        "agent.toml:2: tools: 'weather' is not a module and a name. Write \"package.module:name\"",
     ),
     "no such module": (
         'model = "ollama:x"\ntools = ["no_such_module_here:x"]',
         (
             "agent.toml:2: tools: 'no_such_module_here' cannot be imported: No module named "
-            "'no_such_module_here'. Install it, or set PYTHONPATH to the folder that it is in"
+            "'no_such_module_here'. Install it, or add its folder to PYTHONPATH"
         ),
     ),
     "no such name": (
@@ -223,14 +223,14 @@ def test_a_mistake_is_told_with_file_line_key_and_fix(tmp_path: Path, text: str,
 
 
 def test_broken_toml_says_where(tmp_path: Path) -> None:
-    assert problem(tmp_path, "model = ").startswith("agent.toml: is no TOML: Invalid value (at")
+    assert problem(tmp_path, "model = ").startswith("agent.toml: is not TOML: Invalid value (at")
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"none\.toml: cannot be read: No such file"):
         Agent.from_file(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigurationError, match=r"bytes\.toml: is no UTF-8 text"):
+    with pytest.raises(ConfigurationError, match=r"bytes\.toml: is not UTF-8 text"):
         Agent.from_file(tmp_path / "bytes.toml")
 
 
@@ -390,7 +390,7 @@ def test_middlewares_and_who_is_asked(tmp_path: Path) -> None:
         ),
         ('observers = ["tests.agents_for_files:NUMBER"]', "agent.toml:2: observers[0]: must be"),
         ("permissions = 3", "agent.toml:2: permissions: must be a table"),
-        ("[permissions]\nalow = []", "agent.toml:3: permissions.alow: is no setting"),
+        ("[permissions]\nalow = []", "agent.toml:3: permissions.alow: is not a setting"),
         ('[permissions]\nallow = "x"', "agent.toml:3: permissions.allow: expected"),
         (
             '[permissions]\nallow = ["pay"]\ndeny = ["pay"]',

@@ -1,8 +1,8 @@
 """Agent: the frozen description of an agent, and the ways to run it.
 
-An agent holds no state of any run, so one object serves any number of runs at once. This module
-must never decide what a run does, nor import what runs it before the first agent is made: it says
-what a user can give and ask, and hands it to the engine.
+An agent holds no state of a run, so one object serves any number of runs at once. This module defines
+what a user can configure and call, and passes it to the engine. It must never decide what a run does,
+and must not import the engine before the first agent is made.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Agent(Generic[T]):
     """A model with instructions, tools and settings; runs turns.
 
     Args:
-        model: `"provider:model"`, such as "openai:gpt-5.2" or "ollama:llama3.2"; a ModelAt, with an
+        model: `"provider:model"`, such as "openai:gpt-5.2" or "ollama:llama3.2"; a ModelAt with an
             address of its own; or a Model.
         name: names the agent in logs and events.
         instructions: the system prompt.
@@ -69,23 +69,24 @@ class Agent(Generic[T]):
         detailed_errors: show the model the message of an exception that a tool raised, with secrets
             redacted; without it, the model reads only which tool failed.
         base_url: another address of the provider.
-        api_key: the key; without it, the provider's environment variable is read.
-        timeouts: connect, first byte, between chunks, total, in seconds.
-        on_question: an async function that answers what a run asks, or returns None to leave it to
-            whoever watches the stream. Without both, every question is denied at once.
-        on_wait: what becomes of a run that asks while nobody answers at once. "hold" keeps it going
+        api_key: the API key; by default the provider's environment variable is read.
+        timeouts: connect, first byte, between chunks and total, in seconds.
+        on_question: an async function that answers the questions of a run, or returns None to leave
+            one to the reader of the stream. Without a function and a reader, every question is
+            denied at once.
+        on_wait: what a run does when nobody answers its question at once. "hold" keeps it in progress
             until there is an answer or its time is over. "suspend" ends it with the status
-            "waiting", to be resumed when there is one; it needs a journal.
-        on_busy: what becomes of a message to a session whose turn is under way, here or in another
-            process. "queue" lets it wait, "refuse" raises SessionBusyError.
-        journal: where events are kept, or the address of it: "sqlite:///talk.db",
-            "postgresql://user@host/database"; without one, in memory.
-        transport: how HTTP is done; without one, aiohttp with a shared pool.
-        clock: time, for tests.
-        rng: chance, for tests.
+            "waiting", to be resumed once there is an answer; this requires a journal.
+        on_busy: what happens to a message for a session whose turn is in progress, here or in another
+            process. "queue" makes it wait, "refuse" raises SessionBusyError.
+        journal: where events are saved, or its address: "sqlite:///talk.db",
+            "postgresql://user@host/database". By default events stay in memory.
+        transport: the HTTP client; by default aiohttp with a shared connection pool.
+        clock: the source of time, for tests.
+        rng: the source of randomness, for tests.
 
     Raises:
-        ConfigurationError: something of this is wrong; it names the argument and the fix.
+        ConfigurationError: an argument is wrong; the message names the argument and the fix.
     """
 
     __slots__ = ("_engine",)
@@ -119,7 +120,8 @@ class Agent(Generic[T]):
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> None:
-        from holdfast.runtime.compile import AgentOptions  # only who makes an agent pays for it
+        # Imported late, so that importing this module stays cheap.
+        from holdfast.runtime.compile import AgentOptions
         from holdfast.runtime.engine import Engine
 
         options = AgentOptions(
@@ -163,14 +165,14 @@ class Agent(Generic[T]):
         """Run one turn to its end.
 
         Args:
-            prompt: what the user says.
-            session: continue the conversation of this name.
-            history: continue this conversation instead.
-            limits: other limits for this turn.
-            deps: an object of yours that tools find as `ToolContext.deps`.
+            prompt: the user's message.
+            session: the name of the session to continue.
+            history: the messages to continue instead of a session.
+            limits: the limits of this turn, instead of the agent's.
+            deps: any object; tools read it as `ToolContext.deps`.
 
         Raises:
-            HoldfastError: the turn did not complete; `.result` has what there is.
+            HoldfastError: the turn did not complete; `.result` has its messages, usage and status.
         """
         return await self._engine.run(
             self._engine.make_turn(prompt, session, history, limits, deps)
@@ -185,7 +187,7 @@ class Agent(Generic[T]):
         limits: Limits | None = None,
         deps: object = None,
     ) -> RunStream[T]:
-        """Run one turn and watch it: `async with agent.stream(...) as run: async for item in run`.
+        """Run one turn and stream it: `async with agent.stream(...) as run: async for item in run`.
 
         The arguments are those of `run`.
         """
@@ -200,7 +202,7 @@ class Agent(Generic[T]):
         limits: Limits | None = None,
         deps: object = None,
     ) -> Result[T]:
-        """`run` for synchronous code; works in scripts, threads and notebooks."""
+        """Call `run` from synchronous code; this works in scripts, threads and notebooks."""
         from holdfast.runtime.sync_bridge import run_blocking
 
         return run_blocking(
@@ -208,54 +210,53 @@ class Agent(Generic[T]):
         )
 
     async def resume(self, run_id: str, *, deps: object = None) -> Result[T]:
-        """Go on with a run that a crash cut short; the same path as a fresh run.
+        """Continue a run that a crash interrupted or that waited for an answer.
 
-        What its journal holds is not done again. A tool that had begun and has no outcome is run
-        again only if it is declared "read" or "idempotent"; of any other the model is told that
-        the outcome is unknown.
+        Effects with an outcome in the journal are not repeated. A tool that had begun and has no
+        outcome runs again only if it is declared "read" or "idempotent". For any other tool, the
+        model reads that the outcome is unknown.
 
         Args:
-            run_id: the run, or the name of the session.
+            run_id: the id of the run, or the name of the session.
             deps: as for `run`.
 
         Raises:
-            ConfigurationError: this agent has no journal, or the journal knows no such run.
+            ConfigurationError: this agent has no journal, or the journal has no such run.
             HoldfastError: the turn did not complete.
         """
         return await self._engine.resume(run_id, deps)
 
     def resume_stream(self, run_id: str, *, deps: object = None) -> RunStream[T]:
-        """Go on with a run and watch it: `async with agent.resume_stream("ada") as run`.
+        """Continue a run and stream it: `async with agent.resume_stream("ada") as run`.
 
-        What its journal holds is not shown again, except a question that is still open: it is put
-        to whoever reads the stream. Of a turn that is over already nothing is shown. Leaving the
-        block early cancels the turn.
+        Saved events are not streamed again, except a question that is still open. If the turn has
+        already ended, nothing is streamed. Leaving the block early cancels the turn.
 
-        The arguments are those of `resume`; its errors come with `.result`, as those of `stream`.
+        The arguments are those of `resume`. The errors have `.result`, as those of `stream`.
         """
         return self._engine.resume_stream(run_id, deps)
 
     async def recover(
         self, *, deps: object = None, parallel: int = 8, seconds: float | None = 300.0
     ) -> list[RecoveredRun[T]]:
-        """Go on with every run of this agent that a crash cut short, as `resume` does with one.
+        """Continue every run of this agent that a crash interrupted, as `resume` does with one.
 
-        A turn is closed only by what happens in it: its answer, a limit of its own, a request that
-        the provider refuses. An outage, a wrong key, an error in the agent's code, the end of the
-        time and a cancellation of this call leave it open, and a later call goes on with it.
+        A turn is closed only by its own end: its final reply, one of its limits, or a request that
+        the provider refuses. An outage, a wrong API key, an error in the agent's code, the end of
+        `seconds` and a cancellation of this call leave it open, and a later call continues it.
 
-        Left alone are runs of agents of another name, runs that wait for an answer, and, in a
-        journal that processes share, runs whose process lives. A journal that belongs to one
-        process cannot tell that: there, call this before anything else runs.
+        Skipped are runs of agents with another name, runs that wait for an answer and, in a journal
+        that processes share, runs whose process is alive. A journal of a single process cannot tell
+        that: there, call this before any other run.
 
         Args:
             deps: as for `run`.
-            parallel: how many runs at once.
-            seconds: the time for all of them; what is under way then is stopped and left open.
-                The default is the default limit of one turn. None sets no limit.
+            parallel: how many runs continue at once.
+            seconds: the time for all of them. Runs that are in progress then are stopped and left
+                open. The default is the default limit of one turn. None sets no limit.
 
         Returns:
-            One outcome for each, with its status, and its result or its error.
+            One outcome for each run, with its status, and its result or its error.
 
         Raises:
             ConfigurationError: this agent has no journal, or an argument is wrong.
@@ -264,13 +265,13 @@ class Agent(Generic[T]):
         return await self._engine.recover(deps, parallel, seconds)
 
     async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
-        """What a run waits for, as the journal tells it, in the order of asking.
+        """Return the open questions of a run from the journal, in the order in which they were asked.
 
         Args:
-            run_id: the run, or the name of the session.
+            run_id: the id of the run, or the name of the session.
 
         Raises:
-            ConfigurationError: the journal knows no such run.
+            ConfigurationError: the journal has no such run.
         """
         return await self._engine.answering.questions(run_id)
 
@@ -283,51 +284,52 @@ class Agent(Generic[T]):
     async def answer(
         self, run_id: str, to: AnyAnswer | AnyQuestion | str, value: object = None, /
     ) -> Receipt:
-        """Answer what a run asks, whether it is under way or not.
+        """Answer a question of a run, whether the run is in progress or not.
 
-        A run that waits in this process is handed the answer, and goes on. For any other the
-        answer is kept in the journal when this returns, and found by `resume`.
+        A run that waits in this process receives the answer and continues. For any other run, the
+        answer is in the journal when this method returns, and `resume` uses it.
 
         Args:
-            run_id: the run, or the name of the session.
-            to: an addressed answer, such as `request.approve()`; or the request, or its key.
-            value: the answer, when `to` is a request or a key.
+            run_id: the id of the run, or the name of the session.
+            to: an answer with its key, such as `question.approve()`; or the question, or its key.
+            value: the answer, when `to` is a question or a key.
 
         Returns:
-            Something true when the answer was taken, and otherwise the reason why it was not.
+            A true value when the answer was accepted, otherwise a false one with the reason.
 
         Raises:
             AnswerTypeError: the question asks for another type; it stays open.
-            ConfigurationError: the journal knows no such run, or this process does not know the
-                class of the question.
+            ConfigurationError: the journal has no such run, or this process does not know the class
+                of the question.
         """
         from holdfast.runtime.questions.open_question import address_answer
 
         return await self._engine.answering.answer(run_id, address_answer(to, value))
 
     async def abandon(self, run_id: str) -> Result[T]:
-        """Give up a turn that waits for an answer, or that a crash cut short.
+        """Give up a turn that waits for an answer, or that a crash interrupted.
 
-        It is closed as cancelled, and so is what agents in its tools left open; its history says
-        what was attempted, and the session takes the next message. A turn that is over already is
-        left as it is.
+        The turn is closed as cancelled, and so are the open turns of agents in its tools. Its history
+        says what was attempted, and the session accepts the next message. A turn that has already
+        ended stays as it is.
 
         Args:
-            run_id: the run, or the name of the session.
+            run_id: the id of the run, or the name of the session.
 
         Raises:
-            ConfigurationError: the journal knows no such run.
+            ConfigurationError: the journal has no such run.
         """
         return await self._engine.abandon(run_id)
 
     @property
     def sessions(self) -> Sessions:
-        """The sessions of this agent's journal: to list, search, fork, rewind, compact, delete.
+        """The sessions of this agent's journal: list, search, fork, rewind, compact or delete them.
 
-        A change waits for the turn of the session that is under way, and the model of this agent
-        makes the summaries.
+        A change waits for a turn of the session that is in progress. The model of this agent writes
+        the summaries.
         """
-        from holdfast.runtime.sessions.agent_sessions import sessions_of  # most agents only talk
+        # Imported late, since most agents never need it.
+        from holdfast.runtime.sessions.agent_sessions import sessions_of
 
         return sessions_of(self._engine.plan, self._engine.session_pool)
 
@@ -339,47 +341,49 @@ class Agent(Generic[T]):
         limits: Limits | None = None,
         own_budget: bool = False,
     ) -> Tool:
-        """This agent as a tool of another one: a task in, its answer out.
+        """Return this agent as a tool of another agent: it takes a task and returns its final text.
 
-        Each call is a conversation of its own. With a journal it is kept beside the calling run,
-        as `{run id}/{key of the call}`, and goes on with it. The calling agent's time,
-        cancellation, people and stream reach into it; what it shows arrives there as `FromAgent`.
-        Its failures are tool errors that the calling model reads in their safe form. What it spends
-        is in the usage of the calling agent, whose limit of tokens holds for both together.
+        Each call is a separate conversation. With a journal, it is saved beside the calling run as
+        `{run id}/{key of the call}`, and resumes with that run. The time limit, the cancellation and
+        the question handler of the calling agent apply to it. Its events and notices appear in the
+        stream of the calling run as `FromAgent`. Its failures are tool errors, of which the calling
+        model reads the safe text. Its tokens count for the calling agent, whose limit of tokens
+        applies to both together.
 
         Args:
-            name: as the calling model sees it; the agent's own name when absent.
-            description: as the calling model sees it: what the agent is for.
-            limits: of one call; without them, the agent's own.
-            own_budget: what it spends is its own: it neither counts for the calling agent nor is
-                bounded by that one's limit of tokens.
+            name: the name of the tool; the agent's name by default.
+            description: the description of the tool for the calling model: what the agent is for.
+            limits: the limits of one call; the agent's own by default.
+            own_budget: whether its tokens are separate: they do not count for the calling agent, and
+                that agent's limit of tokens does not apply.
 
         Raises:
-            ConfigurationError: no provider takes that name, or the limits are no Limits.
+            ConfigurationError: providers do not accept the name, or `limits` is not a Limits.
         """
         return self._engine.as_tool(name, description, limits, own_budget=own_budget)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Agent[object]:
-        """The agent that a TOML file describes. Raises ConfigurationError with file and line.
+        """Make the agent that a TOML file describes. Raises ConfigurationError with file and line.
 
         The keys are the keywords of `Agent`, with tables for `settings`, `limits`, `timeouts`,
         `retry` and `resilience`. `tools`, `middleware`, `observers`, `output`,
         `on_question` and hooks are written "module:name"; `[permissions]` and `[continuation]` have
         the arguments of `ToolPermission` and `ContinuationPermission`; `journal` is an address;
-        `instructions_file` names a file beside it; `api_key_env` names the environment variable
-        that holds the key, which has no place in the file.
+        `instructions_file` is a path relative to the file; `api_key_env` names the environment
+        variable that holds the API key, which must not be in the file.
 
         Args:
             path: the file.
         """
-        from holdfast.agent_file import load_agent  # most agents are made in code
+        # Imported late, since most agents are made in code.
+        from holdfast.agent_file import load_agent
 
-        # Of what type the answers are, only the file knows.
+        # Only the file knows the type of the output.
         return load_agent(path, cast("Callable[..., Agent[object]]", cls))
 
     def describe(self) -> str:
-        """The pipeline that will run, outermost first, with its settings."""
+        """Return the pipeline of a run as text, outermost first, with its settings."""
         return self._engine.plan.describe()
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""An agent from a TOML file: reads it, checks it, and says in which line what is wrong.
+"""Makes an agent from a TOML file. An error names the line and the key.
 
-A file is shared and kept in version control, so it must never hold a secret: a key is named by its
-environment variable. No value that may be one is repeated in an error.
+A file is shared and stored in version control, so it must never hold a secret: it names the
+environment variable of an API key. An error never repeats a value that may be a secret.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PLAIN: dict[str, object] = {
 }
 _NAMED = frozenset({"output", "on_question"})
 _LISTS_OF_NAMED = frozenset({"tools", "middleware", "observers"})
-_TURNED = frozenset({"instructions_file", "api_key_env"})  # into a keyword of another name
+_CONVERTED = frozenset({"instructions_file", "api_key_env"})  # they set another keyword of `Agent`
 _TABLES: dict[str, type[Struct]] = {
     "settings": ModelSettings,
     "limits": Limits,
@@ -77,7 +77,7 @@ _MIDDLEWARES: dict[str, tuple[Callable[..., AnyMiddleware], dict[str, object]]] 
         {"iterations": int | None, "extension": int, "timeout": float | None},
     ),
 }
-"""A table -> the middleware that it makes, and what its keys must be."""
+"""The middleware that each table makes, and the types of its keys."""
 
 _STRATEGIES: dict[str, type[Struct]] = {
     "budget": BudgetOptions,
@@ -97,15 +97,15 @@ _NO_SECRETS = 'Put it into the environment, and write api_key_env = "NAME_OF_THE
 
 
 def load_agent(path: str | os.PathLike[str], make: Callable[..., A]) -> A:
-    """The agent that a file describes.
+    """Return the agent that a file describes.
 
     Args:
         path: the file; `instructions_file` in it is relative to its folder.
-        make: called with the keywords of `Agent`.
+        make: makes the agent from the keywords of `Agent`.
 
     Raises:
-        ConfigurationError: the file cannot be read, or something in it is wrong; the error names
-            file, line and key, and the fix.
+        ConfigurationError: the file cannot be read, or a key is wrong. The message names the file,
+            the line, the key and the fix.
     """
     file = _read_file(Path(path))
     keywords = _build_keywords(file)
@@ -119,7 +119,7 @@ def load_agent(path: str | os.PathLike[str], make: Callable[..., A]) -> A:
 
 @dataclass(frozen=True)
 class _AgentFile:
-    """A file that could be parsed; `lines` are those of its keys."""
+    """A parsed file; `lines` has the line of each key."""
 
     path: Path
     content: Mapping[str, object]
@@ -128,13 +128,13 @@ class _AgentFile:
     def raise_error(
         self, at: KeyPath, problem: str, fix: str = "", *, argument: str = ""
     ) -> NoReturn:
-        """Raise for the key `at`, at the line of it or of the table around it."""
+        """Raise ConfigurationError for the key `at`, with its line or that of its table."""
         line = next(
             (self.lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in self.lines), None
         )
         where = self.path.name if line is None else f"{self.path.name}:{line}"
-        named = argument or ".".join(at)
-        raise ConfigurationError(f"{where}: {named}" if named else where, problem, fix=fix)
+        name = argument or ".".join(at)
+        raise ConfigurationError(f"{where}: {name}" if name else where, problem, fix=fix)
 
 
 def _read_file(path: Path) -> _AgentFile:
@@ -144,11 +144,11 @@ def _read_file(path: Path) -> _AgentFile:
         problem = f"cannot be read: {error.strerror or type(error).__name__}"
         raise ConfigurationError(str(path), problem) from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(path.name, "is no UTF-8 text") from error
+        raise ConfigurationError(path.name, "is not UTF-8 text") from error
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(path.name, f"is no TOML: {error}") from error
+        raise ConfigurationError(path.name, f"is not TOML: {error}") from error
     return _AgentFile(path, content, find_key_lines(text))
 
 
@@ -162,30 +162,35 @@ _TOKEN = re.compile(r""""{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|#.*""")
 
 
 def find_key_lines(text: str) -> dict[KeyPath, int]:
-    r"""The lines, counted from 1, in which the keys of a TOML text stand.
+    r"""Return the line of each key of a TOML text, counted from 1.
 
     Args:
-        text: what a TOML parser accepts.
+        text: a valid TOML text.
 
     >>> find_key_lines('a = 1\n[b]\nc.d = 2')
     {('a',): 1, ('b',): 2, ('b', 'c', 'd'): 3}
     """
-    found: dict[KeyPath, int] = {}
+    lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
     open_quote = ""
     for number, line in enumerate(text.splitlines(), 1):
         if not open_quote:
             if match := _KEY.match(line):
-                found.setdefault((*table, *_split_key(match[1])), number)
+                lines.setdefault((*table, *_split_key(match[1])), number)
             elif match := _HEADER.match(line):
                 table = _split_key(match[1])
-                found.setdefault(table, number)
+                lines.setdefault(table, number)
         open_quote = _find_open_quote(line, open_quote)
-    return found
+    return lines
 
 
 def _find_open_quote(line: str, quote: str) -> str:
-    """The quote of the long text that this line leaves open, or ""; `quote` is open before it."""
+    """Return the quote of the multi-line string that a line leaves open, or "".
+
+    Args:
+        line: the line.
+        quote: the quote that is open before the line, or "".
+    """
     at = 0
     while True:
         if quote:
@@ -205,28 +210,29 @@ def _split_key(key: str) -> KeyPath:
 
 
 def _build_keywords(file: _AgentFile) -> dict[str, object]:
-    """The keywords of `Agent`. Raises ConfigurationError."""
+    """Return the keywords of `Agent`. Raises ConfigurationError."""
     _refuse_secrets(file, (), file.content)
-    known = {*_PLAIN, *_NAMED, *_LISTS_OF_NAMED, *_TURNED, *_TABLES, *_MIDDLEWARES}
+    known = {*_PLAIN, *_NAMED, *_LISTS_OF_NAMED, *_CONVERTED, *_TABLES, *_MIDDLEWARES}
     _check_names(file, (), file.content, known)
     keywords: dict[str, object] = {
         name: _convert_keyword(file, (name,), value)
         for name, value in file.content.items()
-        if name not in _TURNED and name not in _MIDDLEWARES
+        if name not in _CONVERTED and name not in _MIDDLEWARES
     }
     if not keywords.get("model"):
-        file.raise_error(("model",), "is not given", 'Write model = "openai:gpt-5.2"')
+        file.raise_error(("model",), "is missing", 'Write model = "openai:gpt-5.2"')
     if "instructions_file" in file.content:
         keywords["instructions"] = _read_instructions(file)
     if "api_key_env" in file.content:
         keywords["api_key"] = _read_key(file)
-    if made := [_build_middleware(file, name) for name in file.content if name in _MIDDLEWARES]:
-        keywords["middleware"] = [*_import_all(file, "middleware"), *made]
+    middlewares = [_build_middleware(file, name) for name in file.content if name in _MIDDLEWARES]
+    if middlewares:
+        keywords["middleware"] = [*_import_all(file, "middleware"), *middlewares]
     return keywords
 
 
 def _convert_keyword(file: _AgentFile, at: KeyPath, value: object) -> object:
-    """What stands for one key, as `Agent` takes it."""
+    """Return the value of one key, as `Agent` takes it."""
     (name,) = at
     if name in _TABLES:
         return _convert_struct(file, at, value, _TABLES[name])
@@ -238,25 +244,25 @@ def _convert_keyword(file: _AgentFile, at: KeyPath, value: object) -> object:
 
 
 def _import_all(file: _AgentFile, name: str) -> list[object]:
-    """What the names of a list stand for; one of them may itself be a list."""
+    """Import the names of a list. A name may stand for a list, whose items are added."""
     at = (name,)
     names = _convert_value(file, at, file.content.get(name, []), list[str])
-    found = [_import_name(file, at, one) for one in names]
-    return [one for some in found for one in (some if isinstance(some, list) else (some,))]
+    objects = [_import_name(file, at, path) for path in names]
+    return [item for found in objects for item in (found if isinstance(found, list) else (found,))]
 
 
 def _refuse_secrets(file: _AgentFile, at: KeyPath, value: object) -> None:
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if _SECRET_KEY.search(name) and isinstance(inner, str):
-                file.raise_error((*at, name), "a secret has no place in a file", _NO_SECRETS)
+                file.raise_error((*at, name), "must not hold a secret", _NO_SECRETS)
             _refuse_secrets(file, (*at, name), inner)
     elif isinstance(value, list):
         for inner in value:
             _refuse_secrets(file, at, inner)
     elif isinstance(value, str) and any(redact(word) != word for word in value.split()):
-        # Word by word: instructions may speak of passwords.
-        file.raise_error(at, "looks like a secret, which has no place in a file", _NO_SECRETS)
+        # Word by word, since instructions may mention passwords.
+        file.raise_error(at, "looks like a secret, which must not be in a file", _NO_SECRETS)
 
 
 def _check_names(file: _AgentFile, at: KeyPath, table: Iterable[str], known: Iterable[str]) -> None:
@@ -265,37 +271,37 @@ def _check_names(file: _AgentFile, at: KeyPath, table: Iterable[str], known: Ite
         if name not in names:
             near = get_close_matches(name, names, n=1, cutoff=0.6)
             fix = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(names)}"
-            file.raise_error((*at, name), "is no setting", fix)
+            file.raise_error((*at, name), "is not a setting", fix)
 
 
 def _convert_struct(file: _AgentFile, at: KeyPath, value: object, kind: type[Struct]) -> Struct:
-    """A table as one of our records."""
+    """Convert a table to a record of settings."""
     if not isinstance(value, dict):
         file.raise_error(
             at, f"must be a table, got {_describe_type(value)}", f"Write [{'.'.join(at)}]"
         )
-    fields = {one.name: one for one in msgspec.structs.fields(kind)}
+    fields = {field_info.name: field_info for field_info in msgspec.structs.fields(kind)}
     _check_names(file, at, value, fields.keys() - _NOT_IN_FILES)
-    given: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, inner in value.items():
         place = (*at, name)
         if kind is Resilience and name in _STRATEGIES:
-            given[name] = (
+            values[name] = (
                 None if inner is False else _convert_struct(file, place, inner, _STRATEGIES[name])
             )
         elif name in _IMPORTED:
-            given[name] = _import_name(file, place, _convert_value(file, place, inner, str))
+            values[name] = _import_name(file, place, _convert_value(file, place, inner, str))
         else:
-            given[name] = _convert_plain(file, place, inner, fields[name].type)
+            values[name] = _convert_plain(file, place, inner, fields[name].type)
     try:
-        return kind(**given)
+        return kind(**values)
     except ConfigurationError as error:
         last = re.sub(r"\[.*\]", "", error.argument).rpartition(".")[2]
         file.raise_error((*at, last), error.problem, error.fix)
 
 
 def _build_middleware(file: _AgentFile, name: str) -> AnyMiddleware:
-    """The middleware that a table describes."""
+    """Make the middleware that a table describes."""
     make, kinds = _MIDDLEWARES[name]
     value = file.content[name]
     if not isinstance(value, dict):
@@ -303,17 +309,17 @@ def _build_middleware(file: _AgentFile, name: str) -> AnyMiddleware:
             (name,), f"must be a table, got {_describe_type(value)}", f"Write [{name}]"
         )
     _check_names(file, (name,), value, kinds)
-    given = {
+    arguments = {
         key: _convert_plain(file, (name, key), inner, kinds[key]) for key, inner in value.items()
     }
     try:
-        return make(**given)
+        return make(**arguments)
     except ConfigurationError as error:
         file.raise_error((name, error.argument.partition("[")[0]), error.problem, error.fix)
 
 
 def _convert_plain(file: _AgentFile, at: KeyPath, value: object, kind: object) -> object:
-    """The value in its type. TOML has no null: where None is meant, a file says false."""
+    """Convert a value to its type. TOML has no null, so `false` stands for None."""
     if value is False and _may_be_none(kind):
         return None
     return _convert_value(file, at, value, cast("type[object]", kind))
@@ -323,8 +329,8 @@ def _convert_value(file: _AgentFile, at: KeyPath, value: object, kind: type[A]) 
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        wanted = str(error).partition(" - at ")[0].replace("`", "")
-        file.raise_error(at, wanted[:1].lower() + wanted[1:])
+        problem = str(error).partition(" - at ")[0].replace("`", "")
+        file.raise_error(at, problem[:1].lower() + problem[1:])
 
 
 def _may_be_none(kind: object) -> bool:
@@ -343,9 +349,9 @@ def _read_instructions(file: _AgentFile) -> str:
     try:
         return (file.path.parent / name).read_text("utf-8")
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         file.raise_error(
-            at, f"{name!r} cannot be read: {said}", "The path is relative to the agent's file"
+            at, f"{name!r} cannot be read: {reason}", "The path is relative to the agent's file"
         )
 
 
@@ -354,7 +360,7 @@ def _read_key(file: _AgentFile) -> str:
     variable = _convert_value(file, at, file.content["api_key_env"], str)
     if not _VARIABLE.fullmatch(variable):
         file.raise_error(
-            at, "is no name of an environment variable", "Write the name and not the key"
+            at, "is not the name of an environment variable", "Write the name, not the API key"
         )
     key = os.environ.get(variable, "").strip()
     if not key:
@@ -365,14 +371,14 @@ def _read_key(file: _AgentFile) -> str:
 
 
 def _import_name(file: _AgentFile, at: KeyPath, name: str) -> object:
-    """What `module:name` stands for."""
+    """Import the object that `module:name` names."""
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
-        file.raise_error(at, f"{name!r} names no module and name", 'Write "package.module:name"')
+        file.raise_error(at, f"{name!r} is not a module and a name", 'Write "package.module:name"')
     try:
         found: object = import_module(module)
     except (ImportError, ValueError, SyntaxError) as error:
-        fix = "Install it, or set PYTHONPATH to the folder that it is in"
+        fix = "Install it, or add its folder to PYTHONPATH"
         file.raise_error(at, f"{module!r} cannot be imported: {error}", fix)
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -385,7 +391,7 @@ def _import_name(file: _AgentFile, at: KeyPath, name: str) -> object:
 
 
 def _find_key(argument: str, file: _AgentFile) -> KeyPath:
-    """The key that an error of `Agent` is about; the model's where the file names no such key."""
+    """Return the key that an error of `Agent` is about; `model` when the file has no such key."""
     name = re.split(r"[.\[ ]", argument, maxsplit=1)[0]
     if name == "api_key":
         return ("api_key_env",)

@@ -1,4 +1,4 @@
-"""Whether a value has the type that a signature declares, as far as an entry point must know it."""
+"""Checks whether a value has the type that a signature declares, as far as an entry point checks it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 
 def declared(entry: Callable[..., Any]) -> dict[str, Any]:
-    """The types of the parameters of a class or a function."""
+    """Return the types of the parameters of a class or a function."""
     fields = hasattr(entry, "__struct_fields__") or hasattr(entry, "__dataclass_fields__")
     plain = inspect.isclass(entry) and not fields
     return get_type_hints(entry.__init__ if plain else entry)

@@ -1,4 +1,4 @@
-"""Whatever is given to a public entry point: it is taken, or refused by name at once.
+"""Every argument of a public entry point is accepted, or refused at once by its name.
 
 What is taken must have the type that the signature declares. Messages and their parts, replies,
 deltas, events, notices and usage are not looked at, on purpose: a run makes them by the thousand.
@@ -47,7 +47,7 @@ def refused(kind: Any, keywords: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("keyword", KEYWORDS)
-def test_a_keyword_of_the_agent_takes_a_value_or_refuses_it(keyword: str) -> None:
+def test_a_keyword_of_the_agent_accepts_or_refuses_a_value(keyword: str) -> None:
     said = [refused(Agent, {"model": "ollama:m", keyword: value}) for value in ODD]
     assert any(said)
     assert all(not one or keyword.removesuffix("s") in one for one in said), said
@@ -59,7 +59,7 @@ def test_only_a_model_is_a_model(model: object) -> None:
 
 
 @pytest.mark.parametrize("kind", [Limits, ModelSettings])
-def test_a_field_of_a_record_takes_a_value_or_refuses_it(kind: Any) -> None:
+def test_a_field_of_a_record_accepts_or_refuses_a_value(kind: Any) -> None:
     for field in kind.__struct_fields__:
         said = [refused(kind, {field: value}) for value in ODD]
         assert any(said), field
@@ -83,7 +83,7 @@ async def test_an_argument_of_a_turn_is_refused_before_the_turn_begins(keyword: 
     assert not model.requests
 
 
-def test_the_class_of_a_clock_is_no_clock() -> None:
+def test_the_class_of_a_clock_is_refused() -> None:
     wrong: type[Clock] = SystemClock
     said = refused(Agent, {"model": ScriptedModel("Hi"), "clock": wrong})
     assert said == (
@@ -172,7 +172,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "FixedRng": {},
     "ScriptedModel": {},
 }
-"""What a user makes or calls -> the arguments that it cannot do without."""
+"""The required arguments of everything that a user makes or calls."""
 
 RECORDS = ("holdfast.core.", "holdfast.codecs.", "holdfast.middleware.hook_contexts")
 """Where the records of runs are, and the messages that they are made of."""
@@ -249,7 +249,7 @@ def verdict(name: str, parameter: str, value: object) -> str:
 
 
 @pytest.mark.parametrize(("name", "parameter"), list(parameters()))
-def test_an_argument_of_an_entry_point_is_right_or_refused_by_name(
+def test_an_argument_of_an_entry_point_is_valid_or_refused_by_name(
     name: str, parameter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -289,7 +289,7 @@ def test_a_builder_refuses_what_its_agent_refuses(keyword: str) -> None:
 
 
 @pytest.mark.parametrize("output", [None, 0, 1.5, "", "x", b"x", {}, {"a": 1}, [], [1], ["x"]])
-def test_what_is_no_type_is_no_output(output: object) -> None:
+def test_an_output_that_is_not_a_type_is_refused(output: object) -> None:
     assert refused(Agent, {"model": "ollama:m", "output": output}).startswith("output")
 
 
@@ -315,6 +315,6 @@ def test_an_answer_of_another_type_is_refused(answer: Any) -> None:
 
 
 @pytest.mark.parametrize("part", [None, 0, b"x", {}, object()])
-async def test_a_message_with_parts_that_are_none_is_refused(part: Any) -> None:
+async def test_a_message_with_invalid_parts_is_refused(part: Any) -> None:
     with pytest.raises(ConfigurationError, match="prompt"):
         await Agent(ScriptedModel("Hi")).run(holdfast.user("Hello", part))

@@ -1,4 +1,4 @@
-"""The public face changes on purpose: its snapshot, its lazy table and its import cost."""
+"""The public API: its snapshot, its lazy table and its import cost."""
 
 import ast
 import importlib

@@ -124,12 +124,15 @@ def test_standard_input_that_is_no_text_is_refused() -> None:
 
 
 FAILURES = [
-    (ErrorResponse("bad_key"), "Check the key and what it is allowed to use."),
+    (ErrorResponse("bad_key"), "Check the API key and its permissions."),
     (ErrorResponse("model_not_found"), "Check the model's name and that your account can use it."),
     (ErrorResponse("insufficient_quota"), "check the plan and the billing."),
-    (ErrorResponse("rate_limit"), "Wait, send less at once, or ask the provider for more."),
-    (Html200(), "got HTML page. Try again; if it stays, check the base URL."),
-    (DropAfter(1), "This usually passes: try again in a moment."),
+    (
+        ErrorResponse("rate_limit"),
+        "Wait, send fewer requests at once, or ask the provider for a higher limit.",
+    ),
+    (Html200(), "got HTML page. Try again; if the error persists, check the base URL."),
+    (DropAfter(1), "This is usually temporary: try again in a moment."),
 ]
 
 

@@ -1,4 +1,4 @@
-"""The picture of the run in the documents is the table of the machine."""
+"""The diagram of the run in the documents shows the table of transitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small mistakes are mended, and nothing is made up."""
+"""The lenient JSON reader repairs small mistakes and invents nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from holdfast.core.output_parser import parse_output
         ("So {'a': -1.5e3} it is", {"a": -1500.0}),
     ],
 )
-def test_small_mistakes(text: str, value: object) -> None:
+def test_small_mistakes_are_repaired(text: str, value: object) -> None:
     assert read_leniently(text) == value
     assert parse_output(text, ANY, lenient=True) == Valid(value, "repaired")
     assert isinstance(parse_output(text, ANY), Invalid)
@@ -56,20 +56,18 @@ def test_small_mistakes(text: str, value: object) -> None:
         '{"a": "\\u12"}',
     ],
 )
-def test_what_would_be_a_guess_is_refused(text: str) -> None:
+def test_ambiguous_text_is_refused(text: str) -> None:
     with pytest.raises(NotReadable):
         read_leniently(text)
 
 
 @given(CONTAINERS)
-def test_what_is_right_stays_as_it_is(value: object) -> None:
+def test_valid_json_is_unchanged(value: object) -> None:
     assert read_leniently(json.dumps(value)) == value
 
 
 @given(CONTAINERS, st.data())
-def test_a_cut_text_is_never_called_whole_by_the_strict_rungs(
-    value: object, data: st.DataObject
-) -> None:
+def test_a_cut_text_is_never_valid_without_repair(value: object, data: st.DataObject) -> None:
     text = json.dumps(value)
     cut = text[: data.draw(st.integers(0, len(text) - 1))]
     assert isinstance(parse_output(cut, ANY), Invalid)

@@ -1,4 +1,4 @@
-"""A question that is found in a journal: its own kind when that is known, and never another one."""
+"""Questions restored from a journal: of their own class if it is known, and never of another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Fee(Question[int], frozen=True, kw_only=True):
 
 
 class SmallFee(Fee, frozen=True, kw_only=True):
-    """A kind of another kind."""
+    """A subclass of another question."""
 
 
 def asked(kind: str, plain: object) -> QuestionAsked:
@@ -41,7 +41,7 @@ def asked(kind: str, plain: object) -> QuestionAsked:
         SmallFee(key=KEY, cents=1),
     ],
 )
-def test_a_request_comes_back_as_it_was(request_: AnyQuestion) -> None:
+def test_a_question_is_restored_unchanged(request_: AnyQuestion) -> None:
     found = restore_question(asked(type(request_).__name__, plain_form(request_)))
     assert found == request_
     assert type(found) is type(request_)
@@ -57,7 +57,7 @@ def test_a_request_comes_back_as_it_was(request_: AnyQuestion) -> None:
         ("X", []),
     ],
 )
-def test_what_is_not_known_or_does_not_fit_is_shown_and_takes_no_answer(
+def test_an_unknown_or_invalid_question_is_shown_and_cannot_be_answered(
     kind: str, plain: object
 ) -> None:
     found = restore_question(asked(kind, plain))
@@ -67,7 +67,7 @@ def test_what_is_not_known_or_does_not_fit_is_shown_and_takes_no_answer(
         require_known_kind(found)
 
 
-def test_of_two_kinds_of_one_name_the_newer_is_meant() -> None:
+def test_of_two_classes_with_one_name_the_newer_counts() -> None:
     class Twice(Question[int], frozen=True, kw_only=True):
         a: int
 

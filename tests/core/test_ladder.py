@@ -1,4 +1,4 @@
-"""The parse ladder: what is found, what is refused, and that nothing breaks it or makes it slow."""
+"""The output parser: what it finds, what it refuses, and that no text breaks it or makes it slow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.core.problems import Problem
 
 
 class Anything:
-    """An output type that takes every JSON value of some kinds."""
+    """An output type that accepts every JSON value of some types."""
 
     schema = OutputSchema("any", {})
 
@@ -80,7 +80,7 @@ def test_any_object_or_list_in_prose_is_found(
 
 
 @given(CONTAINERS, CONTAINERS, PROSE)
-def test_two_values_are_never_chosen_between(one: object, other: object, between: str) -> None:
+def test_of_two_fitting_values_neither_is_used(one: object, other: object, between: str) -> None:
     first, second = json.dumps(one), json.dumps(other)
     for text in (
         f"Either {first} {between} or {second} .",
@@ -95,28 +95,28 @@ def test_two_values_are_never_chosen_between(one: object, other: object, between
 
 
 @given(st.text(max_size=200) | st.text(alphabet='[]{}":,`\\ \n1ae-', max_size=120))
-def test_no_text_breaks_it(text: str) -> None:
+def test_no_text_makes_the_parser_raise(text: str) -> None:
     for lenient in (False, True):
         found = parse_output(text, ANY, lenient=lenient)
         assert isinstance(found, Valid) or found.problems
 
 
-def test_the_value_that_fits_is_no_guess() -> None:
+def test_the_only_fitting_value_is_used() -> None:
     text = 'As [1] says: {"a": 1}. See also [2].'
     assert parse_output(text, Anything(dict)) == Valid({"a": 1}, "embedded")
 
 
-def test_a_fence_says_what_is_meant() -> None:
+def test_a_fenced_value_is_preferred() -> None:
     text = 'Like {"a": 0} but:\n```json\n{"a": 1}\n```\n```python\nprint({})\n```'
     assert parse_output(text, ANY) == Valid({"a": 1}, "embedded")
 
 
-def test_a_value_inside_of_something_broken_is_no_answer() -> None:
+def test_a_value_inside_a_broken_value_is_not_used() -> None:
     text = 'So: {"broken" "rows": [1, 2], "sum": 3}'
     assert isinstance(parse_output(text, Anything(list)), Invalid)
 
 
-def test_json_that_was_written_twice_is_read_twice() -> None:
+def test_json_inside_a_json_string_is_parsed() -> None:
     assert parse_output('"{\\"a\\": 1}"', Anything(dict)) == Valid({"a": 1}, "embedded")
     assert parse_output('"{\\"a\\": 1}"', ANY) == Valid('{"a": 1}', "strict")
 
@@ -131,18 +131,18 @@ def test_fences_of_every_form(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"a": NaN}', "NaN is no JSON value"),
-        ('{"a": -Infinity}', "-Infinity is no JSON value"),
+        ('{"a": NaN}', "NaN is not a JSON value"),
+        ('{"a": -Infinity}', "-Infinity is not a JSON value"),
         ('{"a": 1e999}', "a number is too large"),
         ('{"a": ' + "9" * 5000 + "}", "a number has too many digits"),
         ('{"a": 1, "b": 2, "a": 3}', "the key 'a' is given twice"),
-        ('["\ud800"]', "no Unicode"),
+        ('["\ud800"]', "invalid Unicode"),
         ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
-        ("", "is no JSON"),
-        ("42 and more", "it goes on with 'and more'"),
+        ("", "is not JSON"),
+        ("42 and more", "followed by 'and more'"),
     ],
 )
-def test_what_two_readers_could_understand_differently_is_refused(text: str, said: str) -> None:
+def test_ambiguous_json_is_refused(text: str, said: str) -> None:
     for lenient in (False, True):
         found = parse_output(text, ANY, lenient=lenient)
         assert isinstance(found, Invalid)
@@ -171,11 +171,11 @@ def test_what_two_readers_could_understand_differently_is_refused(text: str, sai
     ids=lambda text: text[:8],
 )
 @pytest.mark.parametrize("lenient", [False, True])
-def test_five_megabytes_of_malice_are_read_in_seconds(text: str, lenient: bool) -> None:
+def test_five_megabytes_of_hostile_text_are_parsed_in_seconds(text: str, lenient: bool) -> None:
     begin = time.process_time()
     assert isinstance(parse_output(text, Anything(dict), lenient=lenient), Invalid)
     assert time.process_time() - begin < 10
 
 
-def test_prose_with_many_brackets_is_not_searched_for_ever() -> None:
+def test_the_search_in_prose_is_bounded() -> None:
     assert find_prose_values("[1 " * 100) == []

@@ -1,4 +1,4 @@
-"""The machine, event by event, without any shell."""
+"""The machine, event by event, without the runtime."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_tools_are_planned_by_index_and_not_by_the_provider_id() -> None:
     assert [effect.key for effect in machine.pending_effects()] == ["t1.i0.tool.0", "t1.i0.tool.1"]
 
 
-def test_results_stand_in_call_order_whatever_finished_first() -> None:
+def test_results_are_in_call_order_whatever_finished_first() -> None:
     machine = opened()
     says(machine, ToolCall("1", "a"), ToolCall("2", "b"))
     finish(machine, "t1.i0.tool.1", "second")
@@ -89,7 +89,7 @@ def test_calls_of_a_truncated_reply_are_planned_as_unfinished() -> None:
     assert effect.unfinished
 
 
-def test_a_paused_reply_goes_on_with_another_iteration() -> None:
+def test_a_paused_reply_continues_with_another_iteration() -> None:
     machine = opened()
     says(machine, Text("searching"), kind=ReplyKind.PAUSED)
     assert machine.pending_effects() == (CallModel("t1.i1.model", 1, 2),)
@@ -114,7 +114,7 @@ def test_a_limit_ends_the_turn_with_a_valid_history(limits: Limits, limit: str) 
     assert machine.transcript[-1].role == "assistant"
 
 
-def test_the_iteration_limit_uses_the_words_of_the_seed() -> None:
+def test_the_iteration_limit_uses_the_prescribed_text() -> None:
     machine = opened(Limits(iterations=1))
     says(machine, ToolCall("1", "a"))
     finish(machine, "t1.i0.tool.0")
@@ -125,7 +125,7 @@ def test_the_iteration_limit_uses_the_words_of_the_seed() -> None:
     )
 
 
-def test_calls_over_the_tool_limit_are_answered_and_not_run() -> None:
+def test_calls_over_the_tool_limit_get_results_without_running() -> None:
     machine = opened(Limits(tool_calls=1))
     says(machine, ToolCall("1", "a"), ToolCall("2", "b"))
     assert close(machine).status is ev.Status.LIMIT
@@ -138,14 +138,14 @@ def test_calls_over_the_tool_limit_are_answered_and_not_run() -> None:
     assert [part.is_error for part in answered] == [True, True]
 
 
-def test_a_failed_turn_without_effects_never_happened() -> None:
+def test_a_failed_turn_without_effects_is_removed() -> None:
     machine = opened()
     machine.apply(ev.ModelFailed("t1.i0.model", 1.0, FAILURE))
     assert close(machine).status is ev.Status.FAILED
     assert len(machine.transcript) == 0
 
 
-def test_a_failed_turn_whose_tools_ran_stays_and_says_how_it_ended() -> None:
+def test_a_failed_turn_whose_tools_ran_stays_with_a_closing_message() -> None:
     machine = opened()
     says(machine, ToolCall("1", "pay"))
     finish(machine, "t1.i0.tool.0")
@@ -155,7 +155,7 @@ def test_a_failed_turn_whose_tools_ran_stays_and_says_how_it_ended() -> None:
     assert "the provider is down" in machine.transcript[-1].text
 
 
-def test_an_interruption_answers_every_call_truthfully() -> None:
+def test_an_interruption_gives_every_call_a_result() -> None:
     machine = opened()
     says(machine, ToolCall("1", "pay"), ToolCall("2", "mail"), ToolCall("3", "look"))
     machine.apply(ev.ToolsBegun("t1.i0.begun", 1.0))
@@ -222,7 +222,7 @@ def test_every_phase_can_be_left_and_every_event_is_in_the_table() -> None:
 
 
 class Digit:
-    """An output type that wants one digit."""
+    """An output type that accepts one digit."""
 
     schema = OutputSchema("digit", {"type": "integer"})
 
@@ -232,7 +232,7 @@ class Digit:
         return Invalid((f"the answer: must be a digit, not {json_text!r}",))
 
 
-def test_an_answer_of_the_wrong_shape_is_asked_for_again_with_every_problem() -> None:
+def test_an_invalid_output_is_requested_again_with_every_problem() -> None:
     machine = opened(output=Digit())
     says(machine, Text("seven"))
     assert "must be a digit, not 'seven'" in machine.transcript[-1].text
@@ -252,7 +252,7 @@ def test_repairs_are_bounded() -> None:
     assert len(machine.transcript) == 0
 
 
-def test_a_digest_tells_another_content_under_the_same_key() -> None:
+def test_a_digest_distinguishes_content_under_the_same_key() -> None:
     one = RunTool("t1.i0.tool.0", ToolCall("1", "pay", '{"amount": 5}'), 0)
     other = RunTool("t1.i0.tool.0", ToolCall("1", "pay", '{"amount": 6}'), 0)
     assert effect_digest(one) == effect_digest(one)
@@ -266,7 +266,7 @@ def test_an_event_refuses_the_private_half_of_an_error() -> None:
     assert "hunter2" not in repr(private)
 
 
-def test_history_before_the_first_turn_is_kept_and_not_shared() -> None:
+def test_the_given_history_is_copied() -> None:
     past = [user("a"), assistant("b")]
     machine = SessionMachine(past)
     machine.apply(ev.TurnOpened("t1", 0.0, user("c")))

@@ -1,4 +1,4 @@
-"""Partial values: right as far as they go, whatever the pieces, at a cost that is linear."""
+"""Partial JSON: a correct prefix of the value, whatever the chunks, at linear cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fed(*pieces: str) -> PartialJson:
 
 
 def goes_on(early: object, late: object) -> bool:
-    """Whether nothing of an earlier value had to be taken back."""
+    """Whether the later value extends the earlier one."""
     if isinstance(early, dict) and isinstance(late, dict):
         return all(key in late and goes_on(value, late[key]) for key, value in early.items())
     if isinstance(early, list) and isinstance(late, list):
@@ -35,7 +35,7 @@ def goes_on(early: object, late: object) -> bool:
 
 
 @given(CONTAINERS, PROSE, st.booleans(), st.data())
-def test_in_whatever_pieces_the_value_is_the_same(
+def test_the_value_does_not_depend_on_the_chunks(
     value: object, prose: str, ascii_only: bool, data: st.DataObject
 ) -> None:
     text = prose + json.dumps(value, ensure_ascii=ascii_only)
@@ -47,7 +47,7 @@ def test_in_whatever_pieces_the_value_is_the_same(
 
 
 @given(CONTAINERS, st.booleans())
-def test_character_by_character_it_only_grows_and_each_is_looked_at_once(
+def test_the_value_only_grows_and_each_character_is_read_once(
     value: object, ascii_only: bool
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
@@ -61,7 +61,7 @@ def test_character_by_character_it_only_grows_and_each_is_looked_at_once(
 
 
 @given(st.text(alphabet='[]{}":,`\\ \n1aeut-', max_size=120))
-def test_no_text_breaks_it_and_none_is_read_twice(text: str) -> None:
+def test_no_text_raises_and_no_character_is_read_twice(text: str) -> None:
     partial = fed(*text)
     assert partial.characters_read <= len(text)
 
@@ -92,11 +92,11 @@ def test_a_repeated_key_takes_the_last_value() -> None:
         ('[see] {"a": 1}', {"a": 1}),
     ],
 )
-def test_what_is_not_whole_is_not_shown(text: str, value: object) -> None:
+def test_incomplete_numbers_and_words_are_not_shown(text: str, value: object) -> None:
     assert parse_partial_json(text) == value
 
 
-def test_deep_nesting_is_left_and_never_a_crash() -> None:
+def test_deep_nesting_stops_the_parser_without_a_crash() -> None:
     assert parse_partial_json("[" * 5_000_000) is not None
     assert fed("[" * 1000).is_complete
 
@@ -110,5 +110,5 @@ def seconds_for(length: int) -> float:
     return time.process_time() - begin
 
 
-def test_a_long_text_costs_in_proportion_to_its_length() -> None:
+def test_the_cost_is_linear_in_the_length() -> None:
     assert is_linear(seconds_for, 40_000, 400_000, slack=4)

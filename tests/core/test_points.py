@@ -1,4 +1,4 @@
-"""Going back in a session, and a summary in place of what was said: event by event, without a shell."""
+"""Rewinds and compactions of a session, event by event on the machine."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from holdfast.core.session_state import Phase
 from holdfast.core.transcript import Form
 
 
-def talk(machine: SessionMachine, said: str, *, tool: bool = False) -> None:
-    """One whole turn."""
+def talk(machine: SessionMachine, text: str, *, tool: bool = False) -> None:
+    """Apply one complete turn."""
     number = machine.turn + 1
-    machine.apply(ev.TurnOpened(f"t{number}", 0.0, user(said)))
+    machine.apply(ev.TurnOpened(f"t{number}", 0.0, user(text)))
     if tool:
         machine.apply(ev.ModelReplied(f"t{number}.i0.model", 0.0, Reply((ToolCall("c", "x"),))))
         result = ToolResult("c", "x", (Text("done"),))
         machine.apply(ev.ToolFinished(f"t{number}.i0.tool.0", 0.0, result))
     (effect,) = machine.pending_effects()
-    machine.apply(ev.ModelReplied(effect.key, 0.0, Reply((Text(f"re {said}"),))))
+    machine.apply(ev.ModelReplied(effect.key, 0.0, Reply((Text(f"re {text}"),))))
     machine.apply(ev.TurnClosed(f"t{number}.closed", 0.0, ev.Status.COMPLETED))
 
 
-def talked(*said: str) -> SessionMachine:
+def talked(*texts: str) -> SessionMachine:
     machine = SessionMachine()
-    for one in said:
-        talk(machine, one)
+    for text in texts:
+        talk(machine, text)
     return machine
 
 
@@ -41,11 +41,11 @@ def rewind(machine: SessionMachine, to: int) -> None:
     machine.apply(ev.SessionRewound(f"t{machine.turn + 1}", 0.0, to))
 
 
-def compact(machine: SessionMachine, *kept: tuple[int, int], summary: str = "") -> None:
-    machine.apply(ev.HistoryCompacted(f"t{machine.turn + 1}", 0.0, kept, summary))
+def compact(machine: SessionMachine, *ranges: tuple[int, int], summary: str = "") -> None:
+    machine.apply(ev.HistoryCompacted(f"t{machine.turn + 1}", 0.0, ranges, summary))
 
 
-def test_after_a_rewind_the_later_turns_no_longer_count() -> None:
+def test_a_rewind_removes_later_turns() -> None:
     machine = talked("a", "b", "c")
     rewind(machine, 1)
     assert users(machine) == ["a"]
@@ -62,7 +62,7 @@ def test_a_number_is_never_used_again() -> None:
     machine.apply(ev.TurnOpened("t4", 0.0, user("again")))
 
 
-def test_a_rewind_can_be_taken_back() -> None:
+def test_a_rewind_can_be_undone() -> None:
     machine = talked("a", "b", "c")
     rewind(machine, 1)
     talk(machine, "d")
@@ -74,7 +74,7 @@ def test_a_rewind_can_be_taken_back() -> None:
     assert users(machine) == ["a"]
 
 
-def test_a_summary_stands_for_what_was_said_and_the_original_can_be_had_again() -> None:
+def test_a_summary_replaces_messages_and_a_rewind_restores_them() -> None:
     machine = talked("a", "b", "c")
     whole = list(machine.transcript)
     compact(machine, (4, 6), summary="a and b")
@@ -84,13 +84,13 @@ def test_a_summary_stands_for_what_was_said_and_the_original_can_be_had_again() 
     assert list(machine.transcript) == whole
 
 
-def test_without_a_summary_old_messages_are_left_out() -> None:
+def test_without_a_summary_old_messages_are_dropped() -> None:
     machine = talked("a", "b", "c")
     compact(machine, (0, 2), (4, 6))
     assert users(machine) == ["a", "c"]
 
 
-def test_the_encoded_prefix_that_both_share_is_kept() -> None:
+def test_the_common_encoded_prefix_is_reused() -> None:
     machine = talked("a", "b", "c")
     machine.transcript.encode_messages(Form("wire", lambda message: message.text.encode()))
     rewind(machine, 2)
@@ -101,7 +101,7 @@ def test_the_encoded_prefix_that_both_share_is_kept() -> None:
     "kept",
     [((1, 3),), ((2, 4),), ((0, 2), (3, 4)), ((0, 5),), ((2, 2),), ((2, 4), (0, 2)), ((-1, 4),)],
 )
-def test_no_compaction_parts_a_call_from_its_result_nor_names_what_is_not_there(
+def test_a_compaction_that_separates_call_and_result_is_refused(
     kept: tuple[tuple[int, int], ...],
 ) -> None:
     machine = SessionMachine()
@@ -122,18 +122,18 @@ def test_nothing_changes_the_history_while_a_turn_is_open() -> None:
 
 
 @pytest.mark.parametrize("to", [3, 99])
-def test_nobody_goes_back_to_what_was_not_yet(to: int) -> None:
+def test_a_rewind_to_a_future_number_is_refused(to: int) -> None:
     machine = talked("a", "b")
     with pytest.raises(IllegalEventError):
         rewind(machine, to)
 
 
-def test_a_number_below_zero_is_no_event() -> None:
+def test_a_negative_number_is_refused() -> None:
     with pytest.raises(ValueError, match="from 0"):
         ev.SessionRewound("t1", 0.0, -1)
 
 
-def test_a_failed_turn_is_a_number_to_go_back_to_as_well() -> None:
+def test_a_session_can_be_rewound_to_a_failed_turn() -> None:
     machine = talked("a")
     machine.apply(ev.TurnOpened("t2", 0.0, user("b")))
     machine.apply(ev.TurnInterrupted("t2.interrupted", 0.0, "cancelled"))
@@ -144,7 +144,7 @@ def test_a_failed_turn_is_a_number_to_go_back_to_as_well() -> None:
     assert list(machine.transcript) == said
 
 
-def test_a_history_that_was_there_before_the_first_turn_stays() -> None:
+def test_the_history_before_the_first_turn_stays() -> None:
     machine = SessionMachine([user("before")])
     talk(machine, "a")
     rewind(machine, 0)

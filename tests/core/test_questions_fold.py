@@ -1,4 +1,4 @@
-"""Questions and extensions of the limit in the machine."""
+"""Questions and extensions of the limit, event by event on the machine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_question_changes_neither_the_phase_nor_what_is_pending() -> None:
         ev.LimitExtended("t1.i0.extended", 1.0, 3),
     ],
 )
-def test_what_is_not_asked_cannot_be_answered_and_only_work_under_way_asks(
+def test_only_open_questions_are_answered_and_only_pending_effects_ask(
     event: ev.Event,
 ) -> None:
     machine = in_tools()
@@ -79,7 +79,7 @@ def test_a_question_is_asked_once_and_answered_once() -> None:
             machine.check_event(again)
 
 
-def test_the_time_in_which_a_person_thinks_is_no_time_of_the_turn() -> None:
+def test_the_time_of_an_open_question_does_not_count_for_the_turn() -> None:
     machine = in_tools(Limits(seconds=30))
     machine.apply(ASKED)
     machine.apply(ANSWERED)
@@ -104,7 +104,7 @@ def test_questions_that_overlap_count_their_time_once() -> None:
     assert machine.questions.outcomes[other].why == "timeout"
 
 
-def test_a_turn_that_is_stopped_asks_no_more_and_the_next_turn_begins_clean() -> None:
+def test_a_stopped_turn_closes_its_questions() -> None:
     machine = in_tools()
     machine.apply(ASKED)
     machine.apply(ev.TurnInterrupted("t1.interrupted", 20.0, "cancelled"))
@@ -120,7 +120,7 @@ def test_without_extension_the_limit_ends_the_turn_as_before() -> None:
     assert machine.status is ev.Status.LIMIT
 
 
-def test_at_an_extendable_limit_the_model_is_not_asked_before_somebody_said_yes() -> None:
+def test_at_an_extendable_limit_the_model_is_not_called_before_a_yes() -> None:
     machine = at_the_limit()
     assert machine.is_over_limit
     with pytest.raises(IllegalEventError, match="over the limit"):
@@ -143,7 +143,7 @@ def test_a_no_at_the_limit_ends_the_turn_by_its_limit() -> None:
     assert "no" in machine.transcript[-1].text
 
 
-def test_the_extension_is_of_one_turn() -> None:
+def test_the_extension_applies_to_one_turn() -> None:
     machine = at_the_limit()
     machine.apply(ev.LimitExtended("t1.i1.extended", 80.0, 2))
     machine.apply(ev.ModelReplied("t1.i1.model", 81.0, Reply((Text("done"),))))
@@ -153,12 +153,12 @@ def test_the_extension_is_of_one_turn() -> None:
 
 
 @pytest.mark.parametrize("iterations", [0, -3])
-def test_an_extension_by_nothing_is_none(iterations: int) -> None:
+def test_an_extension_by_zero_is_refused(iterations: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         ev.LimitExtended("t1.i1.extended", 0.0, iterations)
 
 
-def test_an_effect_that_ends_leaves_its_question_and_its_time() -> None:
+def test_an_effect_that_ends_closes_its_question() -> None:
     machine = in_tools(Limits(seconds=30))
     machine.apply(ASKED)
     finish(machine, at=20.0)
@@ -168,7 +168,7 @@ def test_an_effect_that_ends_leaves_its_question_and_its_time() -> None:
         machine.check_event(ANSWERED)
 
 
-# Waiting without anybody under way.
+# Suspended turns.
 
 RESUMED = ev.TurnResumed("t1.resumed.0", 500.0)
 
@@ -184,9 +184,7 @@ def suspended(*, wait: str = "suspend", before: bool = False) -> SessionMachine:
     ("wait", "before", "again"),
     [("suspend", False, True), ("hold", True, True), ("hold", False, False)],
 )
-def test_an_answer_that_nobody_waited_for_is_taken_up_once(
-    wait: str, before: bool, again: bool
-) -> None:
+def test_a_deferred_answer_is_used_once(wait: str, before: bool, again: bool) -> None:
     machine = suspended(wait=wait, before=before)
     scope = frozenset({"t1.i0.tool.0"}) if again else frozenset()
     assert machine.questions.rerunnable_askers == scope
@@ -197,18 +195,18 @@ def test_an_answer_that_nobody_waited_for_is_taken_up_once(
     assert machine.questions.rerunnable_askers == scope
     assert machine.questions.is_waiting
     machine.apply(RESUMED)
-    # From here on the tool may have done anything.
+    # From here on the tool may have taken effect.
     assert machine.questions.rerunnable_askers == frozenset()
     assert not machine.questions.is_waiting
     for number in (0, 1):
         with pytest.raises(IllegalEventError):
             machine.check_event(ev.TurnResumed(f"t1.resumed.{number}", 501.0))
     finish(machine, at=503.0)
-    # 490 seconds of them somebody was asked, or the run was not under way.
+    # In 490 of these seconds a question was open, or the run was suspended.
     assert machine.status is ev.Status.RUNNING
 
 
-def test_an_effect_that_ends_has_no_answer_left_to_take_up() -> None:
+def test_an_effect_that_ends_drops_its_deferred_answer() -> None:
     machine = SessionMachine()
     machine.apply(ev.TurnOpened("t1", 0.0, user("go")))
     machine.apply(
@@ -226,14 +224,14 @@ def test_an_effect_that_ends_has_no_answer_left_to_take_up() -> None:
         machine.check_event(RESUMED)
 
 
-def test_an_answer_to_who_waits_leaves_nobody_at_the_question() -> None:
+def test_an_answer_to_a_waiting_asker_leaves_no_open_question() -> None:
     machine = suspended()
     machine.apply(ev.QuestionAnswered(KEY, 11.0, {}))
     assert machine.questions.rerunnable_askers == frozenset()
     assert not machine.questions.is_waiting
 
 
-def test_one_of_two_questions_answered_leaves_the_asker_at_the_other() -> None:
+def test_an_asker_with_two_questions_waits_for_both() -> None:
     machine = suspended()
     other = "t1.i0.tool.0.ask.1"
     machine.apply(ev.QuestionAsked(f"{other}.asked", 11.0, "X", {}, "suspend"))
@@ -245,7 +243,7 @@ def test_one_of_two_questions_answered_leaves_the_asker_at_the_other() -> None:
     assert machine.questions.rerunnable_askers == frozenset()
 
 
-def test_a_turn_that_is_given_up_waits_for_nothing() -> None:
+def test_an_abandoned_turn_waits_for_nothing() -> None:
     machine = suspended()
     machine.apply(ev.QuestionAnswered(KEY, 12.0, {}, deferred=True))
     machine.apply(ev.TurnInterrupted("t1.interrupted", 20.0, "cancelled"))

@@ -1,4 +1,4 @@
-"""Secrets in the shapes in which they really stand in error texts."""
+"""Redaction of secrets in the forms in which error messages contain them."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ REAL = [
 
 
 @pytest.mark.parametrize(("text", "secret"), REAL)
-def test_secrets_are_taken_out(text: str, secret: str) -> None:
+def test_secrets_are_redacted(text: str, secret: str) -> None:
     assert secret not in redact(text)
 
 
 @pytest.mark.parametrize(
     "text", ["file not found: a/b.txt", "expected 3 items, got 4", "tokens: none of these", ""]
 )
-def test_plain_text_keeps_its_meaning(text: str) -> None:
+def test_ordinary_text_is_not_changed_in_meaning(text: str) -> None:
     assert redact(text).split(":")[0] == text.split(":", maxsplit=1)[0]
 
 
 @pytest.mark.parametrize(
     "text", ["file not found: a/b.txt", "expected 3 items, got 4", "HTTP 429 after 2.5 s", ""]
 )
-def test_text_without_a_secret_stays_as_it_is(text: str) -> None:
+def test_text_without_a_secret_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
-def test_a_hostile_text_costs_bounded_time() -> None:
+def test_a_hostile_text_takes_bounded_time() -> None:
     assert len(redact("password" * 1_000_000)) < 30_000

@@ -1,4 +1,4 @@
-"""Questions and answers as data: typed, addressed, and no answer is a no."""
+"""Questions and answers as data: typed, with keys, and no answer means no."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ CLARIFY = ClarificationQuestion(key="q", question="Which city?", options=("Porto
 
 
 class Count(Question[int], frozen=True, kw_only=True):
-    """One of a user's own."""
+    """A question that a user defines."""
 
 
 class Choose(Question[Literal["a", "b"] | list[str]], frozen=True, kw_only=True):
-    """With types that isinstance cannot tell."""
+    """A question with an answer type that isinstance cannot check."""
 
 
 @dataclass
@@ -43,14 +43,14 @@ class Amount:
 
 
 class Ask(Question[Amount], frozen=True, kw_only=True):
-    """With a dataclass."""
+    """A question whose answer is a dataclass."""
 
 
 class Untyped(Question, frozen=True, kw_only=True):  # type: ignore[type-arg]
-    """Forgot to say what its answer is."""
+    """A question that does not name its answer type."""
 
 
-def test_helpers_address_the_answer() -> None:
+def test_helper_methods_return_answers_with_the_key() -> None:
     assert PERMISSION.approve() == Answer("k", Approved())
     edited = PERMISSION.approve(remember="tool", arguments={"amount": 1})
     assert edited.value == Approved(remember="tool", arguments={"amount": 1})
@@ -101,11 +101,13 @@ def test_a_wrong_type_names_both(
         (Choose(), ["x"]),
     ],
 )
-def test_an_answer_survives_its_plain_form(request_: Question[object], value: object) -> None:
+def test_an_answer_is_restored_from_its_plain_form(
+    request_: Question[object], value: object
+) -> None:
     assert restore_answer(request_, plain_form(validate_answer(request_, value))) == value
 
 
-def test_a_kept_answer_of_another_shape_is_not_taken() -> None:
+def test_a_saved_answer_of_another_type_is_refused() -> None:
     with pytest.raises(AnswerTypeError, match=r"Approved \| Denied"):
         restore_answer(PERMISSION, {"type": "continued"})
 
@@ -127,7 +129,7 @@ def test_without_an_answer_permissions_and_continuations_are_denied_with_the_cau
     assert Denied().reason == "Permission denied by user."
 
 
-def test_other_requests_without_an_answer_raise_and_say_why() -> None:
+def test_other_questions_without_an_answer_raise_and_say_why() -> None:
     with pytest.raises(UnansweredError, match="in time") as caught:
         CLARIFY.default_answer("timeout")
     assert caught.value.why == "timeout"
@@ -136,13 +138,13 @@ def test_other_requests_without_an_answer_raise_and_say_why() -> None:
         Count().default_answer("nobody")
 
 
-def test_a_request_that_says_no_answer_type_names_the_fix() -> None:
-    with pytest.raises(ConfigurationError, match="Derive it from Request"):
+def test_a_question_without_an_answer_type_names_the_fix() -> None:
+    with pytest.raises(ConfigurationError, match="Derive it from Question"):
         answer_type(Untyped)
 
 
-def test_what_json_cannot_hold_is_refused_with_its_name() -> None:
-    with pytest.raises(ConfigurationError, match="PermissionQuestion: cannot be kept"):
+def test_a_value_that_json_cannot_hold_is_refused_by_name() -> None:
+    with pytest.raises(ConfigurationError, match="PermissionQuestion: cannot be saved"):
         plain_form(PermissionQuestion(tool="x", arguments={"a": object()}))
 
 

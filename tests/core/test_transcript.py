@@ -1,4 +1,4 @@
-"""The transcript and what it keeps of encoded messages."""
+"""The transcript and its cache of encoded messages."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_encoded_form_is_always_that_of_the_messages(actions: list[tuple[str
 def test_forks_index_and_slice_like_a_list(
     actions: list[str], start: int, stop: int | None, stride: int | None
 ) -> None:
-    """Whatever part of it is shared with forks, and whatever those did since."""
+    """This holds whatever is shared with forks, and whatever the forks did since."""
     history, plain = Transcript([user("first")]), [user("first")]
     for action in actions:
         if action == "f":
@@ -93,7 +93,7 @@ def test_forks_index_and_slice_like_a_list(
 
 
 def test_a_fork_copies_only_the_newest_messages() -> None:
-    """So that a turn does not cost more the older its session is."""
+    """The cost of a turn must not grow with the age of its session."""
     history = Transcript(user(str(at)) for at in range(10_000))
     for _ in range(3):
         history = history.fork()
@@ -127,7 +127,7 @@ def marked(message: Message) -> bytes:
 def test_messages_that_are_left_out_leave_no_comma(
     actions: list[tuple[str, int]], skip: int, mark: bool
 ) -> None:
-    """Whatever is appended, cut, forked and encoded between; numbers below 3 are left out here."""
+    """This holds whatever is appended, truncated, forked and encoded; numbers below 3 are left out."""
     form = Form(f"wire|{skip}", unless_empty, skip, marked if mark else None)
 
     def wanted() -> bytes:
@@ -152,7 +152,7 @@ def test_messages_that_are_left_out_leave_no_comma(
     assert history.encode_messages(form, b"[", b"]") == wanted()
 
 
-def test_the_last_message_may_look_different_in_a_long_history() -> None:
+def test_the_last_message_may_be_encoded_differently_in_a_long_history() -> None:
     history = Transcript(user(str(at)) for at in range(300))
     form = Form("wire", unless_empty, encode_last=marked)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Which failures end a turn that is being recovered: every category is decided, and each exception."""
+"""The table of failures that close a turn during recovery: every category and every exception."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_category_is_decided() -> None:
 
 
 @pytest.mark.parametrize("category", list(ErrorCategory))
-def test_each_category_closes_or_does_not(category: ErrorCategory) -> None:
+def test_each_category_closes_the_turn_or_leaves_it_open(category: ErrorCategory) -> None:
     closes = category in CLOSING
     assert closes_turn(info(category)) is closes
     assert closes_turn(info(category, code="something_else")) is closes
@@ -54,12 +54,12 @@ def test_each_category_closes_or_does_not(category: ErrorCategory) -> None:
 
 
 @pytest.mark.parametrize("category", list(ErrorCategory))
-def test_what_may_succeed_later_never_closes(category: ErrorCategory) -> None:
+def test_a_retryable_failure_never_closes_a_turn(category: ErrorCategory) -> None:
     assert not (category.is_retryable and closes_turn(info(category)))
 
 
 @pytest.mark.parametrize(("category", "code"), list(CLOSES_BY_CODE))
-def test_a_code_of_ours_decides_only_where_no_provider_answered(
+def test_a_local_error_code_counts_only_without_a_response(
     category: ErrorCategory, code: str
 ) -> None:
     assert closes_turn(info(category, code=code)) is CLOSES_BY_CODE[category, code]
@@ -68,7 +68,7 @@ def test_a_code_of_ours_decides_only_where_no_provider_answered(
 
 
 @pytest.mark.parametrize("status", [301, 404, 405, 501])
-def test_an_address_at_which_no_model_lives_is_a_configuration(status: int) -> None:
+def test_a_wrong_address_is_a_configuration_error(status: int) -> None:
     assert status in ABSENT_ENDPOINT
     assert not closes_turn(info(ErrorCategory.CLIENT_ERROR, status=status))
     assert closes_turn(info(ErrorCategory.CONTENT_FILTERED, status=status))

@@ -1,4 +1,4 @@
-"""A turn that a middleware ended: legal where something is pending, and its history stays valid."""
+"""TurnStopped is legal while an effect is pending, and the history stays valid."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def close(machine: SessionMachine) -> SessionMachine:
 STOPPED = ev.TurnStopped("t1.stopped", 2.0, "why", "Enough.", "Guard")
 
 
-def test_before_the_model_the_words_are_the_answer() -> None:
+def test_a_stop_before_the_model_call_gives_the_final_text() -> None:
     machine = opened()
     machine.apply(STOPPED)
     close(machine)
@@ -41,7 +41,7 @@ def test_before_the_model_the_words_are_the_answer() -> None:
     assert [message.text for message in machine.transcript] == ["go", "Enough."]
 
 
-def test_before_the_tools_every_call_is_told_that_it_was_not_run() -> None:
+def test_a_stop_before_the_tools_gives_every_call_an_error_result() -> None:
     machine = asked_for_tools()
     machine.apply(STOPPED)
     close(machine)
@@ -60,7 +60,7 @@ def test_tools_that_had_begun_are_in_doubt() -> None:
     assert results[1].text == "ok"
 
 
-def test_with_an_error_the_turn_failed_and_has_no_answer() -> None:
+def test_a_stop_with_an_error_fails_the_turn_without_text() -> None:
     info = ErrorInfo(category=ErrorCategory.PROGRAMMING, safe="Guard.after_tool raised KeyError")
     machine = opened()
     machine.apply(ev.TurnStopped("t1.stopped", 2.0, "why", error=info))
@@ -78,7 +78,7 @@ def test_the_next_turn_follows_a_stopped_one() -> None:
     assert machine.pending_effects()[0].key == "t2.i0.model"
 
 
-def test_it_is_illegal_when_nothing_is_under_way_or_an_answer_is_there() -> None:
+def test_a_stop_is_illegal_when_nothing_is_pending_or_the_turn_has_ended() -> None:
     with pytest.raises(IllegalEventError):
         SessionMachine().apply(ev.TurnStopped("t0.stopped", 0.0, "why"))
     machine = opened()

@@ -35,12 +35,12 @@ class Helped(Middleware):
 @pytest.mark.parametrize(
     ("wrong", "problem", "fix"),
     [
-        (Misspelt(), "Misspelt.before_iteraton is no hook", "Did you mean before_iteration"),
-        (Foreign(), "Foreign.wrap_model_call is no hook", "Did you mean wrap_model"),
+        (Misspelt(), "Misspelt.before_iteraton is not a hook", "Did you mean before_iteration"),
+        (Foreign(), "Foreign.wrap_model_call is not a hook", "Did you mean wrap_model"),
         (
             Unlike(),
-            "Unlike.after_everything is no hook",
-            "Did you mean after_iteration? What is none needs another name",
+            "Unlike.after_everything is not a hook",
+            "Did you mean after_iteration? A method that is not a hook needs another name",
         ),
     ],
 )

@@ -25,7 +25,7 @@ def test_the_line_is_named(above: str, tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
     path.write_text(f'{above}\nmodel = "ollama:m"\n[limits]\niteration = 3\n')
     with pytest.raises(
-        ConfigurationError, match=r"agent\.toml:4: limits\.iteration: is no setting"
+        ConfigurationError, match=r"agent\.toml:4: limits\.iteration: is not a setting"
     ):
         Agent.from_file(path)
 

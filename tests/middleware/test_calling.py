@@ -1,4 +1,4 @@
-"""Which hooks are called: a look at the state of a fold decides, and never hides a failure."""
+"""Which hooks are called: `idle` and conditions skip hooks and never hide a failure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def agent(*middlewares: Middleware[Any]) -> Agent[str]:
 
 
 class Late(Middleware[int]):
-    """Has nothing to do before a tool has run."""
+    """A middleware that is idle until a tool has run."""
 
     events = (ToolFinished,)
 
@@ -67,13 +67,13 @@ SINCE_THE_FIRST_TOOL = [
 ]
 
 
-async def test_no_hook_is_called_while_the_state_says_that_there_is_nothing_to_do() -> None:
+async def test_no_hook_is_called_while_its_middleware_is_idle() -> None:
     late = Late()
     assert (await agent(late).run("go")).output == "done"
     assert late.seen == SINCE_THE_FIRST_TOOL
 
 
-async def test_one_that_is_idle_keeps_no_other_from_its_hooks() -> None:
+async def test_an_idle_middleware_does_not_skip_the_hooks_of_others() -> None:
     late, other = Late(), Late()
     other.idle = lambda state: False  # type: ignore[method-assign]
     await agent(late, other).run("go")
@@ -82,7 +82,7 @@ async def test_one_that_is_idle_keeps_no_other_from_its_hooks() -> None:
 
 
 @pytest.mark.parametrize("hook", ["before_iteration", "before_tools", "after_iteration"])
-async def test_a_look_that_fails_is_a_failure_of_the_hook(hook: str) -> None:
+async def test_an_error_of_idle_is_an_error_of_the_hook(hook: str) -> None:
     class Broken(Middleware[int]):
         initial = 0
 
@@ -90,7 +90,7 @@ async def test_a_look_that_fails_is_a_failure_of_the_hook(hook: str) -> None:
             return state
 
         def idle(self, state: int) -> bool:
-            return next(iter(()))  # a StopIteration is no answer either
+            return next(iter(()))  # a StopIteration is a failure too
 
     async def called(self: Any, moment: Any) -> None:
         raise AssertionError
@@ -100,7 +100,7 @@ async def test_a_look_that_fails_is_a_failure_of_the_hook(hook: str) -> None:
         await agent(Broken()).run("go")
 
 
-async def test_the_condition_of_the_user_is_asked_first() -> None:
+async def test_the_condition_of_the_user_is_checked_first() -> None:
     asked = []
 
     def when(moment: Any) -> bool:
@@ -113,7 +113,7 @@ async def test_the_condition_of_the_user_is_asked_first() -> None:
     assert asked[:4] == ["t1.i0.model", "t1.i0.begun", "t1.i0.tool.0", "t1.i0.model"]
 
 
-async def test_a_hook_that_a_subclass_writes_is_called_whatever_its_parent_says() -> None:
+async def test_a_hook_that_a_subclass_overrides_ignores_the_idle_of_its_parent() -> None:
     class Early(Late):
         async def before_iteration(self, context: Any) -> None:
             await super().before_iteration(context)
@@ -124,7 +124,7 @@ async def test_a_hook_that_a_subclass_writes_is_called_whatever_its_parent_says(
 
 
 @pytest.mark.parametrize("written", ["fold", "acts"])
-async def test_the_look_of_a_parent_is_not_about_the_fold_or_the_conditions_of_a_subclass(
+async def test_a_subclass_with_its_own_fold_ignores_the_idle_of_its_parent(
     written: str,
 ) -> None:
     class Other(Late):
@@ -136,7 +136,7 @@ async def test_the_look_of_a_parent_is_not_about_the_fold_or_the_conditions_of_a
     assert other.seen[0] == "model 0"
 
 
-async def test_the_look_of_one_that_folds_nothing_is_not_asked() -> None:
+async def test_idle_is_not_called_without_a_fold() -> None:
     class Plain(Middleware):
         called = 0
 

@@ -1,4 +1,4 @@
-"""At the limit somebody is asked; whatever is not a yes ends the turn, with the exact words."""
+"""At the limit a person is asked; any answer but yes ends the turn with the exact text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_it_asks_at_twenty_and_a_yes_gives_three_more() -> None:
     assert (result.text, result.stop_reason) == (TEXT, REASON)
 
 
-async def test_below_the_limit_nobody_is_asked() -> None:
+async def test_below_the_limit_no_question_is_asked() -> None:
     handler = Handler()
     result = await agent(looping(19), ContinuationPermission(), on_question=handler).run("go")
     assert result.text == "finished"
@@ -71,19 +71,19 @@ async def test_below_the_limit_nobody_is_asked() -> None:
 async def test_an_answer_may_give_another_number() -> None:
     handler = Handler(Continued(iterations=5))
     model = looping(6)
-    given = agent(model, ContinuationPermission(2), on_question=handler)
-    assert (await given.run("go")).text == "finished"
+    asking_agent = agent(model, ContinuationPermission(2), on_question=handler)
+    assert (await asking_agent.run("go")).text == "finished"
     assert len(model.requests) == 7
 
 
-async def test_the_extension_is_a_fact_of_the_run() -> None:
-    given = agent(looping(3), ContinuationPermission(2), on_question=Handler(Continued()))
-    async with given.stream("go") as run:
+async def test_the_extension_is_an_event_of_the_run() -> None:
+    asking_agent = agent(looping(3), ContinuationPermission(2), on_question=Handler(Continued()))
+    async with asking_agent.stream("go") as run:
         events = [item async for item in run if isinstance(item, LimitExtended)]
     assert [(event.key, event.iterations) for event in events] == [("t1.i2.extended", 3)]
 
 
-async def test_denial_timeout_cancellation_failure_and_nobody_end_it_with_the_same_words() -> None:
+async def test_every_answer_but_yes_ends_the_turn_with_the_same_text() -> None:
     async def ended(**options: Any) -> tuple[str, str]:
         result = await agent(looping(9), ContinuationPermission(2), **options).run("go")
         return result.text, result.stop_reason
@@ -107,7 +107,7 @@ async def test_it_waits_two_minutes_and_a_dismissal_is_a_no() -> None:
         assert run.result.stop_reason == REASON
 
 
-async def test_an_agent_with_a_typed_output_raises_in_place_of_inventing_one() -> None:
+async def test_an_agent_with_a_typed_output_raises_instead_of_inventing_one() -> None:
     with pytest.raises(StoppedError) as caught:
         await agent(looping(9), ContinuationPermission(2), output=dict[str, int]).run("go")
     assert caught.value.result.stop_reason == REASON  # type: ignore[attr-defined]
@@ -129,8 +129,8 @@ async def test_the_limit_that_was_configured_is_the_limit(
 ) -> None:
     for of_agent in (True, False):
         model = looping(99)
-        given = agent(model, permission, **({"limits": limits} if of_agent else {}))
-        await given.run("go", **({} if of_agent else {"limits": limits}))
+        asking_agent = agent(model, permission, **({"limits": limits} if of_agent else {}))
+        await asking_agent.run("go", **({} if of_agent else {"limits": limits}))
         assert len(model.requests) == calls
 
 
@@ -151,13 +151,13 @@ async def test_each_turn_of_a_session_begins_with_the_configured_limit() -> None
     model = ScriptedModel(
         *[ToolCall("c", "work", "{}")] * 5, "one", *[ToolCall("c", "work", "{}")] * 9
     )
-    given = agent(model, ContinuationPermission(2), on_question=handler)
-    await given.run("go", session="s")
-    await given.run("go", session="s")
+    asking_agent = agent(model, ContinuationPermission(2), on_question=handler)
+    await asking_agent.run("go", session="s")
+    await asking_agent.run("go", session="s")
     assert [one.limit for one in handler.requests] == [2, 2]
 
 
-async def test_an_extendable_limit_without_anybody_who_extends_it_is_a_limit() -> None:
+async def test_an_extendable_limit_that_is_not_extended_ends_the_turn() -> None:
     model = looping(99)
     limits = Limits(iterations=2, extendable=True)
     with pytest.raises(LimitError, match="Maximum iteration limit reached") as caught:

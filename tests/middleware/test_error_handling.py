@@ -195,7 +195,7 @@ async def test_fails_always_is_four_calls_and_the_generic_text() -> None:
     assert SECRET not in repr(model.requests)
 
 
-async def test_a_slow_attempt_is_cut_and_the_next_one_counts() -> None:
+async def test_a_slow_attempt_times_out_and_the_next_one_counts() -> None:
     calls = 0
 
     @tool(effect="read")
@@ -230,7 +230,7 @@ async def notices_of(agent: Agent) -> tuple[object, list[object]]:
         return run.result, items
 
 
-async def test_three_failed_iterations_in_a_row_end_the_turn_with_the_exact_words() -> None:
+async def test_three_failed_iterations_in_a_row_end_the_turn_with_the_exact_text() -> None:
     model = ScriptedModel(*[call(arguments=f'{{"n": {n}}}') for n in (1, 3, 5, 7)])
     agent = Agent(model, tools=[work], middleware=[ErrorTracking()], retry=NO_RETRY)
     result, items = await notices_of(agent)
@@ -245,7 +245,9 @@ async def test_three_failed_iterations_in_a_row_end_the_turn_with_the_exact_word
     assert len(model.requests) == 3
 
 
-async def test_a_clean_iteration_begins_the_count_anew_and_two_errors_of_one_are_one() -> None:
+async def test_an_iteration_without_errors_resets_the_count_and_two_errors_of_one_count_once() -> (
+    None
+):
     def both(a: int, b: int) -> tuple[ToolCall, ...]:
         return (call(arguments=f'{{"n": {a}}}'), call(arguments=f'{{"n": {b}}}', call_id="c2"))
 
@@ -254,7 +256,7 @@ async def test_a_clean_iteration_begins_the_count_anew_and_two_errors_of_one_are
     assert (await agent.run("go")).output == "ok"
 
 
-async def test_text_that_reads_like_an_error_counts_only_when_asked_for() -> None:
+async def test_text_that_reads_like_an_error_counts_only_on_request() -> None:
     @tool(effect="read")
     async def polite() -> str:
         """Says that it failed."""
@@ -267,7 +269,7 @@ async def test_text_that_reads_like_an_error_counts_only_when_asked_for() -> Non
         assert result.status is status
 
 
-async def test_ten_errors_in_all_end_the_turn_whatever_lies_between() -> None:
+async def test_ten_errors_in_total_end_the_turn() -> None:
     script = [call(arguments=f'{{"n": {n}}}') for n in (1, 2, 3, 4, 5)]
     model = ScriptedModel(*script, "never")
     agent = Agent(model, tools=[work], middleware=[TotalErrorThreshold(3)], retry=NO_RETRY)
@@ -280,7 +282,7 @@ async def test_ten_errors_in_all_end_the_turn_whatever_lies_between() -> None:
     assert (told.total_errors, told.max_total_errors, told.iteration) == (3, 3, 5)
 
 
-async def test_a_call_that_somebody_denied_is_no_error() -> None:
+async def test_a_denied_call_is_not_an_error() -> None:
     class No(Middleware):
         async def before_tool(self, context):
             from holdfast.middleware import Deny
@@ -321,7 +323,7 @@ async def test_the_third_equal_call_does_not_run() -> None:
     assert (told.tool, told.count, told.iteration) == ("poll", 3, 2)
 
 
-async def test_polling_whose_result_changes_is_no_circle() -> None:
+async def test_polling_with_changing_results_is_not_a_cycle() -> None:
     seen = iter(range(10))
 
     @tool(effect="read")
@@ -346,7 +348,7 @@ async def test_equal_calls_of_one_reply_count() -> None:
     assert "would be called 3 times" in result.text
 
 
-async def test_two_calls_in_turn_are_a_circle() -> None:
+async def test_two_alternating_calls_are_a_cycle() -> None:
     script = [call(arguments=f'{{"n": {n}}}') for n in (2, 4, 2, 4, 2, 4)]
     model = ScriptedModel(*script)
     result = await Agent(model, tools=[work], middleware=[RepetitionGuard()]).run("go")
@@ -354,7 +356,7 @@ async def test_two_calls_in_turn_are_a_circle() -> None:
     assert len(model.requests) == 6
 
 
-async def test_different_calls_are_no_circle() -> None:
+async def test_different_calls_are_not_a_cycle() -> None:
     model = ScriptedModel(*[call(arguments=f'{{"n": {n}}}') for n in range(0, 16, 2)], "ok")
     result = await Agent(model, tools=[work], middleware=[RepetitionGuard()]).run("go")
     assert result.output == "ok"
@@ -369,7 +371,7 @@ async def test_a_hint_and_then_the_tool_is_withdrawn() -> None:
     assert model.requests[3].tools == ()
 
 
-async def test_malformed_arguments_are_compared_as_they_are() -> None:
+async def test_malformed_arguments_are_compared_as_written() -> None:
     model = ScriptedModel(*[call(arguments='{"n": ')] * 3)
     result = await Agent(model, tools=[work], middleware=[RepetitionGuard()]).run("go")
     assert result.status is Status.STOPPED
@@ -387,7 +389,7 @@ async def test_one_agent_counts_for_each_run_alone() -> None:
     assert {result.output for result in results} == {"ok"}
 
 
-def test_a_retry_setting_reaches_tools_and_leaves_models_alone() -> None:
+def test_a_retry_setting_applies_to_tools_and_not_to_models() -> None:
     limits = {ErrorCategory.UNKNOWN: 1}
     agent = Agent(
         ScriptedModel(), middleware=[FunctionRetry(max_retries_by_category=limits, max_retries=5)]

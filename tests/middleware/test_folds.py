@@ -1,4 +1,4 @@
-"""Folds: which is called for what, and that one that is not pure is found out."""
+"""Folds: which events they receive, and that an impure fold is detected."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Seen(Middleware[tuple[str, ...]]):
         self.last = context.state_of(self)
 
 
-async def test_a_fold_is_called_for_the_events_that_it_names() -> None:
+async def test_a_fold_receives_the_events_that_it_names() -> None:
     seen = Seen()
     await agent(seen).run("go")
     wanted = ["ModelReplied", "ToolFinished"] * 2 + ["ModelReplied"]
     assert list(seen.last) == wanted
 
 
-async def test_a_subclass_with_a_fold_of_its_own_is_called_for_all() -> None:
+async def test_the_own_fold_of_a_subclass_receives_all_events() -> None:
     class All(Seen):
         def fold(self, state: tuple[str, ...], event: Event) -> tuple[str, ...]:
             return (*state, type(event).__name__)
@@ -59,14 +59,14 @@ async def test_a_subclass_with_a_fold_of_its_own_is_called_for_all() -> None:
     assert seen.last[-1] == "TurnClosed"
 
 
-def test_what_is_no_kind_of_event_is_named() -> None:
+def test_a_wrong_kind_of_event_is_named() -> None:
     class Wrong(Middleware[None]):
         events = (ToolCall,)  # type: ignore[assignment]
 
         def fold(self, state: None, event: Event) -> None:
             return None
 
-    with pytest.raises(ConfigurationError, match=r"Wrong\.events: ToolCall is no kind of event"):
+    with pytest.raises(ConfigurationError, match=r"Wrong\.events: ToolCall is not a kind of event"):
         agent(Wrong())
 
 
@@ -95,7 +95,7 @@ class Random(Middleware[int]):
 
 @pytest.mark.parametrize(
     ("fold", "problem"),
-    [(InPlace, "changes its state in place"), (Random, "is not the same twice")],
+    [(InPlace, "changes its state in place"), (Random, "gives two different states")],
 )
 async def test_a_fold_that_is_not_pure_is_found_and_named(fold: Any, problem: str) -> None:
     with folding_twice():
@@ -121,7 +121,7 @@ async def _yes(request: Any) -> object:
 
 
 class Never(Middleware):
-    """Says that it has nothing to do."""
+    """A middleware whose hooks never act."""
 
     def __init__(self) -> None:
         self.called = 0
@@ -138,13 +138,13 @@ class Never(Middleware):
 
 async def test_a_hook_that_never_acts_is_not_in_the_chain() -> None:
     never = Never()
-    made = agent(never)
-    await made.run("go")
+    agent_under_test = agent(never)
+    await agent_under_test.run("go")
     assert never.called == 300
-    assert "before_iteration" not in made.describe()
+    assert "before_iteration" not in agent_under_test.describe()
 
 
-async def test_what_a_subclass_writes_is_called_whatever_its_parent_says() -> None:
+async def test_a_hook_that_a_subclass_overrides_ignores_the_acts_of_its_parent() -> None:
     class Always(Never):
         async def before_iteration(self, context: Any) -> None:
             self.called += 1
@@ -154,28 +154,28 @@ async def test_what_a_subclass_writes_is_called_whatever_its_parent_says() -> No
     assert always.called == 303
 
 
-async def test_a_quick_look_decides_and_a_condition_of_the_user_decides_too() -> None:
+async def test_a_hook_needs_both_its_own_check_and_the_condition_of_the_user() -> None:
     class Second(Never):
         def acts(self, hook: str) -> Any:
-            return lambda moment: moment.iteration > 0
+            return lambda context: context.iteration > 0
 
-    for when, wanted in ((None, 202), (lambda moment: moment.iteration == 1, 101)):
+    for when, wanted in ((None, 202), (lambda context: context.iteration == 1, 101)):
         second = Second()
         given = second if when is None else second.only(when=when)
         await agent(given).run("go")
         assert given.called == wanted
 
 
-async def test_a_look_that_fails_is_a_failure_of_the_hook_and_never_a_yes() -> None:
+async def test_an_error_of_a_check_is_an_error_of_the_hook() -> None:
     class Broken(Never):
         def acts(self, hook: str) -> Any:
-            return lambda moment: next(iter(()))
+            return lambda context: next(iter(()))
 
     with pytest.raises(MiddlewareError, match=r"raised StopIteration"):
         await agent(Broken()).run("go")
 
 
-async def test_the_events_of_a_turn_begin_its_states_anew() -> None:
+async def test_a_new_turn_resets_its_states() -> None:
     class Turns(Middleware[int]):
         events = (TurnOpened,)
 
@@ -189,9 +189,9 @@ async def test_the_events_of_a_turn_begin_its_states_anew() -> None:
         async def before_iteration(self, context: Any) -> None:
             assert context.state_of(self) == 1
 
-    made = Agent(ScriptedModel("a", "b"), middleware=[Turns()])
-    await made.run("go", session="s")
-    await made.run("go", session="s")
+    agent_under_test = Agent(ScriptedModel("a", "b"), middleware=[Turns()])
+    await agent_under_test.run("go", session="s")
+    await agent_under_test.run("go", session="s")
 
 
 @pytest.mark.usefixtures("pure_folds")

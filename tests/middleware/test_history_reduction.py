@@ -1,4 +1,4 @@
-"""A budget of tokens, what the provider teaches about them, and a window that is too small."""
+"""The limit of tokens, the estimate of tokens, and a context window that is too small."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_rule_of_the_estimate(message: Message, size: int) -> None:
     assert message_size(message) == size
 
 
-async def test_few_long_messages_are_cut_where_their_number_would_not() -> None:
+async def test_few_long_messages_are_cut_by_their_tokens() -> None:
     past = history(5, 4000)
     assert await sent(past, HistoryReduction()) == (*past, user("now"))
     shorter = await sent(past, HistoryReduction(tokens=6000))
@@ -78,7 +78,7 @@ async def test_below_the_budget_nothing_is_left_out() -> None:
     assert await sent(past, HistoryReduction(tokens=1000)) == (*past, user("now"))
 
 
-async def test_the_turn_under_way_and_system_messages_are_sent_whatever_they_cost() -> None:
+async def test_the_current_turn_and_system_messages_are_always_sent() -> None:
     past = [system("rules"), *history(3, 4000)]
     assert await sent(past, HistoryReduction(tokens=1)) == (system("rules"), user("now"))
 
@@ -90,7 +90,7 @@ async def test_the_number_of_messages_counts_as_well() -> None:
 
 
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=30), st.integers(50, 3000))
-def test_what_is_sent_fits_or_is_the_last_turn_alone(sizes: list[int], tokens: int) -> None:
+def test_the_sent_messages_fit_or_are_the_last_turn_alone(sizes: list[int], tokens: int) -> None:
     reduction = HistoryReduction(tokens=tokens)
     most = tokens * BYTES_PER_TOKEN
     cut = reduction._count_dropped(sizes, most * 0.75, most)
@@ -102,7 +102,7 @@ def replied(text: str, cost: int) -> ModelReplied:
     return ModelReplied("t1.i0.model", 0.0, Reply((Text(text),), usage=Usage(cost, 1)))
 
 
-def test_it_learns_from_what_one_call_was_billed_more_than_the_one_before() -> None:
+def test_the_estimate_learns_from_the_difference_of_two_bills() -> None:
     state = TokenEstimate()
     for number in range(1, 5):
         state = update_estimate(state, TurnOpened("t1", 0.0, user("x" * 484)))
@@ -115,7 +115,7 @@ def test_it_learns_from_what_one_call_was_billed_more_than_the_one_before() -> N
 @pytest.mark.parametrize(
     "costs", [(0, 0, 0, 0), (900, 600, 300, 10), (1, 10**6, 2 * 10**6, 3 * 10**6)]
 )
-def test_what_cannot_be_true_teaches_nothing(costs: tuple[int, ...]) -> None:
+def test_an_implausible_bill_is_ignored(costs: tuple[int, ...]) -> None:
     state = TokenEstimate()
     for cost in costs:
         state = update_estimate(state, TurnOpened("t1", 0.0, user("x" * 500)))
@@ -123,7 +123,7 @@ def test_what_cannot_be_true_teaches_nothing(costs: tuple[int, ...]) -> None:
     assert state.bytes_per_token == BYTES_PER_TOKEN
 
 
-async def test_a_session_whose_tokens_are_dear_is_cut_earlier_also_after_a_restart() -> None:
+async def test_a_session_with_more_tokens_per_byte_is_cut_earlier_also_after_a_restart() -> None:
     def dear(request: ModelRequest) -> Reply:
         seen = sum(message_size(message) for message in request.messages)
         return Reply((Text("a" * 400),), usage=Usage(seen // 2, 1))
@@ -136,7 +136,7 @@ async def test_a_session_whose_tokens_are_dear_is_cut_earlier_also_after_a_resta
     ]
     other = Agent(plain, middleware=[HistoryReduction(tokens=1200)])
     for number in range(5):
-        # The second agent is another process: it knows what the journal holds.
+        # The second agent stands for another process, which reads the journal.
         await agents[number > 3].run("q" * 400, session="s")
         await other.run("q" * 400, session="s")
     assert len(plain.requests[-1].messages) == 9
@@ -156,7 +156,7 @@ def asker(model: ScriptedModel, **keywords: Any) -> Agent[str]:
     )
 
 
-async def test_a_window_that_is_too_small_is_tried_once_more_with_half() -> None:
+async def test_a_call_that_exceeds_the_window_is_repeated_with_half() -> None:
     past = history(10)
     model = ScriptedModel(too_long(), "ok")
     result = await asker(model).run("now", history=past)
@@ -166,28 +166,28 @@ async def test_a_window_that_is_too_small_is_tried_once_more_with_half() -> None
     assert len(result.messages) == 22
 
 
-async def test_it_is_tried_once_and_no_more() -> None:
+async def test_the_call_is_repeated_only_once() -> None:
     model = ScriptedModel(too_long(), too_long(), "never")
     with pytest.raises(ProviderError):
         await asker(model).run("now", history=history(10))
     assert len(model.requests) == 2
 
 
-async def test_what_cannot_be_shortened_is_not_tried_again() -> None:
+async def test_messages_that_cannot_be_shortened_are_not_sent_again() -> None:
     model = ScriptedModel(too_long(), "never")
     with pytest.raises(ProviderError):
         await asker(model).run("now")
     assert len(model.requests) == 1
 
 
-async def test_another_error_is_no_reason_to_send_less() -> None:
+async def test_another_error_does_not_shorten_the_messages() -> None:
     model = ScriptedModel(ProviderError("down"), "never")
     with pytest.raises(ProviderError):
         await asker(model).run("now", history=history(10))
     assert len(model.requests) == 1
 
 
-async def test_what_is_left_out_then_is_summarised_too() -> None:
+async def test_the_turns_dropped_then_are_summarised_too() -> None:
     async def summarize(messages: Sequence[Message]) -> str:
         return f"{len(messages)} messages"
 
@@ -202,8 +202,8 @@ def look(n: int) -> str:
     return "x" * 400
 
 
-@pytest.mark.parametrize("moment", range(5, 15))
-async def test_a_resumed_turn_sends_the_same_messages(moment: int) -> None:
+@pytest.mark.parametrize("crash_at", range(5, 15))
+async def test_a_resumed_turn_sends_the_same_messages(crash_at: int) -> None:
     def agent(model: ScriptedModel, journal: Any) -> Agent[str]:
         reduction = HistoryReduction(tokens=400)
         return Agent(model, tools=[look], middleware=[reduction], journal=journal)
@@ -222,7 +222,7 @@ async def test_a_resumed_turn_sends_the_same_messages(moment: int) -> None:
             await agent(second, journal).run("now", session="s")
             return [[m.text for m in one.messages] for one in second.requests]
         with pytest.raises(SimulatedCrash):
-            await agent(second, CrashAt(journal, moment - 3)).run("now", session="s")
+            await agent(second, CrashAt(journal, crash_at - 3)).run("now", session="s")
         third = ScriptedModel(*[answer] * 9)
         await agent(third, journal).resume("s")
         return [[m.text for m in one.messages] for one in (*second.requests, *third.requests)]

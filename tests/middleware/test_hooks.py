@@ -1,4 +1,4 @@
-"""Hooks end to end: when they are called, what they see, what they decide, how they fail."""
+"""Hooks end to end: when they are called, what they see, what they return, how they fail."""
 
 from __future__ import annotations
 
@@ -98,9 +98,7 @@ class Spy(Middleware):
         self.say(f"on_error {type(context.exception).__name__}")
 
 
-async def test_every_hook_is_called_before_in_order_after_in_reverse_and_wraps_as_an_onion() -> (
-    None
-):
+async def test_hooks_run_in_their_documented_order() -> None:
     log: list[str] = []
     model = ScriptedModel(call("look", '{"what": "x"}'), "done")
     agent = Agent(model, tools=[look], middleware=[Spy("a", log), Spy("b", log)])
@@ -196,7 +194,7 @@ async def test_patch_changes_what_the_model_sees_and_not_the_history() -> None:
     assert [message.text for message in result.messages] == ["go", "ok"]
 
 
-async def test_stop_ends_the_turn_with_its_words_and_a_reason() -> None:
+async def test_stop_ends_the_turn_with_its_text_and_a_reason() -> None:
     journal = MemoryJournal()
     agent = Agent(
         ScriptedModel(), middleware=[BeforeIteration(Stop("why", "Enough."))], journal=journal
@@ -213,7 +211,7 @@ async def test_stop_ends_the_turn_with_its_words_and_a_reason() -> None:
     assert any(isinstance(event, TurnStopped) and event.by == "BeforeIteration" for event in events)
 
 
-async def test_stop_never_stands_for_an_answer_of_another_type() -> None:
+async def test_stop_is_never_an_output_of_another_type() -> None:
     agent = Agent(ScriptedModel(), output=int, middleware=[BeforeIteration(Stop("why", "Enough."))])
     with pytest.raises(StoppedError, match="Enough") as caught:
         await agent.run("go")
@@ -229,7 +227,7 @@ class BeforeTool(Middleware):
         return self.decision
 
 
-async def test_deny_keeps_the_tool_from_running_and_ends_the_chain_and_after_hooks_run() -> None:
+async def test_deny_prevents_the_tool_and_ends_the_chain_and_after_hooks_run() -> None:
     log: list[str] = []
     model = ScriptedModel(call("look"), "ok")
     middleware = [BeforeTool(Deny("Permission denied by user.")), Spy("b", log)]
@@ -239,7 +237,7 @@ async def test_deny_keeps_the_tool_from_running_and_ends_the_chain_and_after_hoo
     assert "b.after_tool Permission denied by user." in log
 
 
-async def test_replace_gives_a_result_without_running_and_the_chain_goes_on() -> None:
+async def test_replace_gives_a_result_without_running_and_the_chain_continues() -> None:
     log: list[str] = []
     model = ScriptedModel(call("broken"), "ok")
     middleware = [BeforeTool(Replace("instead")), Spy("b", log)]
@@ -302,7 +300,7 @@ async def test_a_hook_that_raises_fails_the_turn_and_is_named(where: str) -> Non
 
 
 @pytest.mark.parametrize("where", ["after_iteration", "after_turn", "after_reply"])
-async def test_what_after_hooks_raise_at_the_answer_is_raised_together(where: str) -> None:
+async def test_the_errors_of_after_hooks_are_raised_together(where: str) -> None:
     names = {"after_iteration": "AfterIteration", "after_turn": "AfterMessageTurn"}
     agent = Agent(ScriptedModel("ok"), middleware=[Failing(where), Failing(where)])
     with pytest.raises(MiddlewareError) as caught:
@@ -339,7 +337,7 @@ class Hanging(Middleware):
         await asyncio.Event().wait()
 
 
-async def test_a_hook_that_hangs_is_cut_and_named() -> None:
+async def test_a_hook_that_hangs_times_out_and_is_named() -> None:
     agent = Agent(ScriptedModel("ok"), middleware=[Hanging().only(hook_timeout=0.01)])
     with pytest.raises(
         MiddlewareError, match=r"Hanging.before_iteration did not end within 0.01 s"
@@ -347,7 +345,7 @@ async def test_a_hook_that_hangs_is_cut_and_named() -> None:
         await agent.run("go")
 
 
-async def test_a_hook_that_waits_a_little_is_not_cut() -> None:
+async def test_a_hook_that_waits_briefly_does_not_time_out() -> None:
     class Waiting(Middleware):
         async def before_iteration(self, context):
             for _ in range(3):
@@ -375,12 +373,12 @@ async def test_cancellation_passes_through_a_waiting_hook_at_once() -> None:
 
 
 @pytest.mark.parametrize("answer", ["yes", Deny("no"), True])
-async def test_what_is_no_decision_here_is_named(answer: object) -> None:
+async def test_a_wrong_decision_is_named(answer: object) -> None:
     with pytest.raises(MiddlewareError, match=r"BeforeIteration.before_iteration returned \w+; it"):
         await Agent(ScriptedModel("ok"), middleware=[BeforeIteration(answer)]).run("go")
 
 
-async def test_a_wrap_that_returns_no_reply_is_named() -> None:
+async def test_a_wrap_hook_that_returns_no_reply_is_named() -> None:
     class Empty(Middleware):
         async def wrap_model(self, context, call_next):
             await call_next(context)
@@ -389,7 +387,7 @@ async def test_a_wrap_that_returns_no_reply_is_named() -> None:
         await Agent(ScriptedModel("ok"), middleware=[Empty()]).run("go")
 
 
-async def test_a_wrap_can_answer_in_place_of_a_model_that_failed() -> None:
+async def test_a_wrap_hook_can_replace_a_failed_model_call() -> None:
     class Fallback(Middleware):
         async def wrap_model(self, context, call_next):
             try:
@@ -405,14 +403,14 @@ async def test_a_wrap_can_answer_in_place_of_a_model_that_failed() -> None:
     assert (await agent.run("go")).output == "sorry"
 
 
-async def test_tool_hooks_are_for_the_tools_that_they_name() -> None:
+async def test_tool_hooks_apply_to_the_tools_that_they_name() -> None:
     model = ScriptedModel((call("look", call_id="1"), call("broken", call_id="2")), "ok")
     deny = BeforeTool(Deny("no")).only(tools=["bro*"])
     await Agent(model, tools=[look, broken], middleware=[deny]).run("go")
     assert shown(model) == ["saw ", "no"]
 
 
-async def test_a_condition_passes_over_a_hook() -> None:
+async def test_a_condition_skips_a_hook() -> None:
     stop = BeforeIteration(Stop("r", "Bye.")).only(when=lambda moment: moment.turn == 2)
     agent = Agent(ScriptedModel("one", "two"), middleware=[stop])
     assert (await agent.run("go", session="s")).output == "one"
@@ -436,7 +434,7 @@ def test_a_wrong_order_names_both() -> None:
         Agent(ScriptedModel(), middleware=[late, First().only(before=[])])
 
 
-def test_what_is_no_middleware_is_refused() -> None:
+def test_an_invalid_middleware_is_refused() -> None:
     for wrong, problem in (
         ([Second], "is the class Second"),
         ([3], "must be a Middleware, got int"),
@@ -450,7 +448,7 @@ def test_what_is_no_middleware_is_refused() -> None:
             return None
 
     with pytest.raises(
-        ConfigurationError, match=r"Plain\.before_iteration is no coroutine function"
+        ConfigurationError, match=r"Plain\.before_iteration is not a coroutine function"
     ):
         Agent(ScriptedModel(), middleware=[Plain()])
 
@@ -487,7 +485,7 @@ async def test_state_is_per_turn_or_per_session() -> None:
         assert model.requests[2].instructions == wanted
 
 
-async def test_a_session_state_is_computed_again_from_the_journal() -> None:
+async def test_a_session_state_is_rebuilt_from_the_journal() -> None:
     journal = MemoryJournal()
     middleware = [CountingAll()]
     first = Agent(
@@ -525,7 +523,7 @@ async def test_a_fold_that_raises_fails_the_turn_and_is_named() -> None:
         await Agent(ScriptedModel(call("look"), "ok"), tools=[look], middleware=[Bad()]).run("go")
 
 
-async def test_a_refused_message_is_kept_nowhere() -> None:
+async def test_a_refused_message_is_saved_nowhere() -> None:
     class Refuse(Middleware):
         async def before_turn(self, context):
             return Deny("No.")
@@ -536,7 +534,7 @@ async def test_a_refused_message_is_kept_nowhere() -> None:
     assert await journal.read("s") == []
 
 
-async def test_a_message_can_be_changed_before_it_is_kept() -> None:
+async def test_a_message_can_be_changed_before_it_is_saved() -> None:
     class Mask(Middleware):
         async def before_turn(self, context):
             return Patch(messages=(user("masked"),))
@@ -546,7 +544,7 @@ async def test_a_message_can_be_changed_before_it_is_kept() -> None:
     assert isinstance(result.messages[0], Message)
 
 
-async def test_hooks_stand_outside_of_retry() -> None:
+async def test_hooks_run_outside_of_retry() -> None:
     log: list[str] = []
     model = ScriptedModel(ProviderError("x"), "ok")
     agent = Agent(
@@ -568,7 +566,7 @@ class Right(Middleware):
     before = ("Left",)
 
 
-def test_constraints_that_contradict_each_other_are_told_as_such() -> None:
+def test_contradicting_constraints_are_reported() -> None:
     for order in ([Left(), Right()], [Right(), Left()]):
         with pytest.raises(ConfigurationError) as caught:
             Agent(ScriptedModel(), middleware=order)

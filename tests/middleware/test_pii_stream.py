@@ -1,4 +1,4 @@
-"""Personal data in a stream: masked also where it is split, and never shown early."""
+"""Personal data in a stream: masked also where it is split over deltas, and never streamed early."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ SECRETS = {
 OPEN: dict[Kind, Action] = dict.fromkeys(KINDS, "redact")
 
 
-def said(kind: Kind) -> str:
+def blocked_text(kind: Kind) -> str:
     return f"<{kind}>"
 
 
 def through(text: str, cuts: list[int], actions: dict[Kind, Action]) -> list[str]:
-    masked = MaskedText(actions, said)
+    masked = MaskedText(actions, blocked_text)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     pieces = [text[a:b] for a, b in pairwise(places)]
     return [*(masked.feed(piece) for piece in pieces), masked.flush()]
@@ -71,7 +71,7 @@ CUTS = st.lists(st.integers(0, 200), max_size=20)
 @settings(max_examples=400)
 @given(TEXTS, CUTS)
 @example("4111 1111 1111 1111-4111 1111 1111 1111bob.smith+tag@mail.example.co.uk", [])
-def test_what_is_shown_is_what_the_whole_text_is_cleaned_to(text: str, cuts: list[int]) -> None:
+def test_the_streamed_text_equals_the_cleaned_whole_text(text: str, cuts: list[int]) -> None:
     assert "".join(through(text, cuts, OPEN)) == clean_text(text, OPEN).text
 
 
@@ -81,9 +81,9 @@ def test_what_is_shown_is_what_the_whole_text_is_cleaned_to(text: str, cuts: lis
 @example("4111 1111 1111 1111 123-45-6789 ", [])
 @example("4111 1111 1111 1111 1 22", [])
 @example("(555) 123-4567 4111 1111 1111 1111 123-45-6789 ", [])
-# What is left when the telephone number is taken out would look like a card by itself.
+# Without the telephone number, the rest alone would look like a card.
 @example("192.168.0.174111 1111 1111 11114111 1111 1111 1111 123-45-6789 ", [])
-def test_nothing_after_a_blocked_kind_is_shown(text: str, cuts: list[int]) -> None:
+def test_nothing_after_a_blocked_kind_is_streamed(text: str, cuts: list[int]) -> None:
     shown = "".join(through(text, cuts, dict(DEFAULTS)))
     whole = clean_text(text, {**DEFAULTS, "SSN": "redact", "CreditCard": "redact"}).text
     before, tag, _ = re.split(r"(\[(?:SSN|CREDITCARD)_REDACTED\]|\Z)", whole, maxsplit=1)
@@ -92,9 +92,9 @@ def test_nothing_after_a_blocked_kind_is_shown(text: str, cuts: list[int]) -> No
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-def test_sign_by_sign_nothing_of_it_is_ever_shown(kind: Any) -> None:
+def test_character_by_character_no_personal_data_is_streamed(kind: Any) -> None:
     secret = SECRETS[kind]
-    masked = MaskedText(OPEN, said)
+    masked = MaskedText(OPEN, blocked_text)
     text = f"It is {secret} and more."
     shown = ""
     for sign in text:
@@ -103,8 +103,8 @@ def test_sign_by_sign_nothing_of_it_is_ever_shown(kind: Any) -> None:
     assert shown + masked.flush() == clean_text(text, OPEN).text
 
 
-def test_ordinary_text_lags_by_one_word() -> None:
-    masked = MaskedText(OPEN, said)
+def test_ordinary_text_is_delayed_by_one_word() -> None:
+    masked = MaskedText(OPEN, blocked_text)
     assert [masked.feed(word) for word in ("Hel", "lo ", "my ", "friend", ".")] == [
         "",
         "Hello ",
@@ -115,8 +115,8 @@ def test_ordinary_text_lags_by_one_word() -> None:
     assert masked.flush() == "friend."
 
 
-def test_what_is_held_back_is_bounded() -> None:
-    masked = MaskedText(OPEN, said)
+def test_the_delayed_text_is_bounded() -> None:
+    masked = MaskedText(OPEN, blocked_text)
     shown = 0
     for number in range(100):
         shown += len(masked.feed("x" * 100))
@@ -126,7 +126,7 @@ def test_what_is_held_back_is_bounded() -> None:
 
 def test_the_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
     def seconds(text: str, times: int) -> float:
-        masked = MaskedText(OPEN, said)
+        masked = MaskedText(OPEN, blocked_text)
         begin = time.process_time()
         for _ in range(times):
             masked.feed(text)
@@ -138,8 +138,8 @@ def test_the_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
     assert seconds("1 " * 20, 500) < 0.01
 
 
-def test_blocks_are_shown_in_their_order_and_apart() -> None:
-    stream = MaskedStream(OPEN, said)
+def test_blocks_are_streamed_in_order_and_separately() -> None:
+    stream = MaskedStream(OPEN, blocked_text)
     given = [
         ReasoningDelta("ask bob@exa"),
         ReasoningDelta("mple.org", signature="s"),
@@ -163,7 +163,7 @@ def test_blocks_are_shown_in_their_order_and_apart() -> None:
 
 
 class Pieces(ScriptedModel):
-    """Says its text in pieces of three signs."""
+    """A model that streams its text in pieces of three characters."""
 
     def _emit_text(self, reply: Reply, call: Any) -> None:
         for at in range(0, len(reply.text), 3):
@@ -174,7 +174,7 @@ TEXT = "Mail bob@example.org or call 555-123-4567."
 CLEAN = "Mail [EMAIL_REDACTED] or call ***-***-4567."
 
 
-async def test_a_stream_shows_what_the_reply_says() -> None:
+async def test_the_stream_equals_the_reply() -> None:
     agent = Agent(Pieces(TEXT), middleware=[PIIProtection(on_output=True)])
     async with agent.stream("go") as run:
         items = [item async for item in run]
@@ -187,7 +187,7 @@ async def test_a_stream_shows_what_the_reply_says() -> None:
     assert run.result.output == CLEAN
 
 
-async def test_a_blocked_kind_ends_what_is_shown() -> None:
+async def test_a_blocked_kind_ends_the_streamed_text() -> None:
     agent = Agent(
         Pieces("Card 4111 1111 1111 1111, and more."), middleware=[PIIProtection(on_output=True)]
     )
@@ -237,7 +237,7 @@ class Loud(Middleware):
         return Upper() if context.iteration == 0 else None
 
 
-async def test_the_first_middleware_has_the_last_word() -> None:
+async def test_the_filter_of_the_first_middleware_runs_last() -> None:
     mail = Pieces("to bob@example.org now")
     for middlewares, wanted in (
         ([Loud(), PIIProtection(on_output=True)], "TO [EMAIL_REDACTED] NOW!"),
@@ -251,7 +251,7 @@ async def test_the_first_middleware_has_the_last_word() -> None:
 
 
 @pytest.mark.parametrize("broken", ["live", "take", "rest"])
-async def test_a_filter_that_fails_shows_nothing_and_fails_the_turn(broken: str) -> None:
+async def test_a_filter_that_raises_streams_nothing_and_fails_the_turn(broken: str) -> None:
     class Broken(Upper):
         def feed(self, delta: Any) -> list[Any]:
             if broken == "take":
@@ -274,7 +274,7 @@ async def test_a_filter_that_fails_shows_nothing_and_fails_the_turn(broken: str)
     assert shown == (["hid", "den"] if broken == "rest" else [])
 
 
-async def test_each_call_of_a_wrap_has_filters_of_its_own() -> None:
+async def test_each_call_of_a_wrap_hook_has_its_own_filters() -> None:
     class Twice(Middleware):
         async def wrap_model(self, context: Any, call_next: Any) -> Reply:
             await call_next(context)
@@ -288,7 +288,7 @@ async def test_each_call_of_a_wrap_has_filters_of_its_own() -> None:
         assert "".join([text async for text in run.text(live=True)]) == "a bob@example.org b"
 
 
-async def test_nobody_watches_and_no_filter_is_made() -> None:
+async def test_without_a_reader_no_filter_is_made() -> None:
     class Counting(Middleware):
         made = 0
 
@@ -300,7 +300,7 @@ async def test_nobody_watches_and_no_filter_is_made() -> None:
     assert counting.made == 0
 
 
-async def test_what_is_kept_of_a_reply_that_broke_off_is_masked() -> None:
+async def test_the_saved_part_of_a_reply_that_broke_off_is_masked() -> None:
     partial = Reply((Text(TEXT),), usage=Usage(1, 1))
     journal = MemoryJournal()
     agent = Agent(
@@ -316,7 +316,7 @@ async def test_what_is_kept_of_a_reply_that_broke_off_is_masked() -> None:
     assert "example.org" not in repr(await journal.read("s"))
 
 
-async def test_what_is_kept_of_a_cancelled_reply_is_masked() -> None:
+async def test_the_saved_part_of_a_cancelled_reply_is_masked() -> None:
     class Stuck(Pieces):
         async def attempt(self, call: Any) -> Any:
             call.execution.keep_partial(Reply((Text(TEXT),)))

@@ -1,4 +1,4 @@
-"""Logging, guidance, cache, personal data, history and usage: what each does, end to end."""
+"""The middlewares for logging, guidance, cache, personal data, history and usage, end to end."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ async def test_the_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     )
     with caplog.at_level(TRACE, logger="holdfast.iterations"):
         await agent.run("go")
-    said = [(record.levelno, record.getMessage()) for record in caplog.records]
-    assert [text for level, text in said if level == logging.INFO] == [
+    records = [(record.levelno, record.getMessage()) for record in caplog.records]
+    assert [text for level, text in records if level == logging.INFO] == [
         "🔄 Iteration 0 starting - Agent: MyAgent",
         "✅ Iteration 0 completed in 0ms - Tool calls: 1",
         "🔄 Iteration 1 starting - Agent: MyAgent",
         "✅ Iteration 1 completed in 0ms - Tool calls: 0",
         "🏁 Final iteration detected - Agent will respond to user",
     ]
-    assert (logging.DEBUG, "Messages: 3 - Tools: 1") in said
-    assert (TRACE, "Instructions: Be brief.") in said
+    assert (logging.DEBUG, "Messages: 3 - Tools: 1") in records
+    assert (TRACE, "Instructions: Be brief.") in records
 
 
-async def test_a_failed_iteration_is_no_final_one(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_iteration_is_not_final(caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent(
         ScriptedModel(ProviderError("secret=abc")),
         middleware=[IterationLogging()],
@@ -151,7 +151,7 @@ async def test_a_failure_is_not_cached_and_the_oldest_goes_first() -> None:
         ("nothing here", "nothing here"),
     ],
 )
-def test_personal_data_is_taken_out(text: str, wanted: str) -> None:
+def test_personal_data_is_removed(text: str, wanted: str) -> None:
     import hashlib
 
     digest = hashlib.sha256(b"192.168.0.1").hexdigest()[:8]
@@ -162,7 +162,7 @@ def test_personal_data_is_taken_out(text: str, wanted: str) -> None:
     ("text", "kind"),
     [("4111-1111-1111-1111", "CreditCard"), ("my ssn is 123-45-6789.", "SSN")],
 )
-async def test_a_blocked_message_is_refused_and_kept_nowhere(text: str, kind: str) -> None:
+async def test_a_blocked_message_is_refused_and_saved_nowhere(text: str, kind: str) -> None:
     journal = MemoryJournal()
     model = ScriptedModel()
     agent = Agent(model, middleware=[PIIProtection()], journal=journal)
@@ -173,7 +173,7 @@ async def test_a_blocked_message_is_refused_and_kept_nowhere(text: str, kind: st
     assert model.requests == []
 
 
-async def test_input_is_cleaned_before_it_is_kept_and_output_and_results_when_asked() -> None:
+async def test_input_is_cleaned_before_it_is_saved_and_output_and_results_on_request() -> None:
     model = ScriptedModel(call(), "write to eve@example.org")
     everything = PIIProtection(on_output=True, on_tool_results=True)
     agent = Agent(model, tools=[look], middleware=[everything])
@@ -185,9 +185,9 @@ async def test_input_is_cleaned_before_it_is_kept_and_output_and_results_when_as
 
 
 def test_wrong_actions_are_named() -> None:
-    with pytest.raises(ConfigurationError, match="is no kind"):
+    with pytest.raises(ConfigurationError, match="is not a kind"):
         PIIProtection({"Name": "block"})  # type: ignore[dict-item]
-    with pytest.raises(ConfigurationError, match="is no action"):
+    with pytest.raises(ConfigurationError, match="is not an action"):
         PIIProtection({"Email": "burn"})  # type: ignore[dict-item]
 
 
@@ -230,7 +230,7 @@ async def test_system_and_pinned_messages_stay() -> None:
     assert texts[:3] == ["rules", "question 3", "answer 3"]
 
 
-async def test_a_summary_is_made_once_and_its_failure_costs_only_itself() -> None:
+async def test_a_summary_is_made_once_and_may_fail() -> None:
     asked: list[int] = []
 
     async def summarize(messages: Sequence[Message]) -> str:
@@ -256,7 +256,9 @@ async def test_a_summary_is_made_once_and_its_failure_costs_only_itself() -> Non
     st.integers(1, 12),
     st.integers(0, 6),
 )
-def test_calls_and_results_are_never_parted(tools: list[int], target: int, threshold: int) -> None:
+def test_calls_and_results_are_never_separated(
+    tools: list[int], target: int, threshold: int
+) -> None:
     from holdfast.middleware.history_reduction import _split_turns
 
     messages = [m for number, count in enumerate(tools) for m in turn(number, tools=count)]
@@ -284,14 +286,14 @@ async def test_usage_ends_the_turn_before_the_next_call() -> None:
     assert result.stop_reason == "Usage limit: cost"
 
 
-async def test_a_price_that_is_no_number_is_a_limit_that_is_reached() -> None:
+async def test_a_price_that_is_not_a_number_reaches_the_limit() -> None:
     for price in (math.nan, -math.inf):
         unknown = UsageLimits(cost=1.5, price=lambda usage, price=price: price)
         result = await Agent(ScriptedModel("never"), middleware=[unknown]).run("go")
         assert result.stop_reason == "Usage limit: cost"
 
 
-def test_what_a_call_that_failed_had_cost_is_spent() -> None:
+def test_the_tokens_of_a_failed_call_are_counted() -> None:
     limits = UsageLimits(tokens=20, per="session")
     info = ErrorInfo(category=ErrorCategory.TRANSIENT, safe="It broke off.")
     failed = ModelFailed("t1.i0.model", 1.0, info, Reply((), usage=Usage(5, 7)), lost=Usage(1, 2))
@@ -299,7 +301,7 @@ def test_what_a_call_that_failed_had_cost_is_spent() -> None:
     assert (spent.calls, spent.usage) == (1, Usage(6, 9))
 
 
-async def test_usage_of_a_session_is_counted_over_its_turns_and_found_in_its_journal() -> None:
+async def test_usage_of_a_session_is_counted_over_its_turns_and_restored_from_its_journal() -> None:
     journal = MemoryJournal()
     limits = UsageLimits(tokens=20, per="session")
     agent = Agent(ScriptedModel("a", "b", "c"), middleware=[limits], journal=journal)

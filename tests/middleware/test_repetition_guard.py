@@ -1,4 +1,4 @@
-"""The rungs below the end of a turn that repeats itself: hint, withdraw, ask, and what a fold keeps."""
+"""The thresholds of the repetition guard (hint, withdraw, ask) and the state of its fold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call(name: str = "work", n: int = 1, call_id: str = "c") -> ToolCall:
 
 
 class World:
-    """A tool whose result never changes, and somebody who is asked."""
+    """A tool whose result never changes, and a handler of questions."""
 
     def __init__(self, *answers: object) -> None:
         self.ran: list[int] = []
@@ -57,7 +57,7 @@ class World:
         return Agent(model, tools=self.tools(), middleware=[guard], **keywords)
 
 
-async def test_the_rungs_come_one_after_the_other() -> None:
+async def test_the_thresholds_apply_in_order() -> None:
     world = World(Approved())
     model = ScriptedModel(*[call()] * 5)
     guard = RepetitionGuard(5, hint_at=2, withdraw_at=3, ask_at=4)
@@ -81,7 +81,7 @@ async def test_the_rungs_come_one_after_the_other() -> None:
     assert result.text == TEXT.format(tool="work", count=5)
 
 
-async def test_a_tool_that_was_withdrawn_stays_so_in_this_turn_only() -> None:
+async def test_a_tool_is_withdrawn_for_this_turn_only() -> None:
     model = ScriptedModel(call(), call(), call("other"), "one", "two")
     agent = World().agent(model, RepetitionGuard(withdraw_at=2))
     await agent.run("go", session="s")
@@ -90,25 +90,25 @@ async def test_a_tool_that_was_withdrawn_stays_so_in_this_turn_only() -> None:
     assert offered[2:] == [["other"], ["other"], ["work", "other"]]
 
 
-@pytest.mark.parametrize("said", [Denied(), Denied(reason="No more.")])
-async def test_a_no_ends_the_turn_before_the_call(said: Denied) -> None:
-    world = World(said)
+@pytest.mark.parametrize("answer", [Denied(), Denied(reason="No more.")])
+async def test_a_no_ends_the_turn_before_the_call(answer: Denied) -> None:
+    world = World(answer)
     model = ScriptedModel(*[call()] * 3)
     agent = world.agent(model, RepetitionGuard(9, ask_at=3), on_question=None)
     async with agent.stream("go") as run:
-        told = []
+        triggered = []
         async for item in run:
             if isinstance(item, PermissionQuestion):
-                run.answer(item, said)
+                run.answer(item, answer)
             if isinstance(item, CircuitBreakerTriggered):
-                told.append((item.tool, item.count, item.iteration))
+                triggered.append((item.tool, item.count, item.iteration))
         result = run.result
-    assert told == [("work", 3, 2)]
+    assert triggered == [("work", 3, 2)]
     assert (result.status, result.text) == (Status.STOPPED, TEXT.format(tool="work", count=3))
     assert world.ran == [1, 1]
 
 
-async def test_silence_a_failing_handler_and_nobody_are_a_no() -> None:
+async def test_a_timeout_a_failing_handler_and_no_handler_count_as_no() -> None:
     async def silent(_request: AnyQuestion) -> object:
         await asyncio.Event().wait()
         return None
@@ -132,7 +132,9 @@ async def test_silence_a_failing_handler_and_nobody_are_a_no() -> None:
     ("remember", "times"),
     [("once", 3), ("call", 1), ("tool", 1)],
 )
-async def test_a_yes_can_be_for_good_and_never_moves_the_end(remember: Any, times: int) -> None:
+async def test_a_yes_can_be_remembered_and_does_not_raise_the_limit(
+    remember: Any, times: int
+) -> None:
     world = World(*[Approved(remember=remember)] * 3)
     model = ScriptedModel(*[call()] * 5)
     result = await world.agent(model, RepetitionGuard(5, ask_at=2)).run("go")
@@ -141,14 +143,14 @@ async def test_a_yes_can_be_for_good_and_never_moves_the_end(remember: Any, time
     assert world.ran == [1] * 4
 
 
-async def test_a_yes_to_a_call_is_none_to_another_one() -> None:
+async def test_a_yes_to_one_call_does_not_apply_to_another() -> None:
     world = World(*[Approved(remember="call")] * 2)
     model = ScriptedModel(call(n=1), call(n=1), call(n=2), call(n=2), "ok")
     await world.agent(model, RepetitionGuard(9, ask_at=2)).run("go")
     assert [request.arguments for request in world.asked] == [{"n": 1}, {"n": 2}]
 
 
-async def test_arguments_that_somebody_wrote_run_in_place_of_the_models() -> None:
+async def test_edited_arguments_replace_the_models() -> None:
     world = World(Approved(arguments={"n": 7}))
     model = ScriptedModel(call(), call(), call(n=3), "ok")
     result = await world.agent(model, RepetitionGuard(9, ask_at=2)).run("go")
@@ -156,7 +158,7 @@ async def test_arguments_that_somebody_wrote_run_in_place_of_the_models() -> Non
     assert world.ran == [1, 7, 3]
 
 
-async def test_it_asks_beside_a_permission_and_neither_takes_the_others_answer() -> None:
+async def test_the_guard_and_a_permission_do_not_mix_up_their_answers() -> None:
     world = World(Approved(), Approved(), Approved())
     agent = Agent(
         ScriptedModel(call(), call(), "ok"),
@@ -169,12 +171,12 @@ async def test_it_asks_beside_a_permission_and_neither_takes_the_others_answer()
     assert sources == ["ToolPermission", SOURCE, "ToolPermission"]
 
 
-@pytest.mark.parametrize("moment", range(2, 12))
-async def test_a_crash_anywhere_asks_nobody_twice_and_forgets_no_answer(moment: int) -> None:
+@pytest.mark.parametrize("crash_at", range(2, 12))
+async def test_after_a_crash_no_question_is_repeated_and_no_answer_is_lost(crash_at: int) -> None:
     script = [call(), call(), "ok"]
     guard = RepetitionGuard(9, ask_at=2)
     journal, world = MemoryJournal(), World(Approved())
-    first = world.agent(ScriptedModel(*script), guard, journal=CrashAt(journal, moment))
+    first = world.agent(ScriptedModel(*script), guard, journal=CrashAt(journal, crash_at))
     with pytest.raises(SimulatedCrash):
         await first.run("go", session="s")
     kept = [record.event for record in await journal.read("s")]
@@ -203,14 +205,14 @@ async def test_a_hundred_runs_of_one_agent_count_each_alone() -> None:
 
 
 @pytest.mark.parametrize("rung", ["hint_at", "withdraw_at", "ask_at"])
-def test_a_rung_that_is_never_reached_names_both_settings(rung: str) -> None:
+def test_a_threshold_that_is_never_reached_names_both_settings(rung: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"{rung}: is never reached.*max_consecutive"):
         RepetitionGuard(3, **{rung: 3})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=rung):
         RepetitionGuard(3, **{rung: 0})  # type: ignore[arg-type]
 
 
-def test_it_describes_its_rungs() -> None:
+def test_it_describes_its_thresholds() -> None:
     assert RepetitionGuard(5, ask_at=4).describe() == {
         "max_consecutive_calls": 5,
         "hint_at": None,
@@ -250,7 +252,7 @@ def test_the_order_in_which_tools_finish_changes_nothing(order: list[int]) -> No
     assert {name: last.count for name, last in state.last.items()} == {"a": 2, "b": 2, "c": 2}
 
 
-def test_a_call_whose_result_changes_repeats_nothing_from_then_on() -> None:
+def test_a_changed_result_resets_the_count() -> None:
     state = RecentCalls()
     for number in range(6):
         state = count_reply(state, (call(),), 5)
@@ -259,7 +261,7 @@ def test_a_call_whose_result_changes_repeats_nothing_from_then_on() -> None:
         assert len(state.recent) == 1
 
 
-def test_what_is_kept_does_not_grow_with_the_turn() -> None:
+def test_the_state_does_not_grow_with_the_turn() -> None:
     state = RecentCalls()
     for number in range(500):
         state = count_reply(state, (call(n=number),), 3)

@@ -1,4 +1,4 @@
-"""Which tools run: by rule, by memory, by asking; never by silence, never by accident."""
+"""Which tools run: by rule, by remembered answer or by asking, and never without a yes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def agent(
     return Agent(ScriptedModel(*script), tools=[pay, read_file], middleware=[permission], **options)
 
 
-def said(result: Any) -> list[str]:
+def result_texts(result: Any) -> list[str]:
     return [
         part.text
         for message in result.history
@@ -79,24 +79,24 @@ async def test_rules_allow_deny_and_ask() -> None:
     permission = ToolPermission(allow=["read_*"], ask=["pay"])
     calls = (call("read_file", path="a"), call(euros=3))
     result = await agent(permission, calls, on_question=answers(Approved())).run("go")
-    assert said(result) == ["a", "paid 3"]
+    assert result_texts(result) == ["a", "paid 3"]
     assert [(request.tool, request.arguments) for request in asked] == [("pay", {"euros": 3})]
     assert asked[0].description == "Send money."
     assert asked[0].call_id == "c1"
     assert asked[0].key == "t1.i0.tool.1.ask.0"
 
 
-async def test_what_no_rule_names_is_denied() -> None:
+async def test_a_tool_without_a_rule_is_denied() -> None:
     result = await agent(ToolPermission(), call(euros=3)).run("go")
-    assert said(result) == ["Execution of 'pay' was denied: no rule allows it."]
+    assert result_texts(result) == ["Execution of 'pay' was denied: no rule allows it."]
     assert paid == []
 
 
-async def test_a_rule_denies_without_asking_anybody() -> None:
+async def test_a_rule_denies_without_a_question() -> None:
     permission = ToolPermission(ask=["pay"], deny=[Rule("pay", {"euros": "10*"})])
     handler = answers(Approved())
     result = await agent(permission, call(euros=1000), on_question=handler).run("go")
-    assert said(result) == ["Execution of 'pay' was denied by a rule."]
+    assert result_texts(result) == ["Execution of 'pay' was denied by a rule."]
     assert asked == []
 
 
@@ -107,14 +107,16 @@ async def test_a_rule_denies_without_asking_anybody() -> None:
         (Denied(reason="Too much."), "Too much."),
     ],
 )
-async def test_a_no_is_told_to_the_model_word_for_word(answer: Denied, text: str) -> None:
+async def test_the_model_reads_the_reason_of_a_denial_word_for_word(
+    answer: Denied, text: str
+) -> None:
     permission = ToolPermission(ask=["*"])
     result = await agent(permission, call(euros=3), on_question=answers(answer)).run("go")
-    assert said(result) == [text]
+    assert result_texts(result) == [text]
     assert paid == []
 
 
-async def test_silence_cancellation_and_nobody_are_three_ways_of_no() -> None:
+async def test_a_timeout_a_cancellation_and_no_handler_are_three_denials() -> None:
     permission = ToolPermission(ask=["*"])
 
     async def end(act: Callable[[Any, Any], object]) -> str:
@@ -122,13 +124,13 @@ async def test_silence_cancellation_and_nobody_are_three_ways_of_no() -> None:
             async for item in run:
                 if isinstance(item, PermissionQuestion):
                     act(run, item)
-        return said(run.result)[0]
+        return result_texts(run.result)[0]
 
     timed_out = "Permission request timed out. Please respond to permission requests promptly."
     assert await end(lambda run, item: None) == timed_out
     assert await end(lambda run, item: run.dismiss(item)) == "Permission request was cancelled."
     nobody = await agent(permission, call(euros=3)).run("go")
-    assert said(nobody)[0].startswith("Nobody is there to answer.")
+    assert result_texts(nobody)[0].startswith("Nobody is there to answer.")
     assert paid == []
 
 
@@ -144,43 +146,47 @@ async def test_the_default_timeout_is_five_minutes_and_another_can_be_given() ->
         assert clock.sleeps == [seconds]
 
 
-async def test_an_always_is_for_the_tool_and_for_this_session_only() -> None:
+async def test_an_approval_of_a_tool_applies_to_this_session_only() -> None:
     permission = ToolPermission(ask=["pay"])
     handler = answers(Approved(remember="tool"), Denied())
-    given = agent(permission, call(euros=1), call(euros=2), call(euros=3), on_question=handler)
-    await given.run("a", session="ann")
-    await given.run("b", session="ann")
-    await given.run("c", session="bob")
+    asking_agent = agent(
+        permission, call(euros=1), call(euros=2), call(euros=3), on_question=handler
+    )
+    await asking_agent.run("a", session="ann")
+    await asking_agent.run("b", session="ann")
+    await asking_agent.run("c", session="bob")
     assert paid == [1, 2]
     assert len(asked) == 2
 
 
-async def test_a_never_is_remembered_too() -> None:
+async def test_a_denial_is_remembered_too() -> None:
     permission = ToolPermission(ask=["pay"])
     handler = answers(Denied(remember="tool"))
-    given = agent(permission, call(euros=1), call(euros=2), on_question=handler)
-    await given.run("a", session="ann")
-    result = await given.run("b", session="ann")
-    assert said(result)[-1] == "Execution of 'pay' was denied by a stored user preference."
+    asking_agent = agent(permission, call(euros=1), call(euros=2), on_question=handler)
+    await asking_agent.run("a", session="ann")
+    result = await asking_agent.run("b", session="ann")
+    assert result_texts(result)[-1] == "Execution of 'pay' was denied by a stored user preference."
     assert len(asked) == 1
 
 
-async def test_an_answer_for_the_call_is_for_these_arguments_only() -> None:
+async def test_an_answer_for_the_call_applies_to_these_arguments_only() -> None:
     permission = ToolPermission(ask=["pay"])
     handler = answers(Approved(remember="call"), Denied())
-    given = agent(permission, call(euros=1), call(euros=1), call(euros=1000), on_question=handler)
+    asking_agent = agent(
+        permission, call(euros=1), call(euros=1), call(euros=1000), on_question=handler
+    )
     for prompt in "abc":
-        await given.run(prompt, session="ann")
+        await asking_agent.run(prompt, session="ann")
     assert paid == [1, 1]
     assert [request.arguments for request in asked] == [{"euros": 1}, {"euros": 1000}]
 
 
-async def test_once_is_once() -> None:
+async def test_an_approval_for_once_applies_once() -> None:
     permission = ToolPermission(ask=["pay"])
     handler = answers(Approved(), Approved())
-    given = agent(permission, call(euros=1), call(euros=1), on_question=handler)
-    await given.run("a", session="ann")
-    await given.run("b", session="ann")
+    asking_agent = agent(permission, call(euros=1), call(euros=1), on_question=handler)
+    await asking_agent.run("a", session="ann")
+    await asking_agent.run("b", session="ann")
     assert len(asked) == 2
 
 
@@ -199,16 +205,16 @@ async def test_another_process_remembers_by_the_journal() -> None:
     assert paid == [1, 2]
 
 
-async def test_edited_arguments_run_in_place_of_the_models_and_only_once() -> None:
+async def test_edited_arguments_replace_the_models_once() -> None:
     permission = ToolPermission(ask=["pay"])
     handler = answers(Approved(arguments={"euros": 5}), Approved())
-    given = agent(permission, call(euros=500), call(euros=500), on_question=handler)
-    await given.run("a", session="ann")
-    await given.run("b", session="ann")
+    asking_agent = agent(permission, call(euros=500), call(euros=500), on_question=handler)
+    await asking_agent.run("a", session="ann")
+    await asking_agent.run("b", session="ann")
     assert paid == [5, 500]
 
 
-async def test_two_calls_of_one_tool_are_asked_about_apart() -> None:
+async def test_two_calls_of_one_tool_are_two_questions() -> None:
     permission = ToolPermission(ask=["pay"])
     calls = (call(euros=1), call(euros=1000))
 
@@ -217,16 +223,16 @@ async def test_two_calls_of_one_tool_are_asked_about_apart() -> None:
         return request.approve() if request.arguments["euros"] == 1 else request.deny("no")
 
     result = await agent(permission, calls, on_question=small).run("go")
-    assert said(result) == ["paid 1", "no"]
+    assert result_texts(result) == ["paid 1", "no"]
     assert paid == [1]
 
 
 @pytest.mark.parametrize("arguments", ["{euros", '{"euros": "many"}', '{"euros": 1e400}'])
-async def test_nobody_is_asked_about_arguments_that_will_not_run(arguments: str) -> None:
+async def test_no_question_is_asked_about_invalid_arguments(arguments: str) -> None:
     for permission in (ToolPermission(ask=["pay"]), ToolPermission(default="allow")):
         broken = ToolCall("c1", "pay", arguments)
         result = await agent(permission, broken, on_question=answers(Approved())).run("go")
-        assert "Function 'pay' was not run: its arguments are" in said(result)[0]
+        assert "Function 'pay' was not run: its arguments are" in result_texts(result)[0]
     assert (asked, paid) == ([], [])
 
 
@@ -234,11 +240,11 @@ async def test_a_yes_with_other_arguments_is_remembered_for_those() -> None:
     permission = ToolPermission(ask=["pay"])
     handler = answers(Approved(arguments={"euros": 5}, remember="call"), Denied(reason="No."))
     calls = (call(euros=500), call(euros=5), call(euros=500))
-    given = agent(permission, *calls, on_question=handler)
+    asking_agent = agent(permission, *calls, on_question=handler)
     for prompt in "abc":
-        result = await given.run(prompt, session="ann")
+        result = await asking_agent.run(prompt, session="ann")
     assert paid == [5, 5]
-    assert said(result)[-1] == "No."
+    assert result_texts(result)[-1] == "No."
 
 
 async def test_an_answer_with_a_number_that_json_cannot_hold_is_refused() -> None:
@@ -249,7 +255,7 @@ async def test_an_answer_with_a_number_that_json_cannot_hold_is_refused() -> Non
                 with pytest.raises(AnswerTypeError):
                     run.answer(item.approve(arguments={"euros": float("inf")}))
                 run.answer(item.deny("no"))
-    assert said(run.result) == ["no"]
+    assert result_texts(run.result) == ["no"]
 
 
 async def test_a_person_may_take_longer_than_a_hook() -> None:
@@ -260,7 +266,7 @@ async def test_a_person_may_take_longer_than_a_hook() -> None:
         async for item in run:
             if isinstance(item, PermissionQuestion):
                 asyncio.get_running_loop().call_later(0.7, run.answer, item.approve())
-    assert said(run.result) == ["paid 3"]
+    assert result_texts(run.result) == ["paid 3"]
 
 
 @pytest.mark.parametrize(
@@ -289,11 +295,11 @@ def test_contradicting_rules_are_refused_and_both_named(rules: Any, named: str) 
         {"ask": ["*"], "deny": ["drop_*"]},
     ],
 )
-def test_an_exception_from_a_wider_rule_is_no_contradiction(rules: Any) -> None:
+def test_an_exception_from_a_wider_rule_is_not_a_contradiction(rules: Any) -> None:
     ToolPermission(**rules)
 
 
-def test_names_that_a_model_invents_are_not_kept_for_ever() -> None:
+def test_the_cache_of_tool_names_is_bounded() -> None:
     permission = ToolPermission(allow=["read_*"])
     for number in range(1000):
         assert permission.permission_for(f"read_{number}", {}) == "allow"

@@ -524,7 +524,7 @@ def test_a_handler_that_is_not_async_is_refused(handler: Any) -> None:
     [
         ("pay?", 1.0, "request: must be a Request, got str"),
         (PermissionQuestion(tool="x"), 0.0, "timeout: must be a finite number above 0"),
-        (PermissionQuestion(tool="x", arguments={"a": object()}), 1.0, "cannot be kept"),
+        (PermissionQuestion(tool="x", arguments={"a": object()}), 1.0, "cannot be saved"),
     ],
 )
 async def test_a_wrong_question_is_refused_before_anybody_is_asked(

@@ -545,7 +545,7 @@ async def test_a_message_to_a_session_that_waits_is_refused_and_nothing_is_lost(
     with pytest.raises(WaitingError, match=r"t1\.i0\.tool\.0\.ask\.0.*agent\.abandon\('s'\)"):
         await world.agent().run("hello?", session="s")
     await world.agent().answer("s", first.questions[0], "1")
-    with pytest.raises(WaitingError, match="was answered and did not go on yet"):
+    with pytest.raises(WaitingError, match="was answered and has not continued yet"):
         await world.agent().run("hello?", session="s")
     assert (await world.agent().resume("s")).output == "done"
 

@@ -206,7 +206,7 @@ def test_the_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
         f"{head}Parse error on attempt 2: Empty response: no text in response ---",
         f"{head}Retrying in 2.0 seconds... ---",
         f"{head}Registration AI call attempt 3/3 ---",
-        f"{head}JSON decode error on attempt 3: the answer: is no JSON: Expecting value (line 1, column 1) ---",
+        f"{head}JSON decode error on attempt 3: the answer: is not JSON: Expecting value (line 1, column 1) ---",
         f"{head}Successfully parsed Registration AI response (raw_text) ---",
         f"{head}AI AI call attempt 1/1 ---",
         f"{head}AI AI call error on attempt 1: gone ---",

@@ -10,7 +10,7 @@ HEAD = "name: {name}\ndescription: About {name}."
 def write(
     folder: Path, name: str, *, head: str = HEAD, body: str = "Do it.", **files: str | bytes
 ) -> Path:
-    """A skill's folder. A file's `__` stands for `/` and its last `_` for the dot."""
+    """Write a skill's folder. In a file's name, `__` means `/` and the last `_` means the dot."""
     place = folder / name
     place.mkdir(parents=True)
     (place / "SKILL.md").write_text(f"---\n{head.format(name=name)}\n---\n{body}\n", "utf-8")

@@ -1,4 +1,4 @@
-"""The model reads the files of a skill, and nothing else."""
+"""The model reads the files of a skill, and no other files."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ def test_a_document_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("", "is no path"),
-        ("  ", "is no path"),
-        ("/etc/passwd", "is no path"),
-        ("../secret.txt", "is no path"),
-        ("sub/../../secret.txt", "is no path"),
-        ("..\\secret.txt", "is no path"),
+        ("", "is not a path"),
+        ("  ", "is not a path"),
+        ("/etc/passwd", "is not a path"),
+        ("../secret.txt", "is not a path"),
+        ("sub/../../secret.txt", "is not a path"),
+        ("..\\secret.txt", "is not a path"),
         (".env", "does not exist"),
         ("sub/.env", "does not exist"),
         ("absent.md", "does not exist"),
         ("a\0b", "does not exist"),
         ("x" * 5_000, "does not exist"),
-        ("sub", "is no plain file"),
-        (".", "is no plain file"),
-        ("pipe", "is no plain file"),
+        ("sub", "is not a regular file"),
+        (".", "is not a regular file"),
+        ("pipe", "is not a regular file"),
         ("late.txt", "leads out of the skill's folder"),
         ("late/secret.txt", "leads out of the skill's folder"),
         ("hidden.txt", "does not exist"),
-        ("data.bin", "is no text (4 bytes)"),
-        ("nul.txt", "is no text"),
-        ("large.txt", "is too large: 2,000 bytes, and at most 1,000 are read"),
+        ("data.bin", "is not a text (4 bytes)"),
+        ("nul.txt", "is not a text"),
+        ("large.txt", "is too large: 2,000 bytes, and the limit is 1,000"),
     ],
 )
-def test_what_is_not_given_out_is_said_in_words(tmp_path: Path, path: str, why: str) -> None:
+def test_a_file_that_cannot_be_read_is_explained(tmp_path: Path, path: str, why: str) -> None:
     (tmp_path / "secret.txt").write_text("hunter2")
     place = write(tmp_path / "skills", "pdf", sub__x_md="x", data_bin=b"\xff\xfe\0\1")
     skills = Skills(tmp_path / "skills", limits=SkillLimits(document=1_000))
@@ -81,7 +81,7 @@ def test_refusing_leaves_no_file_open(tmp_path: Path) -> None:
         assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_an_unknown_skill_is_answered_with_those_that_exist(tmp_path: Path) -> None:
+def test_an_unknown_skill_lists_the_existing_ones(tmp_path: Path) -> None:
     write(tmp_path, "pdf-forms")
     skills = Skills(tmp_path)
     assert skills.read_skill_file("pdf-form", "x") == (

@@ -1,4 +1,4 @@
-"""What is found in real folders, and what hostile ones end in."""
+"""Finding skills in real folders, and errors for hostile ones."""
 
 from __future__ import annotations
 
@@ -39,21 +39,23 @@ def test_the_folder_of_one_skill_is_that_skill(
     assert find_skills(str(place)) == find_skills(place)
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     file = write(tmp_path, "pdf") / "SKILL.md"
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
     assert find_skills(tmp_path)[0].name == "pdf"
 
 
-def test_a_folder_that_is_none(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for wrong in (tmp_path / "absent", tmp_path / "file", "a\0b"):
-        with pytest.raises(ConfigurationError, match="is no folder that can be read"):
+        with pytest.raises(ConfigurationError, match="cannot be read as a folder"):
             find_skills(wrong)
     with pytest.raises(ConfigurationError, match="must be a path, got int"):
         find_skills(3)  # type: ignore[arg-type]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigurationError, match=r"holds no skill\. Put a folder with a SKILL\.md"):
+    with pytest.raises(
+        ConfigurationError, match=r"contains no skill\. Put a folder with a SKILL\.md"
+    ):
         find_skills(tmp_path / "empty")
 
 
@@ -66,7 +68,7 @@ def test_one_broken_skill_is_an_error_that_names_its_file(tmp_path: Path) -> Non
     assert refused.value.fix == "Rename the folder, or write its name here"
 
 
-def test_a_skill_file_in_other_letters(tmp_path: Path) -> None:
+def test_a_skill_file_with_another_case_is_refused(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf")
     (place / "SKILL.md").rename(place / "skill.md")
     with pytest.raises(ConfigurationError, match=r"must be named SKILL\.md\. Rename the file"):
@@ -75,7 +77,9 @@ def test_a_skill_file_in_other_letters(tmp_path: Path) -> None:
 
 def test_ten_megabytes_of_instructions_are_refused_unless_allowed(tmp_path: Path) -> None:
     write(tmp_path, "pdf", body="x" * 10_000_000)
-    with pytest.raises(ConfigurationError, match=r"10,000,\d+ bytes, and at most 100,000") as no:
+    with pytest.raises(
+        ConfigurationError, match=r"10,000,\d+ bytes, and the limit is 100,000"
+    ) as no:
         find_skills(tmp_path)
     assert "SkillLimits(instructions=" in no.value.fix
     (found,) = find_skills(tmp_path, limits=SkillLimits(instructions=11_000_000))
@@ -84,21 +88,21 @@ def test_ten_megabytes_of_instructions_are_refused_unless_allowed(tmp_path: Path
 
 def test_a_large_front_matter_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "pdf", head="name: pdf\ndescription: x\nextra: " + "y" * 20_000)
-    with pytest.raises(ConfigurationError, match="at most 16,000 are read"):
+    with pytest.raises(ConfigurationError, match="the limit is 16,000"):
         find_skills(tmp_path)
 
 
-def test_what_is_no_utf_8_is_named_with_its_line(tmp_path: Path) -> None:
+def test_invalid_utf_8_is_named_with_its_line(tmp_path: Path) -> None:
     file = write(tmp_path, "pdf", body="one\ntwo") / "SKILL.md"
     file.write_bytes(file.read_bytes().replace(b"two", b"\xff"))
-    with pytest.raises(ConfigurationError, match=r"SKILL\.md:6: is no UTF-8"):
+    with pytest.raises(ConfigurationError, match=r"SKILL\.md:6: is not valid UTF-8"):
         find_skills(tmp_path)
 
 
 def test_too_many_files(tmp_path: Path) -> None:
     write(tmp_path, "pdf", a_md="", b_md="", c_md="")
     assert find_skills(tmp_path, limits=SkillLimits(documents=3))
-    with pytest.raises(ConfigurationError, match="holds more than 2 files"):
+    with pytest.raises(ConfigurationError, match="contains more than 2 files"):
         find_skills(tmp_path, limits=SkillLimits(documents=2))
 
 
@@ -109,7 +113,7 @@ def test_two_skills_of_one_name(tmp_path: Path) -> None:
         Skills(tmp_path / "a", tmp_path / "b")
     assert str(tmp_path / "a") in refused.value.problem
     assert str(tmp_path / "b") in refused.value.problem
-    with pytest.raises(ConfigurationError, match="there is none"):
+    with pytest.raises(ConfigurationError, match="there are none"):
         Skills()
 
 
@@ -153,7 +157,7 @@ def test_a_link_that_stays_inside_is_listed(tmp_path: Path) -> None:
     assert find_skills(tmp_path)[0].documents == ("a.md", "b.md")
 
 
-def test_a_name_that_would_write_into_the_instructions(tmp_path: Path) -> None:
+def test_an_unprintable_file_name_is_refused(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf")
     (place / "a\n## other:").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be shown"):
@@ -166,12 +170,12 @@ def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
     assert find_skills(tmp_path)[0].documents == ()
     (place / "SKILL.md").unlink()
     os.mkfifo(place / "SKILL.md")
-    with pytest.raises(ConfigurationError, match="is no plain file"):
+    with pytest.raises(ConfigurationError, match="is not a regular file"):
         find_skills(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_what_may_not_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     place = write(tmp_path, "pdf")
     (place / "SKILL.md").chmod(0)
     with pytest.raises(ConfigurationError, match=r"cannot be read \(PermissionError\)"):

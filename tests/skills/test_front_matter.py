@@ -1,4 +1,4 @@
-"""Each rule of a front matter, and each trick in one, ends in an error that names the place."""
+"""Each broken rule of a front matter is an error that names the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def header(head: str, folder: str = "pdf") -> Header:
     return parse_header(head, "SKILL.md", folder)
 
 
-def test_a_whole_header_is_read_as_it_is_written() -> None:
+def test_a_complete_header_is_read_as_written() -> None:
     found = header(
         "name: pdf\n"
         "description: >\n  Fills in\n  PDF forms.\n"
@@ -42,7 +42,7 @@ def test_allowed_tools_may_be_a_list_and_a_name_may_look_like_a_number() -> None
     assert (found.name, found.description, found.allowed_tools) == ("123", "true", ("a", "b"))
 
 
-def test_what_is_optional_may_be_empty_where_the_rules_allow_it() -> None:
+def test_optional_fields_may_be_empty_where_the_specification_allows_it() -> None:
     found = header("name: pdf\ndescription: x\nmetadata:\nlicense: ~\nallowed-tools:")
     assert (found.metadata, found.license, found.allowed_tools) == ({}, "", ())
 
@@ -57,11 +57,11 @@ GOOD = "name: pdf\ndescription: x\n"
         ("name: pdf", "SKILL.md:1 description", "is missing"),
         ("name: pdf\ndescription:", "SKILL.md:3 description", "is empty"),
         ("name: pdf\ndescription: '  '", "SKILL.md:3 description", "is empty"),
-        ("description: x\nname: PDF", "SKILL.md:3 name", "'PDF' is no name of a skill"),
-        ("name: -pdf\ndescription: x", "SKILL.md:2 name", "is no name of a skill"),
-        ("name: pdf-\ndescription: x", "SKILL.md:2 name", "is no name of a skill"),
-        ("name: p--df\ndescription: x", "SKILL.md:2 name", "is no name of a skill"),
-        ("name: pdf/..\ndescription: x", "SKILL.md:2 name", "is no name of a skill"),
+        ("description: x\nname: PDF", "SKILL.md:3 name", "'PDF' is not a valid name of a skill"),
+        ("name: -pdf\ndescription: x", "SKILL.md:2 name", "is not a valid name of a skill"),
+        ("name: pdf-\ndescription: x", "SKILL.md:2 name", "is not a valid name of a skill"),
+        ("name: p--df\ndescription: x", "SKILL.md:2 name", "is not a valid name of a skill"),
+        ("name: pdf/..\ndescription: x", "SKILL.md:2 name", "is not a valid name of a skill"),
         (f"name: {'a' * 65}\ndescription: x", "SKILL.md:2 name", "at most 64 characters, got 65"),
         ("name: docx\ndescription: x", "SKILL.md:2 name", "but the folder is 'pdf'"),
         ("name: [pdf]\ndescription: x", "SKILL.md:2 name", "must be text"),
@@ -69,24 +69,28 @@ GOOD = "name: pdf\ndescription: x\n"
         (GOOD + f"compatibility: {'x' * 501}", "SKILL.md:4 compatibility", "at most 500"),
         (GOOD + "compatibility:", "SKILL.md:4 compatibility", "is empty"),
         (GOOD + "license: [MIT]", "SKILL.md:4 license", "must be text"),
-        (GOOD + "metadata: text", "SKILL.md:4 metadata", "must be keys with texts"),
-        (GOOD + "metadata:\n  a: [1]", "SKILL.md:5", "metadata.a holds something that is no text"),
+        (GOOD + "metadata: text", "SKILL.md:4 metadata", "must be a mapping of keys to text"),
+        (
+            GOOD + "metadata:\n  a: [1]",
+            "SKILL.md:5",
+            "metadata.a contains a value that is not text",
+        ),
         (GOOD + "allowed-tools: {a: b}", "SKILL.md:4 allowed-tools", "must be text or a list"),
         (GOOD + "allowed-tools: [a, '']", "SKILL.md:4 allowed-tools", "empty"),
-        (GOOD + "allowed_tools: a", "SKILL.md:4 allowed_tools", "is no key of a skill"),
-        (GOOD + "Name: pdf", "SKILL.md:4 Name", "is no key of a skill"),
+        (GOOD + "allowed_tools: a", "SKILL.md:4 allowed_tools", "is not a key of a skill"),
+        (GOOD + "Name: pdf", "SKILL.md:4 Name", "is not a key of a skill"),
         (GOOD + "name: pdf", "SKILL.md:4", "has the key 'name' twice"),
-        (GOOD + "[a]: b", "SKILL.md:4", "has a key that is no text"),
+        (GOOD + "[a]: b", "SKILL.md:4", "has a key that is not text"),
         ("", "SKILL.md:1", "its front matter is empty"),
-        ("- name", "SKILL.md:2", "is no list of `key: value` lines"),
-        ("name: pdf\ndescription: Use when: asked", "SKILL.md:3", "is no YAML"),
-        ("name: pdf\ndescription: 'open", "SKILL.md", "is no YAML"),
+        ("- name", "SKILL.md:2", "must consist of `key: value` lines"),
+        ("name: pdf\ndescription: Use when: asked", "SKILL.md:3", "is not YAML"),
+        ("name: pdf\ndescription: 'open", "SKILL.md", "is not YAML"),
         ("name: pdf\ndescription: \x07", "SKILL.md:1", "a character that is not allowed"),
         ("name: &a pdf\ndescription: *a", "SKILL.md:2", "an anchor or an alias"),
         (GOOD + "metadata: {<<: *x}", "SKILL.md:4", "an anchor or an alias"),
         (GOOD + "x: !!python/object/apply:os.system [ls]", "SKILL.md:4", "uses a YAML tag"),
         (GOOD + "x: " + "[" * 8_000, "SKILL.md:4", "is nested too deeply"),
-        (GOOD + "...\n--- \nname: b", "SKILL.md", "is no YAML"),
+        (GOOD + "...\n--- \nname: b", "SKILL.md", "is not YAML"),
     ],
 )
 def test_a_broken_header_is_refused(head: str, place: str, problem: str) -> None:
@@ -96,7 +100,7 @@ def test_a_broken_header_is_refused(head: str, place: str, problem: str) -> None
     assert problem in refused.value.problem
 
 
-def test_a_bomb_of_aliases_costs_nothing() -> None:
+def test_nested_aliases_are_refused_before_expansion() -> None:
     bomb = "a: &a [x, x]\n" + "".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]\n" for n in range(20)
     )

@@ -1,4 +1,4 @@
-"""A model that opens skills, end to end: what it reads in which iteration, and what is forgotten."""
+"""A model that opens skills, end to end: what it reads in each iteration, and when skills close."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def opens(name: str, call_id: str = "c1") -> ToolCall:
     return ToolCall(call_id, "open_skill", f'{{"name": "{name}"}}')
 
 
-def told(request: ModelRequest) -> list[str]:
+def tool_texts(request: ModelRequest) -> list[str]:
     results = [part for part in request.messages[-1].parts if isinstance(part, ToolResult)]
     return [result.text for result in results]
 
@@ -75,7 +75,7 @@ async def test_a_skill_opened_in_iteration_0_is_seen_from_iteration_1_until_the_
     seen = [request.instructions for request in model.requests]
     block = f"{INDEX}\n\n🔧 ACTIVE SKILL PROTOCOLS (Execute ALL steps completely)\n\n{TRADING}"
     assert seen == [INDEX, block, block]
-    assert told(model.requests[1]) == [
+    assert tool_texts(model.requests[1]) == [
         (
             "Skill 'trading' is open. Its instructions now stand in your own instructions, until the "
             "end of this turn."
@@ -86,7 +86,7 @@ async def test_a_skill_opened_in_iteration_0_is_seen_from_iteration_1_until_the_
     assert "Check the price first" not in str(list(model.requests[3].messages))
 
 
-async def test_several_open_skills_stand_sorted_by_name_and_once(skills: Skills) -> None:
+async def test_several_open_skills_are_sorted_by_name_and_shown_once(skills: Skills) -> None:
     both = (opens("trading"), opens("audit", "c2"), opens("trading", "c3"))
     model = ScriptedModel(both, opens("audit"), "done")
     await agent_of(model, skills).run("go")
@@ -101,17 +101,17 @@ async def test_a_document_is_read_when_the_model_asks(skills: Skills) -> None:
     out = ToolCall("c2", "read_skill_file", '{"name": "trading", "path": "../../etc/passwd"}')
     model = ScriptedModel((read, out), "done")
     await agent_of(model, skills).run("go")
-    assert told(model.requests[1]) == [
+    assert tool_texts(model.requests[1]) == [
         "Never short.",
         (
-            "Error: '../../etc/passwd' is no path in the skill's folder. "
+            "Error: '../../etc/passwd' is not a path in the skill's folder. "
             "Skill 'trading' has: rules.md."
         ),
     ]
     assert model.requests[1].instructions == INDEX
 
 
-async def test_an_image_of_a_skill_is_shown_as_one(tmp_path: Path) -> None:
+async def test_an_image_of_a_skill_is_shown_as_an_image(tmp_path: Path) -> None:
     write(tmp_path, "art", logo_png=b"\x89PNG\r\n\x1a\n")
     skills = Skills(tmp_path)
     read = ToolCall("c1", "read_skill_file", '{"name": "art", "path": "logo.png"}')
@@ -125,12 +125,12 @@ async def test_an_image_of_a_skill_is_shown_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", ['{"name": "tradin"}', '{"name": 3}', "{}", '{"name": "tra', '{"name": "../x"}']
 )
-async def test_what_is_no_skill_opens_nothing(skills: Skills, arguments: str) -> None:
+async def test_an_unknown_skill_opens_nothing(skills: Skills, arguments: str) -> None:
     model = ScriptedModel(ToolCall("c1", "open_skill", arguments), "done")
     result = await agent_of(model, skills).run("go")
     assert result.output == "done"
     assert model.requests[1].instructions == INDEX
-    assert "is open" not in told(model.requests[1])[0]
+    assert "is open" not in tool_texts(model.requests[1])[0]
 
 
 async def test_a_skill_that_was_denied_is_not_open(skills: Skills) -> None:
@@ -141,7 +141,7 @@ async def test_a_skill_that_was_denied_is_not_open(skills: Skills) -> None:
     model = ScriptedModel(opens("trading"), "done")
     agent = Agent(model, tools=skills.tools, middleware=[skills.middleware, No()])
     await agent.run("go")
-    assert told(model.requests[1]) == ["Not today."]
+    assert tool_texts(model.requests[1]) == ["Not today."]
     assert PROTOCOLS_HEAD not in model.requests[1].instructions
 
 
@@ -164,7 +164,7 @@ async def test_two_runs_at_once_never_see_each_others_skills(skills: Skills) -> 
     assert ("## trading:" in audit, "## audit:" in audit) == (False, True)
 
 
-async def test_one_agent_in_many_sessions_keeps_them_apart(skills: Skills) -> None:
+async def test_one_agent_separates_the_skills_of_its_sessions(skills: Skills) -> None:
     names = {"ann": "trading", "bob": "audit"}
 
     async def answer(request: ModelRequest) -> str | ToolCall:
@@ -182,7 +182,7 @@ async def test_one_agent_in_many_sessions_keeps_them_apart(skills: Skills) -> No
         assert f"## {other}:" not in result.output
 
 
-async def test_a_skill_stays_open_while_the_answer_is_mended(skills: Skills) -> None:
+async def test_a_skill_stays_open_while_the_output_is_repaired(skills: Skills) -> None:
     class Order(BaseModel):
         symbol: str
 
@@ -192,7 +192,7 @@ async def test_a_skill_stays_open_while_the_answer_is_mended(skills: Skills) -> 
     assert PROTOCOLS_HEAD in model.requests[2].instructions
 
 
-async def test_a_stopped_turn_closes_what_was_open(skills: Skills) -> None:
+async def test_a_stopped_turn_closes_its_skills(skills: Skills) -> None:
     class Ends(Middleware):
         async def after_iteration(self, context):
             return Stop("enough", "Bye.") if context.turn == 1 else None
@@ -208,7 +208,7 @@ async def test_a_stopped_turn_closes_what_was_open(skills: Skills) -> None:
     assert PROTOCOLS_HEAD not in model.requests[-1].instructions
 
 
-async def test_what_is_open_is_folded_from_the_journal_alone(skills: Skills) -> None:
+async def test_the_open_skills_are_rebuilt_from_the_journal_alone(skills: Skills) -> None:
     journal = MemoryJournal()
     model = ScriptedModel(opens("trading"), "done")
     await agent_of(model, skills, journal=journal).run("go", session="s")
@@ -221,7 +221,7 @@ async def test_what_is_open_is_folded_from_the_journal_alone(skills: Skills) -> 
     assert states[-1] == ("TurnClosed", frozenset())
 
 
-def test_the_fold_takes_only_a_result_that_says_so(skills: Skills) -> None:
+def test_only_the_exact_result_opens_a_skill(skills: Skills) -> None:
     middleware = skills.middleware
     said = "Skill 'audit' is open. Its instructions now stand in your own instructions, until "
     said += "the end of this turn."
@@ -237,7 +237,7 @@ def test_the_fold_takes_only_a_result_that_says_so(skills: Skills) -> None:
     assert middleware.fold(frozenset({"audit"}), closed) == set()
 
 
-async def test_nothing_is_put_in_twice(skills: Skills) -> None:
+async def test_no_instructions_are_added_twice(skills: Skills) -> None:
     again = SkillInstructions(skills)
 
     class Appends(Middleware):
@@ -267,18 +267,18 @@ async def test_instructions_longer_than_a_result_may_be_still_open(tmp_path: Pat
 async def test_without_the_middleware_the_instructions_are_the_result(skills: Skills) -> None:
     model = ScriptedModel(opens("trading"), "done")
     await Agent(model, tools=skills.tools).run("go")
-    assert told(model.requests[1]) == [TRADING]
+    assert tool_texts(model.requests[1]) == [TRADING]
 
 
-def test_what_an_agent_says_of_its_skills(skills: Skills) -> None:
+def test_an_agent_describes_its_skills(skills: Skills) -> None:
     assert skills.middleware.describe() == {"skills": "audit trading"}
     assert repr(skills) == "Skills(audit, trading)"
     assert (len(skills), [one.name for one in skills]) == (2, ["audit", "trading"])
     assert "SkillInstructions: skills=audit trading" in agent_of(ScriptedModel(), skills).describe()
 
 
-def test_no_skills_are_a_mistake() -> None:
-    with pytest.raises(ConfigurationError, match="there is none"):
+def test_an_empty_collection_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="there are none"):
         SkillInstructions([])
 
 
@@ -296,16 +296,16 @@ RESUMED = 6
 """Events of the run below: opened, replied, begun, the tool, replied, closed."""
 
 
-@pytest.mark.parametrize("moment", range(1, RESUMED + 1))
-async def test_a_run_that_crashed_anywhere_goes_on_with_what_was_open(
-    skills: Skills, moment: int
+@pytest.mark.parametrize("crash_at", range(1, RESUMED + 1))
+async def test_a_run_that_crashed_resumes_with_its_open_skills(
+    skills: Skills, crash_at: int
 ) -> None:
     def answer(request: ModelRequest) -> str | ToolCall:
         return request.instructions if PROTOCOLS_HEAD in request.instructions else opens("audit")
 
     journal = MemoryJournal()
     first = ScriptedModel(*[answer] * 9)
-    crashing = agent_of(first, skills, journal=CrashAt(journal, moment))
+    crashing = agent_of(first, skills, journal=CrashAt(journal, crash_at))
     with pytest.raises(SimulatedCrash):
         await crashing.run("go", session="s")
     model = ScriptedModel(*[answer] * 9)

@@ -1,7 +1,7 @@
-"""Checks of what a user gave, by the declared types: a wrong one is told at once, with its name.
+"""Checks arguments against their declared types, and names a wrong one at once.
 
-Type checkers find these mistakes before; a file, a variable of the environment and a notebook do
-not have one. This module must never change a value.
+A type checker finds these mistakes earlier, but there is none for a file, an environment variable or
+a notebook. This module must never change a value.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ def check_fields(record: Struct, prefix: str, *names: str) -> None:
     """Raise ConfigurationError unless these fields have the types that the record declares.
 
     Args:
-        record: of plain types: numbers, texts, flags, lists and mappings of them.
-        prefix: goes before the field's name in the message.
-        names: of the fields; one that has its default value is not looked at.
+        record: a struct of plain types: numbers, strings, booleans, lists and mappings of them.
+        prefix: precedes the field's name in the message.
+        names: the names of the fields. A field that has its default value is not checked.
     """
     for name in names:
         value = getattr(record, name)
@@ -30,7 +30,7 @@ def check_fields(record: Struct, prefix: str, *names: str) -> None:
 
 
 def check_type(argument: str, value: object, expected: object) -> None:
-    """Raise ConfigurationError unless `value` is of a plain type.
+    """Raise ConfigurationError unless `value` has a type of plain JSON-like values.
 
     >>> check_type("seed", "x", int | None)
     Traceback (most recent call last):
@@ -50,13 +50,13 @@ def check_flag(argument: str, value: object) -> None:
 
 
 def check_text(argument: str, value: object) -> None:
-    """Raise ConfigurationError unless `value` is a text."""
+    """Raise ConfigurationError unless `value` is a string."""
     if not isinstance(value, str):
         raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
 
 
 def check_instance(argument: str, value: object, *kinds: type, optional: bool = False) -> None:
-    """Raise ConfigurationError unless `value` is of one of these classes, or None if it is optional.
+    """Raise ConfigurationError unless `value` is an instance of `kinds`, or None if it is optional.
 
     >>> check_instance("answer", 5, str, bytes)
     Traceback (most recent call last):
@@ -84,14 +84,14 @@ def check_optional_callable(argument: str, value: object) -> None:
 def check_port(
     argument: str, value: object, methods: tuple[str, ...], *, optional: bool = True
 ) -> None:
-    """Raise ConfigurationError unless `value` is an object with these methods, or None if it may."""
+    """Raise ConfigurationError unless `value` has these methods, or is None if it is optional."""
     if value is None and optional:
         return
     missing = [name for name in methods if not callable(getattr(value, name, None))]
     if isinstance(value, type) or missing:
-        what = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
         raise ConfigurationError(
-            argument, f"must be an object with {', '.join(methods)}; got {what}"
+            argument, f"must be an object with {', '.join(methods)}; got {got}"
         )
 
 

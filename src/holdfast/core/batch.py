@@ -1,7 +1,7 @@
-"""The tool calls of one reply, and what became of each.
+"""The tool calls of one reply, and their results.
 
-Results come in any order and are told in the order of the calls. A batch must never leave a call
-without a result: providers refuse such a history.
+Results arrive in any order and enter the history in the order of the calls. A batch must never leave
+a call without a result: providers refuse such a history.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Batch:
     """The calls of one reply.
 
     Args:
-        turn: of the reply.
-        iteration: of the reply.
-        calls: what the model asked for.
+        turn: the number of the turn.
+        iteration: the number of the iteration.
+        calls: the calls, in the order of the reply.
     """
 
     __slots__ = ("_iteration", "_turn", "calls", "has_begun", "results")
@@ -44,7 +44,7 @@ class Batch:
         return len(self.results) == len(self.calls)
 
     def plan_effects(self, *, unfinished: bool) -> dict[str, Effect]:
-        """One for each call, by key. `unfinished` says that the reply was cut, so none may be run."""
+        """Return one effect for each call, by key. `unfinished`: the reply was cut, so none may run."""
         planned: dict[str, Effect] = {}
         for index, call in enumerate(self.calls):
             key = tool_key(self._turn, self._iteration, index)
@@ -52,23 +52,23 @@ class Batch:
         return planned
 
     def fill_missing(self, text: str, started_keys: tuple[str, ...]) -> None:
-        """Give every call without a result one that tells the truth, so that none is an orphan.
+        """Give every call that has no result an error result.
 
         Args:
-            text: for a call that was not run, with `{name}`.
-            started_keys: the keys of those that had begun, so that their outcome is unknown.
+            text: for a call that did not run, with `{name}`.
+            started_keys: the keys of the calls that had begun, so their outcome is unknown.
         """
         for index, call in enumerate(self.calls):
             if index in self.results:
                 continue
             in_doubt = tool_key(self._turn, self._iteration, index) in started_keys
-            said = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)
-            self.results[index] = ToolResult(call.id, call.name, (Text(said),), is_error=True)
+            message = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)
+            self.results[index] = ToolResult(call.id, call.name, (Text(message),), is_error=True)
 
     def build_message(self) -> Message:
-        """All results, in the order of the calls."""
+        """Return the message of all results, in the order of the calls."""
         return tool_results([self.results[index] for index in range(len(self.calls))])
 
 
 NO_BATCH: Final = Batch(0, 0, ())
-"""When no tools are under way; it has no calls, so nothing can be put into it."""
+"""The batch while no tools are in progress. It has no calls, so it never changes."""

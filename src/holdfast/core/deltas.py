@@ -1,8 +1,8 @@
-"""What a decoder says, piece by piece: the neutral form of every wire's chunks.
+"""Deltas: the output of a decoder, the neutral form of the chunks of every wire.
 
-A whole reply is the same pieces, all at once; that is why streaming and not streaming are one
-path. `codecs.assemble` folds them into one reply. The first three are also shown live to whoever
-reads a stream. This module must never grow a piece that only one wire can make, except `PartReceived`.
+A complete reply decodes to the same deltas, all at once; so streaming and not streaming are one
+path. `codecs.assemble` joins them into one reply. The first four are also streamed to the reader of
+a run. Do not add a delta that only one wire can produce, except through `PartReceived`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from holdfast.core.messages import Extra, FinishReason, Part, Usage
 
 
 class TextDelta(Struct, frozen=True, gc=False):
-    """A piece of text. `index` distinguishes parallel blocks of one reply."""
+    """More text. `index` distinguishes parallel blocks of one reply."""
 
     text: str
     index: int = 0
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """A piece of the model's reasoning, its signature, or vendor state that belongs to it."""
+    """More of the model's reasoning, or its signature, or vendor state that belongs to it."""
 
     text: str = ""
     index: int = 0
@@ -48,9 +48,9 @@ class RefusalDelta(Struct, frozen=True, gc=False):
 
 
 class PartReceived(Struct, frozen=True):
-    """A part that came whole: media, or a block that is kept verbatim.
+    """A part that arrived complete: media, or a block that is passed on unchanged.
 
-    `note` marks a part that describes the reply and is not content of it, such as its citations.
+    `note` marks a part that describes the reply and is not part of its content, such as citations.
     """
 
     part: Part
@@ -59,17 +59,17 @@ class PartReceived(Struct, frozen=True):
 
 
 class ReplyStarted(Struct, frozen=True, gc=False):
-    """The reply's id and the model that really answers."""
+    """The reply's id, and the model that really answered."""
 
     id: str = ""
     model: str = ""
 
 
 class ReplyFinished(Struct, frozen=True, gc=False):
-    """The wire's word for why the reply ended, in our vocabulary and in its own.
+    """Why the reply ended, in the neutral vocabulary and, as `raw`, in the wire's own.
 
-    Content that follows makes it void: then only another `ReplyFinished` says that the reply is whole.
-    `last` is false where content may follow all the same, as some servers do it.
+    Content that follows makes it void: then only another `ReplyFinished` completes the reply. `last`
+    is false where content may still follow, as some servers send it.
     """
 
     reason: FinishReason
@@ -78,7 +78,7 @@ class ReplyFinished(Struct, frozen=True, gc=False):
 
 
 class UsageReceived(Struct, frozen=True):
-    """Tokens so far; a later one replaces an earlier one."""
+    """The tokens so far; a later delta replaces an earlier one."""
 
     usage: Usage
 
@@ -90,13 +90,13 @@ class ErrorReceived(Struct, frozen=True):
 
 
 class NoChoices(Struct, frozen=True, gc=False):
-    """A whole reply, well formed, with no candidate in it."""
+    """A complete and well-formed reply without any candidate."""
 
     reason: str = "no candidates in response"
 
 
 class NotAReply(Struct, frozen=True, gc=False):
-    """Bytes that are no reply of this wire: HTML, text, another JSON."""
+    """Bytes that are not a reply of this wire: HTML, text, other JSON."""
 
     expected: str
     got: str
@@ -105,7 +105,7 @@ class NotAReply(Struct, frozen=True, gc=False):
 class StreamEnded(Struct, frozen=True, gc=False):
     """The wire's own end marker (`[DONE]`, `message_stop`, the end of a whole body).
 
-    `whole` means that the body was one JSON text, which could not be read if it were cut.
+    `whole` means that the body was one JSON text, which cannot be parsed when it is cut.
     """
 
     whole: bool = False

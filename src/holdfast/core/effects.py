@@ -1,8 +1,8 @@
-"""Acts on the outside world that a run asks for, as values. The shell performs them.
+"""Effects: what a run asks the outside world to do, as values. The runtime performs them.
 
-An effect is named by its key, which is made of numbers that the run itself counts, never of a
-position in time and never of a provider's id: a finished effect is found again after a crash
-whatever order its siblings finished in. This module must never perform anything.
+An effect is named by its key. The key is made of numbers that the run itself counts, never of an
+order of events and never of a provider's id. So a finished effect is found again after a crash,
+whatever the order in which the others finished. This module must never perform anything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.core.messages import ToolCall
 
 
 class CallModel(Struct, frozen=True, tag="call_model"):
-    """Ask the model to go on from the first `length` messages of the history."""
+    """Call the model with the first `length` messages of the history."""
 
     key: str
     iteration: int
@@ -31,7 +31,7 @@ class CallModel(Struct, frozen=True, tag="call_model"):
 
 
 class RunTool(Struct, frozen=True, tag="run_tool", omit_defaults=True):
-    """Run one tool. `unfinished` says that the reply was cut, so that the call must not be run."""
+    """Run one tool. `unfinished` means that the reply was cut, so the call must not run."""
 
     key: str
     call: ToolCall
@@ -40,7 +40,7 @@ class RunTool(Struct, frozen=True, tag="run_tool", omit_defaults=True):
 
 
 class CloseTurn(Struct, frozen=True, tag="close_turn", omit_defaults=True):
-    """Everything is done: end the turn with this status."""
+    """End the turn with this status."""
 
     key: str
     status: Status
@@ -48,7 +48,7 @@ class CloseTurn(Struct, frozen=True, tag="close_turn", omit_defaults=True):
 
 
 class CheckOutput(Struct, frozen=True, tag="check_output"):
-    """Check the answer that ends the first `length` messages of the history against its type."""
+    """Check the output, the last of the first `length` messages of the history, against its type."""
 
     key: str
     length: int
@@ -60,14 +60,14 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def effect_digest(effect: Effect) -> str:
-    """A short fingerprint of a planned effect; the same key with another digest is a mismatch.
+    """Return a short digest of a planned effect. The same key with another digest is a mismatch.
 
     >>> effect_digest(CallModel("t1.i0.model", 0, 1)) == effect_digest(CallModel("t1.i0.model", 0, 1))
     True
     """
     try:
         data = _encode(effect)
-    except UnicodeEncodeError:  # arguments with half a character, which no tool takes
+    except UnicodeEncodeError:  # arguments with a lone surrogate, which no tool accepts
         data = json.dumps(msgspec.to_builtins(effect), sort_keys=True).encode()
     return blake2b(data, digest_size=8).hexdigest()
 
@@ -78,7 +78,7 @@ def turn_key(turn: int) -> str:
 
 
 def nested_run_id(run_id: str, key: str) -> str:
-    """The run of an agent that is the tool `key` of another run, and goes on with that one.
+    """Return the run id of an agent that runs as the tool `key` of another run.
 
     >>> nested_run_id("ada", tool_key(1, 0, 2))
     'ada/t1.i0.tool.2'
@@ -87,10 +87,10 @@ def nested_run_id(run_id: str, key: str) -> str:
 
 
 def nested_run_ids(first: str) -> Iterator[str]:
-    """The runs of all attempts of one call, without end.
+    """Yield the run ids of all attempts of one call, without end.
 
     Args:
-        first: the run of the first one, as `nested_run_id` names it.
+        first: the run id of the first attempt, as `nested_run_id` returns it.
 
     >>> next(nested_run_ids("ada/t1.i0.tool.2"))
     'ada/t1.i0.tool.2'
@@ -101,7 +101,7 @@ def nested_run_ids(first: str) -> Iterator[str]:
 
 
 def is_nested_run(run_id: str) -> bool:
-    """Whether a run is a part of another one, so that it is nobody's session.
+    """Whether a run is nested in another one, and so is not a session.
 
     >>> is_nested_run("ada/t1.i0.tool.2"), is_nested_run("ada/tea")
     (True, False)
@@ -123,7 +123,7 @@ def tool_key(turn: int, iteration: int, index: int) -> str:
 
 
 def call_index(key: str) -> int:
-    """The index of the call in its reply, out of the key of its effect.
+    """Return the index of a call in its reply, read from the key of its effect.
 
     >>> call_index(tool_key(1, 0, 2))
     2
@@ -142,7 +142,7 @@ def extended_key(turn: int, iteration: int) -> str:
 
 
 def resumed_key(turn: int, number: int) -> str:
-    """`t1.resumed.0`: the first time that an answer is taken up which nobody waited for."""
+    """`t1.resumed.0`: the first time that a turn resumes with an answer that arrived meanwhile."""
     return f"t{turn}.resumed.{number}"
 
 

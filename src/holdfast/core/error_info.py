@@ -1,6 +1,7 @@
-"""What is known about a failure, as a value: its category, whether it landed, when to try again.
+"""The details of a failure, as a value: its category, whether it landed, when to try again.
 
-`private` is the detail for logs and must never enter a message, an event, a notice or a `repr`.
+`landed` says whether the request may have taken effect. `private` holds details for logs and must
+never enter a message, an event, a notice or a `repr`.
 """
 
 from __future__ import annotations
@@ -57,17 +58,17 @@ _RETRYABLE = frozenset(
 
 
 class Landed(StrEnum):
-    """Whether a failed operation may have taken effect: NO means certainly not."""
+    """Whether the operation may have taken effect: NO means certainly not, UNKNOWN that it might."""
 
     NO = "no"
     UNKNOWN = "unknown"
 
 
 class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known about one failure, as a value.
+    """The details of one failure, as a value.
 
-    `safe` may be shown to a user; `private` is the redacted detail for logs only. `retry_after`
-    is in seconds, as the provider said it, or None.
+    `safe` may be shown to a user; `private` is redacted text for logs only. `retry_after` is the wait
+    in seconds that the provider asked for, or None.
     """
 
     category: ErrorCategory
@@ -86,7 +87,7 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError("retry_after must be a finite number of seconds, at least 0")
 
     def to_public(self) -> ErrorInfo:
-        """The same without the private half: the only form that events and notices may carry."""
+        """Return it without the private half: the only form that events and notices may carry."""
         return msgspec.structs.replace(self, private="") if self.private else self
 
     def __repr__(self) -> str:

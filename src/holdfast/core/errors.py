@@ -1,10 +1,10 @@
-"""The one error tree, what is known about an error, and the only text of it that others may see.
+"""The tree of errors, and the functions that turn an error into text for models and people.
 
-    HoldfastError                     everything that Holdfast raises; `.info` says what is known
-    ├── ConfigurationError            you: an argument is wrong; `.argument`, `.fix`; a ValueError too
-    ├── ProviderError                 them: the endpoint refused, failed, or could not be reached
-    │   └── TransportError            no whole answer came: DNS, TLS, connection, timeout
-    ├── ResponseError                 what came back is no usable reply
+    HoldfastError                     everything that Holdfast raises; `.info` holds the details
+    ├── ConfigurationError            an argument is wrong; `.argument`, `.fix`; also a ValueError
+    ├── ProviderError                 the endpoint refused, failed, or could not be reached
+    │   └── TransportError            no complete response: DNS, TLS, connection, timeout
+    ├── ResponseError                 the response is not a usable reply
     │   ├── EmptyResponseError        .reason
     │   │   ├── NoCandidatesError
     │   │   ├── NoTextError
@@ -20,24 +20,24 @@
     │   ├── FilteredError             withheld by a content filter
     │   ├── RefusedError              the model declined
     │   └── UnterminatedError         the stream ended without its end marker
-    ├── OutputError                   no answer of the wanted type; `.raw`, `.best`, `.problems`
-    │   └── TruncatedOutputError      its answer was cut at the output limit; a TruncatedError too
-    ├── StoppedError                  a middleware ended the turn, or refused it; `.reason`
-    ├── MiddlewareError               a hook raised, hung, or returned no decision; `.hook`
-    ├── LimitError                    the run reached a limit of its own; `.limit`
+    ├── OutputError                   no output of the wanted type; `.raw`, `.best`, `.problems`
+    │   └── TruncatedOutputError      the output was cut at the output limit; also a TruncatedError
+    ├── StoppedError                  a middleware ended or refused the turn; `.reason`
+    ├── MiddlewareError               a hook raised, timed out, or returned a wrong value; `.hook`
+    ├── LimitError                    the run reached one of its limits; `.limit`
     ├── UnansweredError               a question got no answer; `.why`
-    ├── AnswerTypeError               an answer of the wrong type; `.expected`, `.got`; a TypeError too
+    ├── AnswerTypeError               an answer of the wrong type; `.expected`, `.got`; also a TypeError
     ├── WaitingError                  the session's turn waits for an answer; `.run_id`, `.keys`
-    ├── JournalError                  a journal cannot keep or give back; see journal.failures
-    ├── ConflictError                 another driver of the same run was faster; this one stops
-    ├── SessionBusyError              a turn of the same session is under way; `.session`
-    └── HoldfastBug                   us, or a journal that is not this run's
+    ├── JournalError                  a journal cannot write or read; see journal.journal_errors
+    ├── ConflictError                 another process drives the same run; this one stops
+    ├── SessionBusyError              another turn of the session is in progress; `.session`
+    └── HoldfastBug                   a bug of Holdfast, or the journal of another run
         ├── IllegalEventError         an event that the state does not allow
-        └── ReplayMismatchError       the same key was planned with another content
+        └── ReplayMismatchError       the same key was planned with different content
 
 Rules for editing. An exception becomes an `ErrorInfo` in one place per effect (`runtime.perform`,
-`codecs.<wire>.errors`, `transport`), and an `ErrorInfo` becomes text only by the functions at the
-end of this file. `private` must never enter a message, an event, a notice or a `repr`.
+`codecs.<wire>.errors`, `transport`), and an `ErrorInfo` becomes text only through the functions at
+the end of this file. `private` must never enter a message, an event, a notice or a `repr`.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ SafeText = NewType("SafeText", str)
 
 
 class HoldfastError(Exception):
-    """The base of all errors that Holdfast raises on purpose.
+    """The base class: `except HoldfastError` catches everything that Holdfast raises on purpose.
 
     Args:
         message: what happened and what to do next, safe to show.
-        info: what is known; derived from the message when absent.
-        partial: the reply as far as it came, when one had begun.
+        info: the details; derived from the message by default.
+        partial: the part of the reply that arrived, if a reply had begun.
     """
 
     default_category = ErrorCategory.UNKNOWN
@@ -104,7 +104,7 @@ class ProviderError(HoldfastError):
 
 
 class TransportError(ProviderError):
-    """No complete response arrived; `info.landed` says whether the request may have taken effect."""
+    """No complete response arrived. `info.landed` says whether the request may have been processed."""
 
     default_category = ErrorCategory.TRANSIENT
 
@@ -132,11 +132,11 @@ class EmptyResponseError(ResponseError):
 
 
 class NoCandidatesError(EmptyResponseError):
-    """The list of choices or candidates is empty or absent."""
+    """The list of choices or candidates is empty or missing."""
 
 
 class NoTextError(EmptyResponseError):
-    """A choice has no text and no tool call."""
+    """There is a choice, but it has no text and no tool call."""
 
 
 class NoToolActivityError(EmptyResponseError):
@@ -165,15 +165,15 @@ class ResponseValidationError(ResponseError):
 
 
 class MissingAttributeError(ResponseValidationError):
-    """A required field is absent."""
+    """A required field is missing."""
 
 
 class InvalidStructureError(ResponseValidationError):
-    """A field has the wrong structure."""
+    """A field has the wrong inner structure."""
 
 
 class UnexpectedTypeError(ResponseValidationError):
-    """The whole response has another type: HTML, text, or a list."""
+    """The whole response is of another kind: HTML, text, a list."""
 
 
 class ToolExecutionError(ResponseError):
@@ -226,12 +226,12 @@ class UnterminatedError(ResponseError):
 
 
 class OutputError(HoldfastError):
-    """No output has the wanted type after all allowed attempts.
+    """The model gave no output of the wanted type in the allowed number of attempts.
 
     Args:
-        raw: the text of the last answer.
+        raw: the text of the last output.
         problems: what is wrong with it: where, what was expected, what is there.
-        best: the JSON value of that text as far as it goes, unchecked; None when there is none.
+        best: the JSON value of that text as far as it goes, not validated; None when there is none.
     """
 
     default_category = ErrorCategory.INVALID_RESPONSE
@@ -253,7 +253,7 @@ class OutputError(HoldfastError):
 
 
 class TruncatedOutputError(TruncatedError, OutputError):
-    """The output was cut at the output limit. It is not requested again; it would be cut again."""
+    """The output was cut at the output limit. It is not requested again: it would be cut again."""
 
     default_category = ErrorCategory.TRUNCATED
 
@@ -269,7 +269,7 @@ class StoppedError(HoldfastError):
 
 
 class MiddlewareError(HoldfastError):
-    """A hook raised an exception, took too long, or returned something other than a decision.
+    """A hook of a middleware raised, timed out, or returned something that is not a decision.
 
     >>> str(MiddlewareError("Guard", "before_tool", "raised KeyError"))
     'Guard.before_tool raised KeyError'
@@ -299,7 +299,7 @@ class LimitError(HoldfastError):
 
 
 UnansweredReason = Literal["timeout", "cancelled", "nobody", "failed"]
-"""Why a question got no answer; "failed" is a handler that raised."""
+"""Why a question got no answer; "failed" means that the handler raised."""
 
 _UNANSWERED: dict[UnansweredReason, str] = {
     "timeout": "No answer to the {kind} came in time.",
@@ -311,7 +311,7 @@ _UNANSWERED: dict[UnansweredReason, str] = {
 
 
 class UnansweredError(HoldfastError):
-    """A question got no answer, and its type has no answer that means no.
+    """A question got no answer, and its answer type cannot express "no".
 
     >>> str(UnansweredError("ClarificationQuestion", "cancelled"))
     'The ClarificationQuestion was cancelled.'
@@ -327,7 +327,7 @@ class UnansweredError(HoldfastError):
 
 
 class AnswerTypeError(HoldfastError, TypeError):
-    """An answer has the wrong type for its question; the question stays open.
+    """An answer does not have the type that the question asks for. The question stays open.
 
     >>> str(AnswerTypeError("Approved | Denied", "str"))
     'Expected response of type Approved | Denied, but received str'
@@ -342,7 +342,7 @@ class AnswerTypeError(HoldfastError, TypeError):
 
 
 class WaitingError(HoldfastError):
-    """The session accepts no message, because its turn waits for an answer.
+    """A session accepts no message, since its turn waits for an answer that must not be lost.
 
     >>> str(WaitingError("ada", ("t1.i0.tool.0.ask.0",)))[:65]
     "The turn of 'ada' waits for an answer to t1.i0.tool.0.ask.0. Give"
@@ -352,12 +352,12 @@ class WaitingError(HoldfastError):
 
     def __init__(self, run_id: str, keys: tuple[str, ...]) -> None:
         if keys:
-            said = f"waits for an answer to {', '.join(keys)}. Give it with agent.answer("
-            said += f"{run_id!r}, ...) and go on"
+            state = f"waits for an answer to {', '.join(keys)}. Give it with agent.answer("
+            state += f"{run_id!r}, ...) and continue"
         else:
-            said = "was answered and did not go on yet. Go on"
+            state = "was answered and has not continued yet. Continue"
         super().__init__(
-            f"The turn of {run_id!r} {said} with agent.resume({run_id!r}), or give the turn up "
+            f"The turn of {run_id!r} {state} with agent.resume({run_id!r}), or give the turn up "
             f"with agent.abandon({run_id!r})."
         )
         self.run_id = run_id
@@ -365,11 +365,11 @@ class WaitingError(HoldfastError):
 
 
 class ConflictError(HoldfastError):
-    """The journal already holds an outcome for this key: another process works on the run."""
+    """The journal already holds an outcome for this key: another process drives the same run."""
 
 
 class SessionBusyError(HoldfastError):
-    """Another turn of the session is in progress, here or in another process; nothing was started.
+    """Another turn of the session is in progress, here or in another process. Nothing was begun.
 
     >>> str(SessionBusyError("ada"))
     "the session 'ada' is busy: another turn of it is under way"
@@ -385,15 +385,15 @@ class SessionBusyError(HoldfastError):
 
 
 class HoldfastBug(HoldfastError):
-    """A bug in Holdfast; please report it, with the journal if you can."""
+    """Holdfast broke one of its own rules. Please report it, with the journal if you can."""
 
 
 class IllegalEventError(HoldfastBug):
-    """An event that the state of the run does not allow; the state is unchanged."""
+    """The state of the run does not allow this event. The state is unchanged."""
 
 
 class ReplayMismatchError(HoldfastBug):
-    """A journal holds another content for a key than this agent plans: it is another agent's."""
+    """The journal holds different content for a key than this agent plans: it is another agent's."""
 
 
 def tool_failure_text(name: str, message: str, *, detailed: bool = False) -> SafeText:
@@ -416,16 +416,16 @@ def tool_failure_text(name: str, message: str, *, detailed: bool = False) -> Saf
 
 
 _ADVICE: dict[ErrorCategory, str] = {
-    ErrorCategory.TRANSIENT: "This usually passes: try again in a moment.",
+    ErrorCategory.TRANSIENT: "This is usually temporary: try again in a moment.",
     ErrorCategory.TIMEOUT: "Try again, or allow more time.",
-    ErrorCategory.RATE_LIMIT_RETRYABLE: "Wait, send less at once, or ask the provider for more.",
+    ErrorCategory.RATE_LIMIT_RETRYABLE: "Wait, send fewer requests at once, or ask the provider for a higher limit.",
     ErrorCategory.RATE_LIMIT_TERMINAL: "Waiting does not help: check the plan and the billing.",
-    ErrorCategory.AUTH_ERROR: "Check the key and what it is allowed to use.",
-    ErrorCategory.CONTEXT_WINDOW: "Shorten the conversation, or use a model with more room.",
-    ErrorCategory.SERVER_ERROR: "The provider has a fault: try again in a moment.",
+    ErrorCategory.AUTH_ERROR: "Check the API key and its permissions.",
+    ErrorCategory.CONTEXT_WINDOW: "Shorten the conversation, or use a model with a larger context window.",
+    ErrorCategory.SERVER_ERROR: "The provider has an internal error: try again in a moment.",
     ErrorCategory.MODEL_NOT_FOUND: "Check the model's name and that your account can use it.",
-    ErrorCategory.EMPTY_RESPONSE: "Try again, or put the request in other words.",
-    ErrorCategory.INVALID_RESPONSE: "Try again; if it stays, check the base URL.",
+    ErrorCategory.EMPTY_RESPONSE: "Try again, or rephrase the request.",
+    ErrorCategory.INVALID_RESPONSE: "Try again; if the error persists, check the base URL.",
     ErrorCategory.CONTENT_FILTERED: "Trying again does not help: change the request.",
     ErrorCategory.TRUNCATED: "Raise the output limit, or ask for less at once.",
     ErrorCategory.CLIENT_ERROR: "The request itself must change before it can succeed.",
@@ -434,20 +434,20 @@ _ADVICE: dict[ErrorCategory, str] = {
 
 
 def explain(info: ErrorInfo) -> SafeText:
-    """The text for a user: what happened, who caused it, and what to do next.
+    """Return the text for a user: what happened, whose fault it is, and what to do next.
 
     >>> print(explain(ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="openai: 401 bad key")))
-    openai: 401 bad key. Check the key and what it is allowed to use.
+    openai: 401 bad key. Check the API key and its permissions.
     """
     if not isinstance(info, ErrorInfo):
         raise ConfigurationError("info", f"must be an ErrorInfo, got {type(info).__name__}")
     advice = _ADVICE.get(info.category, "")
     if info.category is ErrorCategory.CLIENT_ERROR and not info.provider and info.status is None:
-        advice = ""  # no provider refused a request: it says itself what is wrong on this side
-    said = info.safe.rstrip()
+        advice = ""  # a local error: no provider refused a request, and the message says what to do
+    text = info.safe.rstrip()
     if not advice:
-        return SafeText(said)
-    return SafeText(f"{said}{'' if said.endswith(('.', '!', '?')) else '.'} {advice}")
+        return SafeText(text)
+    return SafeText(f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {advice}")
 
 
 _BY_CODE: dict[str, type[HoldfastError]] = {
@@ -456,11 +456,11 @@ _BY_CODE: dict[str, type[HoldfastError]] = {
     "refused": RefusedError,
     "unterminated": UnterminatedError,
 }
-_OF_HOOK = re.compile(r"(.*?)\.(\w+) (.*)", re.DOTALL)
+_MIDDLEWARE_MESSAGE = re.compile(r"(.*?)\.(\w+) (.*)", re.DOTALL)
 
 
 def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastError:
-    """The exception for a journaled failure, so that a resumed run raises what a fresh one raises.
+    """Return the exception for a saved failure, so that a resumed run raises what a fresh run raises.
 
     >>> type(exception_for(ErrorInfo(category=ErrorCategory.TRUNCATED, safe="cut", code="truncated")))
     <class 'holdfast.core.errors.TruncatedError'>
@@ -470,10 +470,10 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
         return kind(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.LIMIT:
         return LimitError(info.safe, limit=info.code or "")
-    if info.code == "middleware" and (said := _OF_HOOK.fullmatch(info.safe)):
-        failed = MiddlewareError(*said.groups())
-        failed.info, failed.partial = info, partial
-        return failed
+    if info.code == "middleware" and (match := _MIDDLEWARE_MESSAGE.fullmatch(info.safe)):
+        error = MiddlewareError(*match.groups())
+        error.info, error.partial = info, partial
+        return error
     if info.code in ("output", "output_validator"):
         return OutputError(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.EMPTY_RESPONSE or info.code == "only_items":

@@ -1,8 +1,8 @@
-"""Facts about a run, as they are journaled. The state of a run is a fold over these.
+"""Events: what happened in a run, as the journal saves it. The state of a run is a fold over them.
 
-An event names the effect that it ends (`key`) and when it happened (`at`, seconds since the
-epoch, passed in). It must never carry a secret or the private half of an error: the constructor
-refuses that. Names and tags are for ever, since old journals are read by newer versions.
+An event names the effect that it ends (`key`) and the time at which it happened (`at`, in seconds
+since the epoch, passed in). It must never carry a secret or the private half of an error; the
+constructor refuses that.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Status(StrEnum):
 
 def _refuse_private(error: ErrorInfo | None) -> None:
     if error is not None and error.private:
-        raise ValueError("an event takes error.public(): the private half stays in the log")
+        raise ValueError("an event takes error.to_public(): the private half stays in the log")
 
 
 class FailedTarget(Struct, frozen=True):
-    """One target that failed, with the reason."""
+    """A target that was tried without success, and its last error."""
 
     target: str
     attempts: int
@@ -48,11 +48,11 @@ class FailedTarget(Struct, frozen=True):
 
 
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
-    """A turn begins with a message. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
+    """A turn begins with a user message. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
 
-    `agent` is the name of the agent that was asked; "" in journals from before it was kept.
-    `instructions` are those of this turn where a hook changed the agent's, for who goes on with it.
-    `history` is what was said before the first turn of a run that has no session, for the same.
+    `agent` is the name of the agent. `instructions` are those of this turn when a hook changed the
+    agent's, and `history` holds the messages before the first turn of a run without a session; a
+    process that resumes the turn needs both.
     """
 
     key: str
@@ -68,9 +68,9 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
 class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True):
     """One accepted reply. Key: `t{turn}.i{iteration}.model`.
 
-    `tried` are the models that were asked before the one that answered, and why each was left.
-    `lost` are the tokens of attempts before it, which were paid for and are in no reply. `downtime` is
-    for how many seconds before it no process drove the turn; of a turn that goes on, one event says it.
+    `tried` are the models that failed before this reply, each with its error. `lost` are the tokens of
+    failed attempts, which were paid for and are in no reply. `downtime` is the number of seconds before
+    this event in which no process drove the turn; only the first event of a resumed turn has it.
     """
 
     key: str
@@ -83,9 +83,9 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
-    """No attempt gave a reply that can be used; `partial` is what the last one got.
+    """No attempt gave a usable reply; `partial` is what the last one received.
 
-    `lost` are the tokens of the attempts before that.
+    `lost` are the tokens of the attempts before the last.
     """
 
     key: str
@@ -103,7 +103,8 @@ class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
 class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
     """The tools of one iteration are about to run. Key: `t{turn}.i{iteration}.begun`.
 
-    Written before the batch, so that after a crash an unfinished tool is known to be in doubt.
+    It is saved before the tools start, so that after a crash an unfinished tool is known to be in
+    doubt: it may have taken effect.
     """
 
     key: str
@@ -111,9 +112,10 @@ class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
 
 
 class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
-    """A tool call has its result or error. Key: `t{turn}.i{iteration}.tool.{index}`.
+    """One call has its result, a success or an error. Key: `t{turn}.i{iteration}.tool.{index}`.
 
-    `usage` is what agents and models that worked in the call have spent; `downtime` as in `ModelReplied`.
+    `usage` counts the tokens of agents and models that ran inside the call. `downtime` is as in
+    `ModelReplied`.
     """
 
     key: str
@@ -129,15 +131,16 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
 
 
 OnWait = Literal["hold", "suspend"]
-"""While nobody has answered: keep the run going, or end it until somebody has."""
+"""What a run does until somebody answers: stay in progress ("hold"), or end and be resumed later
+("suspend")."""
 
 
 class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=True):
-    """An output was checked against its type. Key: `t{turn}.i{iteration}.output`.
+    """An output was checked against the wanted type. Key: `t{turn}.i{iteration}.output`.
 
-    `parsed_by` says how it was read; "" means that it was not, and `problems` why. With `error` a check
-    of the user's own failed, and nothing is known about the answer. The value is not kept: it is
-    read again from the reply. `downtime` as in `ModelReplied`.
+    `parsed_by` says how it was parsed; "" means that it was not, and `problems` says why. `error` means
+    that a validator of the user raised, so nothing is known about the output. The value is not saved:
+    it is parsed again from the reply. `downtime` is as in `ModelReplied`.
     """
 
     key: str
@@ -152,12 +155,12 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
 
 
 class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=True):
-    """A question was asked. Key: `{effect's key}.ask.{n}.asked`.
+    """A person is asked a question. Key: `{effect's key}.ask.{n}.asked`.
 
-    `question` is its plain form, so that a kept answer is used for the very same question only.
-    With `wait="suspend"` whoever asks does nothing before the answer and may be run again from its
-    beginning. `before_effect` says that a hook asks, and that the effect itself has not begun. From
-    `until` on, in seconds since the epoch, an answer is too late.
+    `question` holds its fields as JSON values, so that a saved answer is used for the same question
+    only. `wait="suspend"` means that the asking hook or tool does nothing before the answer and may
+    run again from its beginning. `before_effect` means that a hook asks and the effect itself has not
+    begun. After `until`, in seconds since the epoch, an answer is too late.
     """
 
     key: str
@@ -170,9 +173,9 @@ class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=Tru
 
 
 class QuestionAnswered(Struct, frozen=True, tag="question_answered", omit_defaults=True):
-    """The answer to a question, as JSON data. Key: `{effect's key}.ask.{n}`.
+    """The answer, as JSON values. Key: `{effect's key}.ask.{n}`.
 
-    `deferred` says that nobody waited for it any more: whoever asked is to be run again.
+    `deferred` means that the run did not wait for it any more: the hook or tool that asked runs again.
     """
 
     key: str
@@ -182,7 +185,7 @@ class QuestionAnswered(Struct, frozen=True, tag="question_answered", omit_defaul
 
 
 class QuestionUnanswered(Struct, frozen=True, tag="question_unanswered", omit_defaults=True):
-    """Nobody answered, and it will not be asked again. Key and `deferred` as for an answer."""
+    """Nobody answered, and the question is not asked again. Key and `deferred` as for an answer."""
 
     key: str
     at: float
@@ -191,14 +194,14 @@ class QuestionUnanswered(Struct, frozen=True, tag="question_unanswered", omit_de
 
 
 class TurnResumed(Struct, frozen=True, tag="turn_resumed"):
-    """Those whose questions were answered `later` are run again. Key: `t{turn}.resumed.{n}`."""
+    """Hooks and tools with a `deferred` answer run again. Key: `t{turn}.resumed.{n}`."""
 
     key: str
     at: float
 
 
 class LimitExtended(Struct, frozen=True, tag="limit_extended"):
-    """The turn may continue for more iterations. Key: `t{turn}.i{iteration}.extended`."""
+    """The turn may take `iterations` more iterations. Key: `t{turn}.i{iteration}.extended`."""
 
     key: str
     at: float
@@ -210,10 +213,10 @@ class LimitExtended(Struct, frozen=True, tag="limit_extended"):
 
 
 class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults=True):
-    """The turn was stopped from outside while something was under way. Key: `t{turn}.interrupted`.
+    """The turn was stopped from outside while an effect was in progress. Key: `t{turn}.interrupted`.
 
     `started` are the keys of tools that had begun and have no result: their outcome is unknown.
-    `usage` is what agents in them had spent.
+    `usage` counts the tokens of agents inside them.
     """
 
     key: str
@@ -227,7 +230,7 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
 class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):
     """A middleware ended the turn. Key: `t{turn}.stopped`.
 
-    `text` is the answer, word for word. With `error` the turn failed, and there is no answer.
+    `text` is the final text of the turn, word for word. With `error`, the turn failed without one.
     """
 
     key: str
@@ -254,10 +257,10 @@ class TurnClosed(Struct, frozen=True, tag="turn_closed", omit_defaults=True):
 
 
 class SessionRewound(Struct, frozen=True, tag="session_rewound"):
-    """The history goes back to its state after turn number `to`. Key: `t{turn}`.
+    """The history is reset to what it was after turn or change `to`. Key: `t{turn}`.
 
-    A change of the history takes a number as a turn does, so that of a change and a turn that begin
-    at the same time one is refused. `to` is 0 for the empty history before the first turn.
+    A change of the history takes a number as a turn does, so if a change and a turn begin at the same
+    time, one of them is refused. `to` is 0 for the history before the first turn.
     """
 
     key: str
@@ -270,10 +273,10 @@ class SessionRewound(Struct, frozen=True, tag="session_rewound"):
 
 
 class HistoryCompacted(Struct, frozen=True, tag="history_compacted", omit_defaults=True):
-    """A summary replaces a part of the history. Key: `t{turn}`.
+    """A summary replaces a part of the history from now on. Key: `t{turn}`.
 
-    `retained_ranges` are the ranges of messages that stay, each from its first message up to the one after
-    its last. `summary` is the model's own words; without one, the rest is left out.
+    `retained_ranges` are the ranges of messages that stay, each as start and end like a slice.
+    `summary` is the text of the model; without one, the other messages are dropped.
     """
 
     key: str
@@ -283,10 +286,10 @@ class HistoryCompacted(Struct, frozen=True, tag="history_compacted", omit_defaul
 
 
 class SessionTitled(Struct, frozen=True, tag="session_titled"):
-    """The session has this title for people from now on. Key: `t{turn}`.
+    """The session has a new title. Key: `t{turn}`.
 
-    Titles are kept in a run of their own beside the session's, since a session may get another one
-    at any time, also while a turn is under way.
+    Titles are saved in a separate run beside the session's, since the title may change at any time,
+    also while a turn is in progress.
     """
 
     key: str

@@ -1,8 +1,8 @@
-"""Where the history of a session stood after each of its numbers, so that it can go back there.
+"""The versions of a session's history, so that a rewind can restore each of them.
 
-Turns and changes of the history share one numbering. What a change takes away is kept here, since
-a later change may bring it back. This module must never change a message, and must never look into
-one further than to see that a call and its result stay together.
+Turns and changes of the history share one numbering. The messages that a change removes stay here,
+since a later change may restore them. This module must never change a message. It reads only what
+shows that a call and its result stay together.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from holdfast.core.messages import Message, assistant, user
 from holdfast.core.transcript import Transcript
 
 ASK_SUMMARY = "Sum up what we have said so far."
-"""What the user seems to have said before a summary, since roles take turns."""
+"""The user message before a summary, since roles must alternate."""
 
 
 class HistoryVersions:
-    """The length of the history after each number, and the histories that were left.
+    """The length of the history after each turn or change, and the histories that were replaced.
 
     Args:
-        length: of the history before the first turn.
+        length: the length of the history before the first turn.
 
     >>> history = Transcript([user("a"), assistant("b"), user("c"), assistant("d")])
-    >>> points = HistoryVersions(0)
-    >>> points.add_version(2)
-    >>> points.add_version(4)
-    >>> [message.text for message in points.history_at(1, history)]
+    >>> versions = HistoryVersions(0)
+    >>> versions.add_version(2)
+    >>> versions.add_version(4)
+    >>> [message.text for message in versions.history_at(1, history)]
     ['a', 'b']
     """
 
@@ -39,24 +39,24 @@ class HistoryVersions:
         self.replaced_histories: list[tuple[int, tuple[Message, ...]]] = []
 
     def add_version(self, length: int) -> None:
-        """The next number is over, and this is how long the history is."""
+        """Record the length of the history after the next turn or change."""
         self.lengths.append(length)
 
     def history_at(self, number: int, history: Sequence[Message]) -> list[Message]:
-        """The history as it was when `number` was over; 0 is before the first turn.
+        """Return the history as it was after `number`; 0 is before the first turn.
 
         Args:
-            number: one that was marked.
-            history: as it is now.
+            number: the number of an earlier turn or change.
+            history: the history as it is now.
         """
         length = self.lengths[number]
-        for changed, left in self.replaced_histories:
+        for changed, replaced in self.replaced_histories:
             if number < changed:
-                return list(left[:length])
+                return list(replaced[:length])
         return list(history[:length])
 
     def replace_history(self, history: Transcript, messages: Sequence[Message]) -> None:
-        """Make `history` hold these messages, keep what it held, and mark the next number."""
+        """Replace the messages of `history`, and record its old messages and the next version."""
         self.replaced_histories.append((len(self.lengths), tuple(history)))
         same = 0
         for before, after in zip(history, messages, strict=False):
@@ -70,10 +70,11 @@ class HistoryVersions:
 
 
 def compact_history(history: Sequence[Message], event: HistoryCompacted) -> list[Message]:
-    """The history after a compaction: the summary, and then what stays.
+    """Return the history after a compaction: the summary, then the messages that stay.
 
-    >>> said = [user("a"), assistant("b"), user("c"), assistant("d")]
-    >>> [message.text for message in compact_history(said, HistoryCompacted("t3", 0.0, ((2, 4),), "a b"))]
+    >>> history = [user("a"), assistant("b"), user("c"), assistant("d")]
+    >>> event = HistoryCompacted("t3", 0.0, ((2, 4),), "a b")
+    >>> [message.text for message in compact_history(history, event)]
     ['Sum up what we have said so far.', 'a b', 'c', 'd']
     """
     head = [user(ASK_SUMMARY), assistant(event.summary)] if event.summary else []
@@ -84,18 +85,18 @@ def compact_history(history: Sequence[Message], event: HistoryCompacted) -> list
 
 
 def find_split(history: Sequence[Message], event: HistoryCompacted) -> str:
-    """What is wrong with the ranges of a compaction, in words; "" when nothing is.
+    """Return the problem of a compaction's ranges in words; "" when they are valid.
 
-    A range begins with what a user said, and does not end just before the results of tools: no call
-    and no result is ever left alone.
+    A range begins with a user or system message and does not end just before the results of tools.
+    So a call and its result are never separated.
     """
     last = 0
     for start, end in event.retained_ranges:
         if not last <= start < end <= len(history):
-            return f"{start} to {end} is no range of {len(history)} messages after {last}"
+            return f"{start} to {end} is not a range of {len(history)} messages after {last}"
         last = end
         if history[start].role not in ("user", "system"):
-            return f"message {start} is not the first of what somebody said"
+            return f"message {start} is not a user or system message"
         if end < len(history) and history[end].role == "tool":
-            return f"message {end} holds results, and the calls before it would be alone"
+            return f"message {end} holds the results of calls before it"
     return ""

@@ -1,9 +1,9 @@
-"""JSON with the small mistakes that models make, read where nothing has to be guessed.
+"""Reads JSON with the small mistakes that models make, where the meaning is clear.
 
-Taken: a comma too many, single or typographic quotes, keys without quotes, Python's True, False
-and None, comments, line breaks inside texts, and closing brackets that are missing at the very end.
-All else is refused. The text must never be one that was cut, since a missing end would then be made
-up; and this is never used for the arguments of a tool.
+Accepted: an extra comma, single or typographic quotes, keys without quotes, Python's True, False and
+None, comments, line breaks inside strings, and closing brackets that are missing at the very end. All
+else is refused. Never pass a text that was cut, since its missing end would be invented, and never
+the arguments of a tool.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _END = ""
 
 
 class NotReadable(ValueError):
-    """The mistakes are not small, or there is more than one way to mend them."""
+    """The mistakes are not small, or there is more than one way to repair them."""
 
 
 def read_leniently(text: str) -> object:
-    """The object or list in a text, its small mistakes mended.
+    """Return the object or list in a text, with small mistakes repaired.
 
     Raises:
-        NotReadable: there is none, or what is there cannot be mended without guessing.
+        NotReadable: there is none, or it cannot be repaired without guessing.
 
     >>> read_leniently("Sure: {city: 'Porto', days: [1, 2,],}")
     {'city': 'Porto', 'days': [1, 2]}
@@ -56,7 +56,7 @@ def read_leniently(text: str) -> object:
 
 
 class _Reader:
-    """One pass over a text; `position` is where it stands."""
+    """One pass over a text; `position` is the index of the next character."""
 
     __slots__ = ("_text", "position")
 
@@ -65,7 +65,7 @@ class _Reader:
         self.position = position
 
     def _peek(self) -> str:
-        """The next character that means something; "" at the end or at a closing fence."""
+        """Skip spaces and comments. Return the next character; "" at the end or a closing fence."""
         gap = _GAP.match(self._text, self.position)
         self.position = gap.end() if gap is not None else self.position
         if self._text.startswith(("```", "~~~"), self.position):
@@ -92,26 +92,26 @@ class _Reader:
         raise NotReadable(f"no value at {self.position}")
 
     def _read_object(self, depth: int) -> dict[str, object]:
-        made: dict[str, object] = {}
+        items: dict[str, object] = {}
         self.position += 1
         while (head := self._peek()) not in ("}", _END):
             key = self._read_key(head)
-            if self._peek() != ":" or key in made:
-                raise NotReadable(f"no one value for {key[:40]!r}")
+            if self._peek() != ":" or key in items:
+                raise NotReadable(f"not exactly one value for {key[:40]!r}")
             self.position += 1
-            made[key] = self.read_value(depth + 1)
+            items[key] = self.read_value(depth + 1)
             self._skip_comma("}")
         self.position += len(head)
-        return made
+        return items
 
     def _read_list(self, depth: int) -> list[object]:
-        made: list[object] = []
+        items: list[object] = []
         self.position += 1
         while (head := self._peek()) not in ("]", _END):
-            made.append(self.read_value(depth + 1))
+            items.append(self.read_value(depth + 1))
             self._skip_comma("]")
         self.position += len(head)
-        return made
+        return items
 
     def _skip_comma(self, closing: str) -> None:
         head = self._peek()
@@ -143,13 +143,13 @@ class _Reader:
             if mark == closing:
                 return "".join(pieces)
             if not mark:
-                raise NotReadable("a text has no end")
+                raise NotReadable("a string has no end")
             pieces.append(self._read_escape())
 
     def _read_escape(self) -> str:
         letter = self._text[self.position : self.position + 1]
         if letter == "u":
-            # Pairs of halves are read by the strict reader, which knows them.
+            # The strict reader decodes surrogate pairs.
             pair = re.compile(r"(?:u[0-9a-fA-F]{4}\\?)+").match(self._text, self.position)
             quoted = '"\\' + (pair[0].rstrip("\\") if pair is not None else "u") + '"'
             self.position += len(quoted) - 3

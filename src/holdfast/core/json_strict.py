@@ -1,7 +1,7 @@
-"""JSON exactly as its grammar says, and nothing that two readers could understand differently.
+"""A strict JSON reader: it accepts the grammar of JSON and nothing ambiguous.
 
-`NaN`, a key that is given twice, a number that no float can hold and text that is no Unicode are
-refused here, though most readers take them. This module must never mend or guess.
+It refuses `NaN`, repeated keys, numbers that no float can hold and text that is not valid Unicode,
+which most readers accept. This module must never repair or guess.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from typing import Final
 from holdfast.core.problems import Problem
 
 SUBSTITUTE: Final = "\x1a"
-"""Stands in the arguments of a call for what was not Unicode: JSON allows it nowhere unescaped."""
+"""Replaces invalid Unicode in the arguments of a call. JSON never allows this character unescaped."""
 
 _WHOLE = "the answer"
 
 
 class NotJson(ValueError):
-    """The text is no such JSON; `problem` says why, and `end` how far it could be read."""
+    """The text is not strict JSON. `problem` says why, and `end` how far it could be read."""
 
     def __init__(self, expected: str, end: int = 0, *, forbidden: bool = False) -> None:
         super().__init__(expected)
         self.problem = Problem(_WHOLE, expected)
         self.end = end
         self.forbidden = forbidden
-        """Whether it is well formed, so that looking at it in another way does not help."""
+        """Whether the text is well formed but not allowed, so that another parser must not try it."""
 
 
 def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 raise NotJson(f"the key {key[:80]!r} is given twice", forbidden=True)
             seen.add(key)
-    return made
+    return value
 
 
 def _reject_constant(word: str) -> object:
-    raise NotJson(f"{word} is no JSON value", forbidden=True)
+    raise NotJson(f"{word} is not a JSON value", forbidden=True)
 
 
 def _parse_float(text: str) -> float:
@@ -68,10 +68,10 @@ _decode = JSONDecoder(
 
 
 def read_value_at(text: str, start: int) -> tuple[object, int]:
-    """The value that begins at `start`, and where it ends.
+    """Return the value that begins at `start`, and the index of its end.
 
     Raises:
-        NotJson: there is none.
+        NotJson: no value begins there.
     """
     try:
         return _decode(text, start)
@@ -79,14 +79,14 @@ def read_value_at(text: str, start: int) -> tuple[object, int]:
         raise NotJson("is nested too deeply", len(text), forbidden=True) from None
     except JSONDecodeError as error:
         where = f"(line {error.lineno}, column {error.colno})"
-        raise NotJson(f"is no JSON: {error.msg} {where}", error.pos) from None
+        raise NotJson(f"is not JSON: {error.msg} {where}", error.pos) from None
 
 
 def read_strict_json(text: str) -> object:
-    """The value of a text that is one JSON value and nothing else.
+    """Return the value of a text that is exactly one JSON value.
 
     Raises:
-        NotJson: it is not.
+        NotJson: the text is anything else.
 
     >>> read_strict_json('{"a": 1}')
     {'a': 1}
@@ -98,16 +98,16 @@ def read_strict_json(text: str) -> object:
     begin = len(text) - len(text.lstrip(" \t\r\n\ufeff"))
     value, end = read_value_at(text, begin)
     if rest := text[end:].strip(" \t\r\n"):
-        raise NotJson(f"is no JSON: it goes on with {rest[:40]!r} after the value", end)
+        raise NotJson(f"is not JSON: the value is followed by {rest[:40]!r}", end)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise NotJson("holds characters that are no Unicode", len(text), forbidden=True) from None
+        raise NotJson("contains invalid Unicode", len(text), forbidden=True) from None
     return value
 
 
 def is_finite(value: object) -> bool:
-    """Whether JSON can hold all numbers of a value.
+    """Whether JSON can represent all numbers of a value.
 
     >>> is_finite({"a": [1.5]}), is_finite({"a": [float("inf")]})
     (True, False)
@@ -120,5 +120,5 @@ def is_finite(value: object) -> bool:
 
 
 def dump_json(value: object) -> str:
-    """A JSON value as text."""
+    """Return a JSON value as text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,7 +1,7 @@
-"""How far a run may go, as data: iterations, tool calls, seconds, tokens.
+"""The limits of a turn, as data: iterations, tool calls, seconds, tokens.
 
-This module must never read a clock: the machine compares these numbers with the times and counts
-that stand on events.
+This module must never read a clock: the machine compares the limits with the times and counts of
+events.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits of one turn; None means no limit.
 
     Args:
-        iterations: model calls.
-        tool_calls: tools that ran, in all iterations together.
-        seconds: duration of the turn, without the time in which a question is open or no process
-            works on the turn.
-        tokens: input and output tokens of all replies.
-        output_repairs: how often the model is asked to correct an output of the wrong type.
-        output_repair_tokens: tokens for these corrections; no other one begins after them.
-        output_repair_seconds: seconds for these corrections; no other one begins after them.
-        extendable: ask at the limit of iterations whether the turn may continue; without a yes it
-            ends.
+        iterations: model calls; 10 is the default of seed 000.
+        tool_calls: the tools that run, over all iterations.
+        seconds: the time of the turn, without the time in which it waits for a person's answer or
+            no process runs it;
+            300 is the default of seed 000.
+        tokens: the input and output tokens of all replies.
+        output_repairs: how often the model may be asked to correct an output that does not fit the
+            wanted type.
+        output_repair_tokens: the most tokens that these corrections may take together.
+        output_repair_seconds: the most seconds that these corrections may take together.
+        extendable: whether a person is asked at the limit of iterations if the turn may continue.
+            It ends there unless the answer is yes.
 
     >>> Limits(iterations=0)
     Traceback (most recent call last):
@@ -67,7 +69,7 @@ def check_count(argument: str, value: object, *, at_least: int) -> None:
 
 
 def check_whole(argument: str, value: object, *, at_least: int) -> None:
-    """Raise ConfigurationError unless `value` is a whole number from `at_least`; None is none."""
+    """Raise ConfigurationError unless `value` is a whole number from `at_least`; None is refused."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(argument, f"must be a whole number, got {type(value).__name__}")
     if value < at_least:

@@ -1,10 +1,10 @@
-"""The run as a pure state machine: `apply` takes a fact, `pending` says what to do next.
+"""A run as a pure state machine: `apply` takes an event, `pending_effects` says what to do next.
 
 Rules for editing this file. Everything that changes the state of a run is in `apply` and the
-functions that it calls. Nothing here may read a clock, draw a number, or perform anything: times
-stand on events. An event that the table does not allow raises and changes nothing. The result must
-not depend on the order in which the tools of one iteration finish. The diagram in the docs is made
-from `TRANSITIONS`.
+functions that it calls. Nothing here may read a clock, draw a random number, or perform an effect:
+events carry the time. An event that the table does not allow raises and changes nothing. The result
+must not depend on the order in which the tools of one iteration finish. The diagram in the docs is
+generated from `core.transitions`.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _NO_USAGE = Usage()
 
 
 class SessionMachine:
-    """One conversation as a fold over events; it may hold many turns, one after another.
+    """A conversation as a fold over events. It may have many turns, one after another.
 
     Args:
-        history: what was said before the first turn.
-        output: the wanted type of answers in turns that were written before `OutputChecked`.
+        history: the messages before the first turn.
+        output: the wanted type of the output in turns recorded before `OutputChecked` existed.
     """
 
     __slots__ = (
@@ -112,22 +112,22 @@ class SessionMachine:
 
     @property
     def has_begun_tools(self) -> bool:
-        """Whether the tools of this iteration may have started in this process or an earlier one."""
+        """Whether the tools of this iteration may have started, in this process or an earlier one."""
         return self._batch.has_begun
 
     def take_snapshot(self) -> SessionSnapshot | None:
-        """All that the next turn needs; None while one is open, or before the first."""
+        """Return all that the next turn needs; None while a turn is open, or before the first."""
         if self.phase is not Phase.IDLE or self.last_event is None:
             return None
-        points = self._versions
-        lengths, left = tuple(points.lengths), tuple(points.replaced_histories)
+        versions = self._versions
+        lengths, replaced = tuple(versions.lengths), tuple(versions.replaced_histories)
         messages = tuple(self.transcript)
         return SessionSnapshot(
-            self.turn, self.event_count, self.last_event, messages, lengths, left
+            self.turn, self.event_count, self.last_event, messages, lengths, replaced
         )
 
     def restore_snapshot(self, snapshot: SessionSnapshot) -> None:
-        """Know what a snapshot knows, on a new machine."""
+        """Set the state of a new machine to that of a snapshot."""
         self.turn, self.event_count, self.last_event = (
             snapshot.turn,
             snapshot.event_count,
@@ -140,7 +140,7 @@ class SessionMachine:
         )
 
     def copy_state(self) -> SessionState:
-        """A copy of the state as a value."""
+        """Return a copy of the state as a value."""
         return SessionState(
             self.phase,
             self.turn,
@@ -157,11 +157,11 @@ class SessionMachine:
         )
 
     def pending_effects(self) -> tuple[Effect, ...]:
-        """The effects that are asked for now and have no outcome yet, in plan order."""
+        """Return the planned effects that have no outcome yet, in the order of the plan."""
         return tuple(self._planned.values())
 
     def find_pending(self, key: str) -> Effect | None:
-        """The effect of this key, if it is pending."""
+        """Return the effect of this key, if it is pending."""
         return self._planned.get(key)
 
     def _plan_only(self, effect: Effect) -> None:
@@ -181,10 +181,10 @@ class SessionMachine:
         if kind in _CHANGES:
             self._check_change(event)
         if kind is ev.ModelReplied and self.is_over_limit:
-            raise IllegalEventError(f"{event.key} is over the limit, which nobody extended")
+            raise IllegalEventError(f"{event.key} is over the limit of iterations")
         if event.key not in self._planned and event.key != self._key_without_effect(event):
             raise IllegalEventError(
-                f"{type(event).__name__} has the key {event.key!r}, which is not outstanding"
+                f"{type(event).__name__} has the key {event.key!r}, which is not pending"
             )
 
     def _check_question(
@@ -193,22 +193,22 @@ class SessionMachine:
         scope = event.key.partition(ASK)[0]
         scopes = (turn_key(self.turn), begun_key(self.turn, self.iteration))
         if scope not in self._planned and scope not in scopes:
-            raise IllegalEventError(f"{event.key}: {scope!r} is not under way, so it cannot ask")
+            raise IllegalEventError(f"{event.key}: {scope!r} is not in progress, so it cannot ask")
         if not self.questions.accepts_event(event):
             raise IllegalEventError(
-                f"{type(event).__name__} {event.key} is not about a question that is "
+                f"{type(event).__name__} {event.key}: the question is not "
                 + ("new" if isinstance(event, ev.QuestionAsked) else "open")
             )
 
     def _check_change(self, event: ev.Event) -> None:
         if isinstance(event, ev.SessionRewound) and event.to > self.turn:
-            raise IllegalEventError(f"{event.key} goes back to {event.to}, which was not yet")
+            raise IllegalEventError(f"{event.key} goes back to {event.to}, which does not exist")
         if isinstance(event, ev.HistoryCompacted) and (why := find_split(self.transcript, event)):
             raise IllegalEventError(f"{event.key} cannot compact the history: {why}")
 
     def _key_without_effect(self, event: ev.Event) -> str:
-        """The key of an event that ends no effect; "" for one that must end one."""
-        if isinstance(event, ev.ToolsBegun):  # first, as it comes in every iteration
+        """Return the key of an event that ends no effect; "" for an event that must end one."""
+        if isinstance(event, ev.ToolsBegun):  # first, since it comes in every iteration
             return "" if self._batch.has_begun else begun_key(self.turn, self.iteration)
         if isinstance(event, _NUMBERED):
             check_flags(event)
@@ -225,11 +225,11 @@ class SessionMachine:
         return ""
 
     def apply(self, event: ev.Event, *, is_checked: bool = False) -> None:
-        """Take one fact. Raises IllegalEventError, the state unchanged, if it cannot be true.
+        """Apply one event. Raises IllegalEventError, and changes nothing, if the state forbids it.
 
         Args:
-            event: what happened.
-            is_checked: `check_event` allowed it, and nothing was applied since.
+            event: the event.
+            is_checked: whether `check_event` has allowed it, and nothing was applied since.
         """
         if not is_checked:
             self.check_event(event)
@@ -386,7 +386,7 @@ class SessionMachine:
             self._ask_model()
 
     def working_seconds(self, at: float) -> float:
-        """Seconds of the turn, without those in which somebody was asked, or no process drove it."""
+        """Return the seconds of the turn without those in which it waited or no process drove it."""
         return at - self._opened_at - self._downtime - self.questions.waiting_seconds(at)
 
     def _end_at_limit(self, limit: str, safe: str) -> None:
@@ -454,11 +454,11 @@ class SessionMachine:
         self._versions.replace_history(self.transcript, messages)
 
     def history_at(self, number: int) -> list[Message]:
-        """The history as it was when turn or change `number` was over; 0 is before the first."""
+        """Return the history as it was after turn or change `number`; 0 is before the first."""
         return self._versions.history_at(number, self.transcript)
 
     def _leave_valid_history(self) -> None:
-        """A failed turn without effects never happened; any other ends with a word about its end."""
+        """Remove a failed turn that ran no tool; end any other with a message about its end."""
         if self.status is ev.Status.FAILED and not self.tools_run:
             self.transcript.truncate(self._start_length)
             return

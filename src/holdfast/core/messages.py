@@ -1,8 +1,8 @@
-"""Messages, their parts, and the validated reply: the types that every room shares.
+"""Messages, their parts, and the validated reply: the types that all packages share.
 
-This module must never know a wire format, and no part may hold a mutable value that a caller can
-change after construction. Parts are a closed union, told apart by a tag in their JSON form, so
-that a journal line is readable by a person and decodes to the same value.
+This module must never depend on a wire format. No part may hold a value that a caller can change
+after construction. Parts are a closed union with a tag in their JSON form, so a person can read a
+journal record, and it decodes to the same value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 Extra: TypeAlias = Mapping[str, object]
-"""Vendor state that must go back untouched on the next iteration (ids, signatures, item types)."""
+"""Vendor state that is sent back unchanged in the next iteration (ids, signatures, item types)."""
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
@@ -27,9 +27,10 @@ class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
 
 
 class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
-    """What the model thought. `signature` and `extra` go back to the wire they came from, unread.
+    """The model's reasoning.
 
-    `wire` names the codec whose state `signature` and `extra` are; another wire drops them.
+    `signature` and `extra` are sent back unchanged to the wire that they came from, which `wire`
+    names. Another wire drops them.
     """
 
     text: str = ""
@@ -39,10 +40,10 @@ class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
 
 
 class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
-    """A request of the model to run a tool, with the argument text exactly as the model wrote it.
+    """The model's call of a tool, with the text of the arguments exactly as the model wrote it.
 
-    The text is not parsed here: it may be cut or malformed, and only `tools.invoke` decides
-    whether it can run.
+    The text is not parsed here. It may be cut or malformed; only `tools.invoke` decides whether the
+    call can run.
     """
 
     id: str
@@ -67,7 +68,7 @@ class Media(Struct, frozen=True, tag="media", omit_defaults=True):
 
 
 class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
-    """What the model is told about one of its calls."""
+    """The result of one call, as the model reads it."""
 
     call_id: str
     name: str
@@ -87,7 +88,7 @@ class Refusal(Struct, frozen=True, tag="refusal", omit_defaults=True):
 
 
 class Opaque(Struct, frozen=True, tag="opaque"):
-    """A block of one wire that has no neutral form, kept verbatim and sent back to that wire only."""
+    """A block of one wire that has no neutral form. It is sent back unchanged, to that wire only."""
 
     wire: str
     data: Extra
@@ -144,7 +145,7 @@ def tool_results(results: Iterable[ToolResult]) -> Message:
 
 
 class FinishReason(StrEnum):
-    """Why a reply ended, in the same words for all wires."""
+    """Why a reply ended, in one vocabulary for all wires. `Reply.raw_finish` has the wire's own word."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -157,7 +158,7 @@ class FinishReason(StrEnum):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens of one or more replies. `input` counts everything that was sent, cached or not."""
+    """The tokens of one or more replies. `input` counts everything that was sent, cached or not."""
 
     input: int = 0
     output: int = 0
@@ -167,7 +168,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def total(self) -> int:
-        """Input and output together; cached input and reasoning are parts of these."""
+        """Input plus output; cached input and reasoning are included in these."""
         return self.input + self.output
 
     def __add__(self, other: Usage) -> Usage:
@@ -181,7 +182,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ReplyKind(StrEnum):
-    """What came back, judged by `codecs.assemble`: the same for the same content, streamed or not."""
+    """The kind of a reply. `codecs.assemble` sets it: the same for the same content, streamed or not."""
 
     COMPLETE = "complete"
     PAUSED = "paused"
@@ -197,9 +198,9 @@ class ReplyKind(StrEnum):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """One response of a model, complete or partial; `kind` says which.
+    """One model response, complete or partial; `kind` says which, and only `assemble` sets it.
 
-    `continued` counts how often its text broke off and another attempt went on with it.
+    `continued` counts how often its text broke off and another attempt continued it.
     """
 
     parts: tuple[Part, ...]

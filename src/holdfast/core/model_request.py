@@ -1,6 +1,6 @@
-"""What a model is asked, in neutral form: the input of every `codecs.<wire>.encode`.
+"""A request to a model in neutral form: the input of every `codecs.<wire>.encode`.
 
-This module must never hold a key or an address: those belong to the endpoint, not to the question.
+It must never hold an API key or an address: those belong to the endpoint.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class ToolSpec(Struct, frozen=True):
 
 
 OutputMode = Literal["auto", "native", "tool", "prompt"]
-"""How the shape of an answer is asked for: by the wire's own field, by a tool whose call is the
-answer, or in words; "auto" takes what fits the model."""
+"""How the type of an output is requested: by the wire's own field ("native"), by a tool whose call is
+the output ("tool"), or in words ("prompt"); "auto" takes what fits the model."""
 
 
 class OutputSchema(Struct, frozen=True):
-    """The wanted shape of the final answer, as a JSON Schema.
+    """The type of the output, as a JSON Schema.
 
     Args:
-        name: how the wires call it.
-        schema: the shape.
-        strict: let a wire force it where it can.
-        mode: how it is asked for; "auto" leaves that to the wire.
-        tools: the tools whose call is the answer, one for each alternative.
-        tags: the names of the alternatives, in the order of `tools`; empty when there is one.
-        envelope: the shape of an object that holds the answer, where that is no object itself.
+        name: the name that is sent to the provider.
+        schema: the JSON Schema.
+        strict: whether the provider enforces it where it can.
+        mode: how it is requested; "auto" leaves that to the wire.
+        tools: the tools whose call is the output, one for each alternative.
+        tags: the names of the alternatives, in the order of `tools`; empty when there is only one.
+        envelope: the schema of an object that wraps the output, when the output is not an object.
     """
 
     name: str
@@ -56,20 +56,20 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the model replies. None uses the provider's default.
+    """How the model answers. None leaves the provider's default.
 
     Args:
-        max_tokens: maximum of output tokens.
-        temperature: 0 to 2 in most wires.
+        max_tokens: the largest number of output tokens.
+        temperature: 0 to 2 on most wires.
         top_p: nucleus sampling, 0 to 1.
         stop: texts at which the model stops.
-        seed: seed for the provider's random numbers, where the wire has one.
+        seed: the seed of sampling, on wires that take one.
         tool_choice: "auto", "none", "required", or the name of one tool.
         parallel_tool_calls: whether one reply may hold several calls.
-        reasoning_effort: how much to think, where the wire has a name for it.
-        reasoning_tokens: a budget for thinking, where the wire takes a number.
-        cache: ask the provider to cache the unchanged beginning, where it does so on request.
-        extra: fields for the request body, sent unchanged.
+        reasoning_effort: how much the model reasons, on wires that name levels.
+        reasoning_tokens: the budget of reasoning in tokens, on wires that take a number.
+        cache: request caching of the constant prefix, from providers that do not cache by default.
+        extra: fields that are added to the request body unchanged.
     """
 
     max_tokens: int | None = None
@@ -87,7 +87,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         check_count("settings.max_tokens", self.max_tokens, at_least=1)
         check_count("settings.reasoning_tokens", self.reasoning_tokens, at_least=0)
-        check_fields(self, "settings.", *_PLAIN)
+        check_fields(self, "settings.", *_PLAIN_FIELDS)
         for name in ("temperature", "top_p"):
             value = getattr(self, name)
             if value is None:
@@ -102,7 +102,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 )
 
 
-_PLAIN = (
+_PLAIN_FIELDS = (
     "stop",
     "seed",
     "tool_choice",
@@ -114,11 +114,11 @@ _PLAIN = (
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One question to a model: instructions, history, tools and settings.
+    """One request to a model: instructions, history, tools and settings.
 
-    `messages` is a `core.transcript.Transcript` when the history is a run's own, so that a codec
-    can keep its encoded prefix; any other sequence is encoded as it is. `prefill` is the beginning
-    of the reply, for a wire that can go on from it; empty almost always.
+    `messages` is a `core.transcript.Transcript` when it is the history of a run, so that a codec can
+    reuse the encoded prefix; any other sequence is encoded each time. `prefill` is the beginning of
+    the reply, for a wire that can continue from it; it is nearly always empty.
     """
 
     model: str

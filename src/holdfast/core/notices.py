@@ -1,7 +1,7 @@
-"""What is shown live and not kept: text as it comes, attempts, retries, tools at work.
+"""Notices: what a run streams and does not save, such as text deltas, attempts and retries.
 
-Notices may be lost, repeated by another attempt, or never read; a run must never depend on one.
-They must never carry a secret: errors appear in their public form only.
+A notice may be lost, repeated by another attempt, or never read, so a run must never depend on one.
+A notice must never carry a secret: it holds an error in its public form only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.core.events import Event
 class AttemptStarted(Struct, frozen=True, gc=False):
     """Attempt `attempt` (from 1) of the effect `key` begins.
 
-    `continues` says that it goes on with the text of the attempt before, which stays.
+    `continues` means that it continues the text of the attempt before, which remains valid.
     """
 
     key: str
@@ -28,9 +28,9 @@ class AttemptStarted(Struct, frozen=True, gc=False):
 
 
 class AttemptAbandoned(Struct, frozen=True):
-    """An attempt failed, and its text is void; another attempt may follow.
+    """The attempt failed: discard everything that was streamed of it. Another attempt may follow.
 
-    An attempt that continues others has their text too: forget all that was shown of this `key`.
+    If the attempt continued others, discard the text of those too: all that belongs to this `key`.
     """
 
     key: str
@@ -49,9 +49,9 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class BreakerChanged(Struct, frozen=True, gc=False):
-    """The circuit breaker of `target` changed its state; it stays open for `seconds`.
+    """The circuit breaker of `target` changed its state; `seconds` says how long it stays open.
 
-    The states are "closed", "open", "half_open", and "isolated" when somebody opened it by hand.
+    The states are "closed", "open", "half_open", and "isolated" when it was opened by hand.
     """
 
     target: str
@@ -61,7 +61,7 @@ class BreakerChanged(Struct, frozen=True, gc=False):
 
 
 class ToolStarted(Struct, frozen=True):
-    """A tool begins; `arguments` are the arguments that it receives, as JSON text."""
+    """A tool begins. `arguments` are the arguments that it receives, as JSON text."""
 
     key: str
     name: str
@@ -99,12 +99,13 @@ class TotalErrorThresholdExceeded(Struct, frozen=True, gc=False):
 
 
 class FromAgent(Struct, frozen=True):
-    """An event or notice of an agent that is used as a tool.
+    """An event or a notice of an agent that runs as a tool.
 
     Args:
-        key: the tool call, on the stream that this is read from, that the agent answers.
-        chain: the agents between, by name: the one that was called first, the speaker last.
-        item: what it showed; its key is one of the run of the speaker.
+        key: the key of the tool call in the run whose stream this is.
+        chain: the names of the nested agents, from the one that was called first to the one that
+            emitted the item.
+        item: the event or notice; its key belongs to the run of that agent.
     """
 
     key: str

@@ -1,8 +1,8 @@
-"""Structured output: what is wanted of an answer, what came of checking it, and how to ask again.
+"""Structured output: the wanted type of an output, the result of its check, and the repair request.
 
-The check itself is an effect: `core.ladder` climbs from the text of a reply to a value, and the
-shell performs that, since the type is the user's and may change. This module must never import a
-validation library: the type's own check comes in as an `OutputType`.
+The check itself is an effect: `core.output_parser` parses the text of a reply, and the runtime calls
+it, since the type is the user's code and may change. This module must never import a validation
+library: the check of a type is passed in as an `OutputType`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from holdfast.core.model_request import OutputSchema
 from holdfast.core.problems import Problem
 
 ParsedBy: TypeAlias = Literal["strict", "embedded", "repaired", "raw"]
-"""How an answer was read: as it stood, found in a fence or in prose, with small mistakes mended, or
-not at all (`raw` text, where that is allowed)."""
+"""How an output was parsed: as it is ("strict"), found in a code fence or in prose ("embedded"), with
+small mistakes repaired ("repaired"), or not at all ("raw" text, where that is allowed)."""
 
 OutputParsedBy: TypeAlias = ParsedBy | Literal[""]
-"""The rung of an answer, or "" where there is none."""
+"""How an output was parsed, or "" when it was not."""
 
 _MOST_PROBLEMS = 20
 _LONGEST_PATH = 200
@@ -28,14 +28,14 @@ _LONGEST_WORDS = 500
 
 
 class Valid(Struct, frozen=True):
-    """The value, and the rung of the ladder that gave it."""
+    """The value, and how it was parsed."""
 
     value: object
     parsed_by: ParsedBy = "strict"
 
 
 class Invalid(Struct, frozen=True):
-    """Why the text is no such value."""
+    """Why the text is not a valid value."""
 
     problems: tuple[Problem, ...]
 
@@ -44,11 +44,11 @@ ParseResult: TypeAlias = Valid | Invalid
 
 
 class OutputType(Protocol):
-    """The wanted type of an answer: its schema, and the check of a JSON text."""
+    """The wanted type of an output: its schema, and the check of a JSON text."""
 
     @property
     def schema(self) -> OutputSchema:
-        """What the provider is told."""
+        """The schema that is sent to the provider."""
         ...
 
     def check(self, json_text: str) -> ParseResult:
@@ -57,7 +57,7 @@ class OutputType(Protocol):
 
 
 class OutputRejected(Exception):
-    """Raised by an output validator to reject an output; the model is told the reason.
+    """Raised by an output validator to reject an output and ask the model again.
 
     Args:
         message: what the model reads; say what to change.
@@ -73,27 +73,27 @@ class OutputRejected(Exception):
 
 
 def bound_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems as an event keeps them: the first few, each of a bounded length.
+    """Return the problems as events hold them: the first few, each of a bounded length.
 
     >>> [str(problem) for problem in bound_problems(Problem(f"a.{n}", "no") for n in range(30))][-2:]
     ['a.18: no', 'and 11 more']
     """
     listed = tuple(problems)
-    shown = listed if len(listed) <= _MOST_PROBLEMS else listed[: _MOST_PROBLEMS - 1]
+    first = listed if len(listed) <= _MOST_PROBLEMS else listed[: _MOST_PROBLEMS - 1]
     bounded = [
         Problem(problem.path[:_LONGEST_PATH], problem.expected[:_LONGEST_WORDS], problem.got)
-        for problem in shown
+        for problem in first
     ]
-    if rest := len(listed) - len(shown):
+    if rest := len(listed) - len(first):
         bounded.append(Problem("", f"and {rest} more"))
     return tuple(bounded)
 
 
 def repair_message(problems: tuple[Problem, ...]) -> str:
-    """What the model is asked when its answer does not fit: every problem, and the way out."""
-    shown = problems[:_MOST_PROBLEMS]
-    rest = len(problems) - len(shown)
-    lines = "\n".join(f"- {problem}" for problem in shown)
+    """Return the message that asks the model to correct its output: the problems, and what to do."""
+    first = problems[:_MOST_PROBLEMS]
+    rest = len(problems) - len(first)
+    lines = "\n".join(f"- {problem}" for problem in first)
     more = f"\n- and {rest} more" if rest > 0 else ""
     return (
         "The answer does not have the required form:\n"

@@ -1,12 +1,12 @@
-"""The parse ladder: from the text of a reply to a value of the wanted type, rung by rung.
+"""The output parser: from the text of a reply to a value of the wanted type, in up to three steps.
 
     strict      the whole text is the JSON value
-    embedded    the one JSON value in a fence, in prose, or inside a JSON string
-    repaired    the same with small mistakes mended, only where that is allowed
+    embedded    the only JSON value in a code fence, in prose, or inside a JSON string
+    repaired    the same with small mistakes repaired, only where that is allowed
 
-Two values that could both be meant are never chosen between. Whatever the text is, the work is
-bounded by its length, and nothing is raised. Raw text and asking again are not rungs of this
-module: the machine decides about those.
+The steps are tried in order. If the text holds two candidate values that fit, neither is used. The
+work is bounded by the length of the text, and no text makes the parser raise. Whether raw text is
+accepted and whether the model is asked again is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _MOST_FOUND = 16
 
 
 def parse_output(text: str, output_type: OutputType, *, lenient: bool = False) -> ParseResult:
-    """Parse an answer by the ladder; the problems are those of the rung that came nearest.
+    """Parse an output. On failure, return the problems of the step that came nearest.
 
     Args:
-        text: the whole text of a reply that was not cut.
+        text: the complete text of a reply that was not cut.
         output_type: the type's schema and check.
-        lenient: also mend small mistakes.
+        lenient: whether small mistakes are repaired.
     """
     try:
         value = read_strict_json(text)
@@ -64,9 +64,9 @@ def _parse_inexact(
 
 
 def _choose_one(candidates: list[str], output_type: OutputType) -> ParseResult:
-    """The one value that fits; none when several do, or none does."""
-    checked = [output_type.check(one) for one in candidates]
-    fitting = [one for one in checked if isinstance(one, Valid)]
+    """Return the only value that fits; Invalid when several fit, or none."""
+    checked = [output_type.check(candidate) for candidate in candidates]
+    fitting = [result for result in checked if isinstance(result, Valid)]
     if len(fitting) == 1:
         return Valid(fitting[0].value, "embedded")
     if len(candidates) == 1:
@@ -82,7 +82,7 @@ def _is_json(text: str) -> bool:
 
 
 def find_fenced_values(text: str) -> list[str]:
-    r"""The JSON values that fill a fence, each once, in order.
+    r"""Return the JSON values that fill a code fence, in order and without duplicates.
 
     >>> find_fenced_values("So:\n```json\n[1]\n```\nand\n```python\nx = 2\n```")
     ['[1]']
@@ -97,7 +97,7 @@ def find_fenced_values(text: str) -> list[str]:
 
 
 def _read_fence(text: str, mark: re.Match[str]) -> tuple[str, int]:
-    """The JSON text that fills the fence, or "", and where to go on."""
+    """Return the JSON text that fills the fence, or "", and the index after it."""
     for start in _value_starts(text, mark.end()):
         try:
             _, end = read_value_at(text, start)
@@ -111,7 +111,7 @@ def _read_fence(text: str, mark: re.Match[str]) -> tuple[str, int]:
 
 
 def _value_starts(text: str, at: int) -> list[int]:
-    """Where a value may begin: after the marks, or after the word that names the language."""
+    """Return where a value may begin: after the marks, or after the name of the language."""
     info = _INFO.match(text, at)
     places = [_skip_space(text, at)]
     return places if info is None else [*places, _skip_space(text, info.end())]
@@ -123,7 +123,7 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def find_prose_values(text: str) -> list[str]:
-    """The JSON objects and lists between words, each once, in order; none that is part of another.
+    """Return the JSON objects and lists in prose, in order, without duplicates and nested values.
 
     >>> find_prose_values('As in [1], it is {"a": [2]}.')
     ['[1]', '{"a": [2]}']
@@ -140,7 +140,7 @@ def find_prose_values(text: str) -> list[str]:
         except NotJson as error:
             if error.forbidden:
                 return []
-            # What stands inside of something broken is a part of it and no answer.
+            # A value inside a broken value is a part of it, and not a candidate.
             if (closing := _find_closing(text, begin.start())) is None:
                 return []
             at = closing
@@ -148,7 +148,7 @@ def find_prose_values(text: str) -> list[str]:
 
 
 def _find_closing(text: str, start: int) -> int | None:
-    """Where the bracket at `start` is closed, strings aside."""
+    """Return where the bracket at `start` is closed, ignoring brackets in strings."""
     depth = 0
     for token in islice(_BRACKET_OR_STRING.finditer(text, start), _MOST_TOKENS):
         if token[0] in "[{":
@@ -161,10 +161,10 @@ def _find_closing(text: str, start: int) -> int | None:
 
 
 def _parse_leniently(text: str, output_type: OutputType, problem: Problem) -> ParseResult:
-    rung: ParsedBy = "repaired"
+    parsed_by: ParsedBy = "repaired"
     try:
         value = read_leniently(text)
     except NotReadable:
         return Invalid((problem,))
     checked = output_type.check(dump_json(value))
-    return Valid(checked.value, rung) if isinstance(checked, Valid) else checked
+    return Valid(checked.value, parsed_by) if isinstance(checked, Valid) else checked

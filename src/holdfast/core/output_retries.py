@@ -1,4 +1,4 @@
-"""What a turn does with an answer of a wanted type: check it, ask again, or give up; as pure rules.
+"""The rules for the output of a turn: check it, ask the model again, or give up.
 
 The numbers of `TurnOpened.flags` are here, and are for ever. A turn that says nothing (0) was
 written before answers were checked by an effect, and is replayed as it was. This module must never
@@ -42,7 +42,7 @@ def check_flags(event: Event) -> None:
 
 
 class OutputRetries:
-    """The answers of one turn so far: how many did not fit, and what asking again has cost."""
+    """The outputs of one turn so far: how many did not fit, and what the repairs have cost."""
 
     __slots__ = ("_began", "_tokens", "failed")
 
@@ -52,12 +52,12 @@ class OutputRetries:
         self._tokens = 0
 
     def record_output(self, at: float, usage: Usage) -> None:
-        """An answer came; the first one is where the caps of asking again count from."""
+        """Record an output. The limits of repairs count from the first one."""
         if not self.failed:
             self._began, self._tokens = at, usage.total
 
     def are_exhausted(self, limits: Limits, at: float, usage: Usage) -> bool:
-        """Whether the model may not be asked again, should this answer not fit."""
+        """Whether no further repair is allowed if this output does not fit."""
         tokens, seconds = limits.output_repair_tokens, limits.output_repair_seconds
         return (
             self.failed >= limits.output_repairs
@@ -67,14 +67,17 @@ class OutputRetries:
 
 
 def output_error_info(attempts: int, problems: tuple[Problem, ...]) -> ErrorInfo:
-    """Why a turn ends whose answers did not fit."""
-    shown = "; ".join(map(str, problems[:3]))
-    safe = f"The answer does not fit the wanted type after {attempts} tries: {shown}"
+    """Return the error of a turn that ends because its outputs did not fit."""
+    problem_list = "; ".join(map(str, problems[:3]))
+    safe = f"The answer does not fit the wanted type after {attempts} tries: {problem_list}"
     return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code="output")
 
 
 def closing_message(partial: Reply | None, error: ErrorInfo | None) -> Message:
-    """The word about its end with which a turn without an answer leaves a history that goes on."""
+    """Return the message that closes the history of a turn without a final answer.
+
+    Roles must alternate, so the next turn needs it.
+    """
     begun = partial.text if partial is not None else ""
     reason = error.safe if error is not None else "The turn was stopped."
     note = f"[No final answer was given. {reason}]"

@@ -1,8 +1,8 @@
-"""JSON while it is being written: what there is of a value so far, for showing and for nothing else.
+"""Parses JSON while it is being written, to show the part of a value that is already there.
 
-Each character is looked at once, whatever the pieces it comes in. What is there is right as far as
-it goes: numbers and words are shown when they are whole, texts as they grow. Nothing of it was
-checked, so this module must never be where an answer is read.
+Each character is read once, whatever chunks the text arrives in. Numbers and words appear when they
+are complete, strings while they grow. The value is not validated, so this module must never be used
+to read the output of a turn.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _SPACE: Final = frozenset(" \t\r\n\ufeff")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 _WORD = re.compile(r"[A-Za-z0-9+.\-]+")
 _REFRESH: Final = 32
-"""A growing text is shown again when it has grown by this part of itself, so that showing it costs
-no more than its own length, some times over."""
+"""A growing string is copied into the value each time it has grown by 1/32 of its length. So the
+total cost of copying is proportional to the length of the string."""
 
 
 class PartialJson:
-    """One value as it comes.
+    """An incremental parser of one JSON value.
 
-    Text before the first bracket is passed over, and so is what turns out to be no JSON: the next
-    bracket begins again. `value` is one object that grows; copy it to keep it.
+    Text before the first bracket is skipped. Text that turns out not to be JSON is skipped too: the
+    next bracket starts a new value. `value` is one object that grows; copy it to keep a state of it.
 
     Args:
         begins: the brackets that the value may begin with.
@@ -37,7 +37,7 @@ class PartialJson:
     (True, {'city': 'Por'})
     >>> partial.feed('to", "days": 1'), partial.value
     (True, {'city': 'Porto'})
-    >>> partial.feed("2}"), partial.value, partial.ended
+    >>> partial.feed("2}"), partial.value, partial.is_complete
     (True, {'city': 'Porto', 'days': 12}, True)
     """
 
@@ -61,7 +61,7 @@ class PartialJson:
         self.value: Container | None = None
         self.is_complete = False
         self.characters_read = 0
-        """Characters that were looked at, for those who want to know what it costs."""
+        """The number of characters read so far, to measure the cost."""
         self._reset()
 
     def _reset(self) -> None:
@@ -75,7 +75,7 @@ class PartialJson:
         self._word_chunks: list[str] = []
 
     def feed(self, text: str) -> bool:
-        """Take the next piece; returns whether there is more to show than before."""
+        """Read the next chunk. Return whether the value has changed."""
         at, changed = 0, False
         while at < len(text) and not self.is_complete:
             begin = at
@@ -92,15 +92,15 @@ class PartialJson:
         return found.end(), self._open_container(found[0])
 
     def _open_container(self, bracket: str) -> bool:
-        made: Container = {} if bracket == "{" else []
+        container: Container = {} if bracket == "{" else []
         if len(self._stack) >= _DEEPEST:
             self.is_complete = True
             return False
         if self._stack:
-            self._put_value(made)
+            self._put_value(container)
         else:
-            self.value = made
-        self._stack.append(made)
+            self.value = container
+        self._stack.append(container)
         self._state = "first"
         return True
 
@@ -116,7 +116,7 @@ class PartialJson:
             top[self._key] = value
 
     def _after_open(self, text: str, at: int) -> tuple[int, bool]:
-        """After an opening bracket."""
+        """Read the character after an opening bracket."""
         if text[at] in _SPACE:
             return at + 1, False
         if text[at] in "}]":
@@ -217,7 +217,7 @@ class PartialJson:
         return at + 1, True
 
     def _show_text(self) -> bool:
-        """Put the growing text where it belongs, unless that would be too often."""
+        """Copy the growing string into the value, unless it has grown too little."""
         grown = self._text_length - self._shown_length
         if self._state == "in key" or grown * _REFRESH < self._shown_length:
             return False
@@ -246,7 +246,7 @@ class PartialJson:
 
 
 def _decode_escape(escape: str) -> str | None:
-    r"""What an escape stands for; None while it is not whole, "" when it is none.
+    r"""Decode an escape: None while it is incomplete, "" when it is invalid.
 
     >>> _decode_escape(r"\n"), _decode_escape(r"\u00e"), _decode_escape(r"\ud83d"), _decode_escape(r"\x")
     ('\n', None, None, '')
@@ -255,7 +255,7 @@ def _decode_escape(escape: str) -> str | None:
     if escape[1] == "u" and length < 6:  # \uXXXX
         return None
     half = escape[1] == "u" and escape[2:4].lower() in _HIGH_HALVES
-    if half and length < 12:  # two of them
+    if half and length < 12:  # a surrogate pair: \uXXXX\uXXXX
         return None
     try:
         value, _ = read_value_at(f'"{escape}"', 0)
@@ -280,7 +280,7 @@ _STATES: Final = {
 
 
 def parse_partial_json(text: str) -> object:
-    """The JSON value of a text as far as it goes; None when there is none.
+    """Return the JSON value of an incomplete text, as far as it goes; None when there is none.
 
     >>> parse_partial_json('{"city": "Porto", "days": [1, 2')
     {'city': 'Porto', 'days': [1]}

@@ -1,6 +1,6 @@
-"""What is wrong with an answer, as a value: where, what was expected, what is there.
+"""A problem of an output, as a value: where it is, what was expected, what the model wrote.
 
-This module must never import another of this room: errors and events hold these values.
+This module must import no other module of the package, since errors and events hold these values.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from msgspec import Struct
 
 
 class Problem(Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong with an output, in words for the model.
+    """One problem of an output, in words that a model can act on.
 
     Args:
-        path: where it is, such as `stops.0.nights`; "" when it has no place of its own.
+        path: where it is, such as `stops.0.nights`; "" for the whole output.
         expected: what should be there.
         got: what the model wrote there, shortened; "" when nothing is there.
 
@@ -25,5 +25,5 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     got: str = ""
 
     def __str__(self) -> str:
-        said = f"{self.path}: {self.expected}" if self.path else self.expected
-        return f"{said} (you wrote {self.got})" if self.got else said
+        text = f"{self.path}: {self.expected}" if self.path else self.expected
+        return f"{text} (you wrote {self.got})" if self.got else text

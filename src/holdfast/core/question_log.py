@@ -1,6 +1,7 @@
-"""What was asked and answered in a turn, as a fold over the events of questions.
+"""The questions of a turn and their answers, as a fold over events.
 
-It must never hold a waiter or a handler: those live in the process, and this survives it.
+It must never hold a waiter or a handler. Those belong to one process, and this state is rebuilt from
+the journal in another.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ ASKED = ".asked"
 
 
 class QuestionOutcome(Struct, frozen=True):
-    """How a question ended: `why` when nobody answered, otherwise the answer in plain form."""
+    """How a question ended: the answer as JSON values, or `why` there is none."""
 
     answer: object = None
     why: UnansweredReason | None = None
@@ -32,7 +33,7 @@ def asked_key(key: str) -> str:
 
 
 def asker_key(key: str) -> str:
-    """Who asks.
+    """The key of the effect that asks.
 
     >>> asker_key("t1.i0.tool.2.ask.0")
     't1.i0.tool.2'
@@ -43,10 +44,10 @@ def asker_key(key: str) -> str:
 class QuestionLog:
     """The questions of one turn.
 
-    `waited_seconds` is for how many seconds somebody was being asked, or had answered a run that was not
-    under way; times that overlap count once. `due_askers` are those who asked and were answered while
-    they did not wait, with whether they may be run again; `resume_count` counts how often such answers
-    were taken up.
+    An *asker* is the effect that asks, by its key. `waited_seconds` is the time in which a question
+    was open, or was answered and the run had not resumed; times that overlap count once. `due_askers`
+    are the askers that did not wait for their answer any more, with whether they may run again.
+    `resume_count` counts how often such answers were used.
     """
 
     __slots__ = (
@@ -70,19 +71,19 @@ class QuestionLog:
 
     @property
     def open_questions(self) -> tuple[QuestionAsked, ...]:
-        """What waits for an answer, in the order of asking."""
+        """The questions without an answer, in the order in which they were asked."""
         return tuple(asked for key, asked in self.questions.items() if key in self._open_keys)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the run was left to wait for an answer, or has one that it did not take up."""
+        """Whether the run is suspended for an answer, or has an answer that it has not used yet."""
         return bool(self.due_askers) or any(
             asked.wait == "suspend" for asked in self.open_questions
         )
 
     @property
     def rerunnable_askers(self) -> frozenset[str]:
-        """Who stands at a question, with nothing done that must not be done again."""
+        """The askers that stopped at a question before they did anything that must not be repeated."""
         standing = {
             asker_key(asked.key)
             for asked in self.open_questions
@@ -92,19 +93,19 @@ class QuestionLog:
 
     @property
     def unstarted_askers(self) -> frozenset[str]:
-        """Which effects have not begun, as a hook before them waits for an answer."""
+        """The effects that have not begun because a hook before them waits for an answer."""
         return frozenset(
             asker_key(asked.key) for asked in self.open_questions if asked.before_effect
         )
 
     def accepts_event(self, event: QuestionAsked | QuestionAnswered | QuestionUnanswered) -> bool:
-        """Whether the event is about a question that is new, or open."""
+        """Whether the event asks a new question, or ends an open one."""
         if isinstance(event, QuestionAsked):
             return event.key.endswith(ASKED) and event.key.removesuffix(ASKED) not in self.questions
         return event.key in self._open_keys
 
     def add_question(self, event: QuestionAsked) -> None:
-        """Take a question."""
+        """Add a question."""
         key = event.key.removesuffix(ASKED)
         if not self._is_paused:
             self._since = event.at
@@ -112,7 +113,7 @@ class QuestionLog:
         self._open_keys.add(key)
 
     def close_question(self, event: QuestionAnswered | QuestionUnanswered) -> None:
-        """Take the end of a question."""
+        """Record the end of a question."""
         scope = asker_key(event.key)
         if event.deferred:
             self.due_askers[scope] = scope in self.rerunnable_askers
@@ -123,25 +124,25 @@ class QuestionLog:
         self._remove_waiting(event.at, {event.key}, set())
 
     def waiting_seconds(self, at: float) -> float:
-        """Seconds until now that are none of the turn's, as somebody was asked."""
+        """The seconds up to `at` in which the turn waited for answers."""
         if self._open_keys or self.due_askers:
             return self.waited_seconds + max(0.0, at - self._since)
         return self.waited_seconds
 
     def resume_due(self, at: float) -> None:
-        """Those who are due are run again; from now on they may have done anything."""
+        """The due askers run again. From now on they may have taken effect."""
         self.resume_count += 1
         self._remove_waiting(at, set(), set(self.due_askers))
 
     def close_asker(self, scope: str, at: float) -> None:
-        """The effect `scope` is over: whatever it asked, it waits for no answer any more."""
+        """The effect `scope` has ended, and with it its open questions."""
         if self._open_keys or self.due_askers:
             self._remove_waiting(
                 at, {key for key in self._open_keys if asker_key(key) == scope}, {scope}
             )
 
     def close_all(self, at: float) -> None:
-        """Nothing that may have asked is under way any more."""
+        """Nothing that may have asked is in progress any more."""
         if self._open_keys or self.due_askers:
             self._remove_waiting(at, self._open_keys.copy(), set(self.due_askers))
 
@@ -150,9 +151,9 @@ class QuestionLog:
         return bool(self._open_keys or self.due_askers)
 
     def _remove_waiting(self, at: float, closed: set[str], done: set[str]) -> None:
-        stood = self._is_paused
+        was_paused = self._is_paused
         self._open_keys -= closed
         for scope in done:
             self.due_askers.pop(scope, None)
-        if stood and not self._is_paused:
+        if was_paused and not self._is_paused:
             self.waited_seconds += max(0.0, at - self._since)

@@ -1,8 +1,8 @@
-"""Questions that a run puts to somebody outside, and their answers, as data.
+"""Questions that a run asks a person, and their answers, as data.
 
-A question that nobody answers counts as "no": where a kind of request can say that in its own
-answer type, it does (`unanswered`), and else asking raises. This module must never wait, and must
-never decide who is asked.
+A question without an answer counts as "no". If the answer type of a question can express that,
+`default_answer` returns it; otherwise it raises UnansweredError. This module must never wait, and
+must never decide who is asked.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ DEFAULT_TIMEOUT = 300.0
 """Seconds that a question waits for its answer."""
 
 Timeout: TypeAlias = float | Literal["default"] | None
-"""Seconds to wait for an answer; None waits for ever. "default" waits as long as the kind of request
-says, which is 5 minutes for most; a run that is suspended meanwhile waits for ever."""
+"""Seconds to wait for an answer; None waits without limit. "default" takes the `default_timeout` of
+the question, which is 5 minutes for most, and waits without limit once the run is suspended."""
 
 Remember = Literal["once", "call", "tool"]
-"""For this one time, for the same tool with the same arguments, or for the tool."""
+"""How far an answer applies: to this call only ("once"), to the same tool with the same arguments
+("call"), or to every call of the tool ("tool")."""
 
 NO_DESCRIPTION = "No description available"
 DENIED_TEXT = "Permission denied by user."
@@ -58,7 +59,7 @@ TIMED_OUT_TEXT = "Permission request timed out. Please respond to permission req
 CANCELLED_TEXT = "Permission request was cancelled."
 FAILED_TEXT = "The handler of questions failed; the log has the details."
 
-_SAID: dict[UnansweredReason, str] = {
+_UNANSWERED_TEXTS: dict[UnansweredReason, str] = {
     "timeout": TIMED_OUT_TEXT,
     "cancelled": CANCELLED_TEXT,
     "nobody": NOBODY_TEXT,
@@ -67,11 +68,11 @@ _SAID: dict[UnansweredReason, str] = {
 
 
 class Approved(Struct, frozen=True, kw_only=True, tag="approved", omit_defaults=True):
-    """Yes.
+    """The answer "yes".
 
     Args:
-        remember: how far the answer reaches, beyond this one time.
-        arguments: run the tool with these in place of the model's; None leaves them.
+        remember: how far the answer applies beyond this call.
+        arguments: the tool runs with these instead of the model's arguments; None keeps the model's.
     """
 
     remember: Remember = "once"
@@ -82,12 +83,12 @@ class Approved(Struct, frozen=True, kw_only=True, tag="approved", omit_defaults=
 
 
 class Denied(Struct, frozen=True, kw_only=True, tag="denied", omit_defaults=True):
-    """No.
+    """The answer "no".
 
     Args:
         reason: why, in words that the model may read.
-        remember: how far the answer reaches, beyond this one time.
-        because: "person" when somebody said no; otherwise why there was no answer.
+        remember: how far the answer applies beyond this call.
+        because: "person" when a person said no; otherwise why there was no answer.
     """
 
     reason: str = DENIED_TEXT
@@ -99,7 +100,7 @@ class Denied(Struct, frozen=True, kw_only=True, tag="denied", omit_defaults=True
 
 
 class Continued(Struct, frozen=True, kw_only=True, tag="continued", omit_defaults=True):
-    """Continue; `iterations` says for how many more, and 0 uses the number in the question."""
+    """The turn may continue for `iterations` more iterations; 0 takes what the question offers."""
 
     iterations: int = 0
 
@@ -110,28 +111,29 @@ class Continued(Struct, frozen=True, kw_only=True, tag="continued", omit_default
 
 
 class Answer(Struct, Generic[A], frozen=True):
-    """An answer with the key of the question that it belongs to."""
+    """An answer, with the key of its question."""
 
     key: str
     value: A
 
 
-AnyAnswer: TypeAlias = Answer[Any]  # of what type, the request that it names tells
+AnyAnswer: TypeAlias = Answer[Any]  # the question that the key names determines the type
 
 
 class Question(Struct, Generic[A], frozen=True, kw_only=True):
     """The base class of all questions; `A` is the type of the answer.
 
-    Write your own as a frozen struct with a type that JSON can hold; the run sets the key.
+    Write your own question as a frozen struct whose fields JSON can represent. The run sets the key.
 
     Args:
         key: names the question within its run; empty until it is asked.
 
-    A class attribute `default_timeout` says how many seconds a question of this kind waits by default.
+    The class attribute `default_timeout` is the number of seconds that a question of this kind waits
+    by default.
 
     >>> class Budget(Question[int], frozen=True, kw_only=True):
     ...     purpose: str
-    >>> Budget(purpose="trip").reply_to(500)
+    >>> Budget(purpose="trip").answer(500)
     Answer(key='', value=500)
     """
 
@@ -140,15 +142,15 @@ class Question(Struct, Generic[A], frozen=True, kw_only=True):
     key: str = ""
 
     def answer(self, value: A) -> Answer[A]:
-        """This answer, addressed to this question. Raises AnswerTypeError for a wrong type."""
+        """Return `value` as the answer to this question. Raises AnswerTypeError for a wrong type."""
         return Answer(self.key, validate_answer(self, value))
 
     def default_answer(self, why: UnansweredReason) -> A:
-        """What stands for an answer when none came. Raises UnansweredError where nothing can."""
+        """Return what counts as the answer when nobody answered. Raises UnansweredError if nothing does."""
         return _raise_unanswered(self, why)
 
 
-AnyQuestion: TypeAlias = Question[Any]  # whatever its answer is: only isinstance tells
+AnyQuestion: TypeAlias = Question[Any]  # only isinstance tells the type of the answer
 
 
 class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True):
@@ -170,27 +172,27 @@ class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True)
     def approve(
         self, *, remember: Remember = "once", arguments: Mapping[str, object] | None = None
     ) -> Answer[Approved | Denied]:
-        """Yes, for this once, for these arguments or for the tool; with other arguments, if given."""
+        """Answer yes. `remember` and `arguments` are those of `Approved`."""
         return self.answer(Approved(remember=remember, arguments=arguments))
 
     def deny(
         self, reason: str = DENIED_TEXT, *, remember: Remember = "once"
     ) -> Answer[Approved | Denied]:
-        """No; the model reads the reason."""
+        """Answer no. The model reads the reason."""
         return self.answer(Denied(reason=reason, remember=remember))
 
     def default_answer(self, why: UnansweredReason) -> Approved | Denied:
         """No answer is a no."""
-        return Denied(reason=_SAID[why], because=why)
+        return Denied(reason=_UNANSWERED_TEXTS[why], because=why)
 
 
 class ContinuationQuestion(Question[Continued | Denied], frozen=True, kw_only=True):
     """The limit of iterations is reached: may the turn continue?
 
     Args:
-        iteration: the one that would come next, counted from 1.
+        iteration: the next iteration, counted from 1.
         limit: the limit that is reached.
-        extension: how many more are offered.
+        extension: how many more iterations are offered.
     """
 
     default_timeout: ClassVar[float] = 120.0
@@ -206,25 +208,25 @@ class ContinuationQuestion(Question[Continued | Denied], frozen=True, kw_only=Tr
             check_count(name, getattr(self, name), at_least=0)
 
     def approve(self, iterations: int = 0) -> Answer[Continued | Denied]:
-        """Go on, for so many iterations more; 0 takes what is offered."""
+        """Answer yes, for this many more iterations; 0 takes what is offered."""
         return self.answer(Continued(iterations=iterations))
 
     def deny(self, reason: str = "Continuation denied by user.") -> Answer[Continued | Denied]:
-        """Stop here."""
+        """Answer no: the turn ends."""
         return self.answer(Denied(reason=reason))
 
     def default_answer(self, why: UnansweredReason) -> Continued | Denied:
         """No answer is a no."""
-        said = {"timeout": "The request to continue timed out."}
-        return Denied(reason=said.get(why, _SAID[why]), because=why)
+        texts = {**_UNANSWERED_TEXTS, "timeout": "The request to continue timed out."}
+        return Denied(reason=texts[why], because=why)
 
 
 class ClarificationQuestion(Question[str], frozen=True, kw_only=True):
-    """Something must be clarified before the turn can continue; the answer is a text.
+    """The run needs a piece of information; the answer is text.
 
     Args:
-        question: what to show.
-        options: answers to offer; another text is allowed too.
+        question: the text to show.
+        options: suggested answers; any other text is allowed too.
     """
 
     question: str
@@ -239,8 +241,8 @@ def check_timeout(argument: str, timeout: object) -> None:
     """Raise ConfigurationError unless `timeout` is a `Timeout`.
 
     Args:
-        argument: names it in the error.
-        timeout: as it was given.
+        argument: the name that the error uses.
+        timeout: the value to check.
     """
     if timeout != "default":
         check_seconds(argument, timeout)
@@ -252,40 +254,40 @@ def _raise_unanswered(question: AnyQuestion, why: UnansweredReason) -> NoReturn:
 
 @cache
 def answer_type(kind: type[AnyQuestion]) -> Any:
-    """The `A` of `Request[A]`.
+    """Return the `A` of `Question[A]`.
 
     >>> answer_type(ClarificationQuestion)
     <class 'str'>
     """
-    for one in kind.__mro__:
-        for base in vars(one).get("__orig_bases__", ()):
+    for base_class in kind.__mro__:
+        for base in vars(base_class).get("__orig_bases__", ()):
             origin = get_origin(base)
             if isinstance(origin, type) and issubclass(origin, Question):
                 found = get_args(base)[0]
                 if not isinstance(found, TypeVar):
                     return found
     raise ConfigurationError(
-        kind.__name__, "does not say what its answer is", fix="Derive it from Request[str], say"
+        kind.__name__, "does not name the type of its answer", fix="Derive it from Question[str]"
     )
 
 
 def type_name(kind: object) -> str:
-    """How messages write a type.
+    """Return the name of a type as messages write it.
 
     >>> type_name(Approved | Denied)
     'Approved | Denied'
     """
     if get_origin(kind) in (UnionType, Union):
-        return " | ".join(type_name(one) for one in get_args(kind))
+        return " | ".join(type_name(member) for member in get_args(kind))
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def validate_answer(question: AnyQuestion, value: A) -> A:
-    """`value`, if it is an answer to `question`. Raises AnswerTypeError."""
+    """Return `value` if its type is the one that `question` asks for. Raises AnswerTypeError."""
     wanted = answer_type(type(question))
     members = get_args(wanted) if get_origin(wanted) in (UnionType, Union) else (wanted,)
-    plain = [get_origin(one) or one for one in members]
-    fits = not all(isinstance(one, type) for one in plain) or isinstance(value, tuple(plain))
+    plain = [get_origin(member) or member for member in members]
+    fits = not all(isinstance(member, type) for member in plain) or isinstance(value, tuple(plain))
     if fits:
         try:
             msgspec.convert(plain_form(value), wanted, str_keys=True)
@@ -297,7 +299,7 @@ def validate_answer(question: AnyQuestion, value: A) -> A:
 
 
 def plain_form(value: object) -> object:
-    """What JSON can hold of a request or an answer. Raises ConfigurationError if that is not all."""
+    """Return a question or an answer as JSON values. Raises ConfigurationError if JSON cannot hold it."""
     try:
         encoded = msgspec.json.encode(value)
         # The encoder writes null for such a number.
@@ -307,14 +309,14 @@ def plain_form(value: object) -> object:
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ConfigurationError(
             type(value).__name__,
-            f"cannot be kept: {error}",
-            fix="Use texts, numbers, lists, mappings, structs and dataclasses",
+            f"cannot be saved: {error}",
+            fix="Use strings, numbers, lists, mappings, structs and dataclasses",
         ) from error
     return plain
 
 
 def restore_answer(question: AnyQuestion, saved: object) -> object:
-    """A kept answer in the type that the request wants. Raises AnswerTypeError."""
+    """Return a saved answer in the type that the question asks for. Raises AnswerTypeError."""
     wanted = answer_type(type(question))
     try:
         value: object = msgspec.convert(saved, wanted, str_keys=True)

@@ -1,7 +1,7 @@
-"""Questions as they are found in a journal, made into requests again.
+"""Restores questions from the events of a journal.
 
-Only a class that this process knows can say what an answer to it must be. A question of any other
-kind is shown as it was written; this module must never guess what would answer it.
+Only a class that this process has imported can say what type an answer must have. A question of any
+other kind is restored as `UnknownQuestion`; this module must never guess the type of its answer.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class UnknownQuestion(Question[object], frozen=True, kw_only=True):
 
 
 def restore_question(event: QuestionAsked) -> AnyQuestion:
-    """The request of a kept question, with its key.
+    """Return the question of a saved event, with its key.
 
     >>> restore_question(QuestionAsked("t1.i0.tool.0.ask.0.asked", 0.0, "Permit", {"tool": "pay"}))
     UnknownQuestion(key='t1.i0.tool.0.ask.0', kind='Permit', content={'tool': 'pay'})
     """
     key = event.key.removesuffix(ASKED)
     plain = event.question if isinstance(event.question, dict) else {}
-    # Where a name was given twice, as in a notebook, the newer definition is meant.
+    # In a notebook two classes may have one name; the newer definition counts.
     for kind in reversed(list(_subclasses_of(Question))):
         if kind.__name__ != event.kind:
             continue
@@ -50,7 +50,7 @@ def restore_question(event: QuestionAsked) -> AnyQuestion:
 
 
 def require_known_kind(question: AnyQuestion) -> AnyQuestion:
-    """The request, if its class can say what answers it. Raises ConfigurationError."""
+    """Return the question if this process knows its class. Raises ConfigurationError otherwise."""
     if isinstance(question, UnknownQuestion):
         raise ConfigurationError(
             "answer",

@@ -1,8 +1,8 @@
-"""Takes secrets out of text: the one place that every text made from an exception goes through.
+"""Removes secrets from text. Every text that is made from an exception passes through here.
 
-Redaction is the second line of defence. The first is that the text of an exception is not shown at
-all unless somebody asked for it. This module must never be relied on to find *every* secret, and
-must never make text longer than its input by more than the marks.
+Redaction is the second line of defence. The first is that the text of an exception is shown only
+where a setting asks for it. This module cannot find *every* secret. It must never make a text longer
+than its input by more than the marks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 MARK = "[redacted]"
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # A private key, whole or cut.
+    # A private key, complete or cut.
     (
         re.compile(
             r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
@@ -34,7 +34,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1" + MARK,
     ),
-    # Keys that are known by their shape.
+    # Keys that have a known form.
     (
         re.compile(
             r"\b(?:sk|pk|rk|gsk|xai|key|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf|r8|pplx)"
@@ -54,7 +54,7 @@ _LONGEST_TEXT = 20_000
 def redact(text: str) -> str:
     """Return `text` with secrets replaced by a mark.
 
-    Text past 20,000 characters is cut first, so that a hostile text costs bounded time.
+    A text is cut to 20,000 characters first, so that a hostile text takes bounded time.
 
     >>> redact("login failed: password=hunter2, retry")
     'login failed: password=[redacted], retry'

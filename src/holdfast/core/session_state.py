@@ -1,4 +1,4 @@
-"""What a machine knows, as a value: for comparing, inspecting and testing; never to be changed."""
+"""The state of a session machine as an immutable value, to compare, inspect and test it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.core.question_log import QuestionOutcome
 
 
 class Phase(StrEnum):
-    """What a run waits for."""
+    """What the machine waits for."""
 
     IDLE = "idle"
     MODEL = "model"
@@ -24,7 +24,7 @@ class Phase(StrEnum):
 
 
 class SessionState(Struct, frozen=True):
-    """Everything that a machine knows, as one value."""
+    """The whole state of a machine."""
 
     phase: Phase
     turn: int

@@ -1,7 +1,7 @@
-"""What a machine knows between two turns, as one value, so that a long session opens quickly.
+"""The state of a machine between two turns, as one value, so that a long session opens quickly.
 
-A snapshot is a shortcut only: the same is found by folding the records before it, and a snapshot
-that does not fit is thrown away. It must never hold anything that is not in those records.
+A snapshot is only a shortcut: replaying the records before it gives the same state, and a snapshot
+that does not match is discarded. It must never hold anything that is not in those records.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from holdfast.core.events import Event
 from holdfast.core.messages import Message
 
 FORMAT = 1
-"""Of the fields below, and of the fold that made them: a change of either takes the next number."""
+"""The version of the fields below and of the fold that computes them. Increase it when either
+changes."""
 
 
 class SessionSnapshot(Struct, frozen=True):
-    """A machine that waits for its next turn.
+    """The state of a machine that waits for its next turn.
 
     Args:
-        turn: the latest number.
-        event_count: how many records it has seen.
+        turn: the number of the latest turn or change.
+        event_count: the number of records that were applied.
         last_event: the last of them.
         messages: the history.
-        lengths: how long the history was after each number.
+        lengths: the length of the history after each turn or change.
         replaced_histories: histories that a change replaced, each with the number of that change.
     """
 

@@ -1,9 +1,9 @@
-"""The history of a run: append-only, and it remembers how its messages look on a wire.
+"""The history of a run: append-only, with the encoded form of its messages.
 
-A model call sends the whole history each time. Encoding it anew would make a turn cost more with
-each iteration, so the encoded form of a message is made once per wire and kept here. Each turn
-begins and ends with a copy of the history, so copies share all but its newest messages. This module
-must never change a message, and must never know what the kept bytes mean.
+Each model call sends the whole history. Encoding all of it each time would make every iteration more
+expensive than the one before, so a message is encoded once per wire and the bytes are stored here.
+Each turn begins and ends with a copy of the history, so copies share all but the newest messages.
+This module must never change a message, and must never interpret the bytes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MOST_PIECES = 256
 
 
 class Form(Struct, frozen=True):
-    """How the messages of a history look on a wire.
+    """How the messages of a history are encoded for a wire.
 
     Args:
-        key: names the wire and everything that changes how a message looks on it.
-        encode: one message to bytes; must depend on nothing but the message and the key. No bytes
+        key: names the wire and everything that changes the encoding of a message.
+        encode: encodes one message; it must depend only on the message and the key. Empty bytes
             leave the message out.
-        skip: so many messages at the beginning are left out; the key must tell it.
-        encode_last: encodes the last message that is not left out, this time; that is not kept.
+        skip: how many messages at the beginning are left out; the key must contain it.
+        encode_last: encodes the last message that is not left out. The result is not stored.
     """
 
     key: str
@@ -37,10 +37,10 @@ class Form(Struct, frozen=True):
 
 
 class _Encoded:
-    """The first `packed_count` messages as one piece, and one piece for each after them.
+    """The first `packed_count` messages as one piece of bytes, and one piece for each later message.
 
-    Every piece but the first of all begins with its comma, so that a body is made by one join; that
-    of a message that is left out is empty.
+    Every piece but the very first begins with a comma, so that one join makes a body. The piece of a
+    message that is left out is empty.
     """
 
     __slots__ = ("has_content", "packed", "packed_count", "pieces")
@@ -69,7 +69,7 @@ class _Encoded:
 
 
 class _SharedMessages:
-    """The messages that forks share; never changed. The ids of their calls are collected once."""
+    """The messages that forks share; they never change. The ids of their calls are collected once."""
 
     __slots__ = ("_ids", "messages")
 
@@ -99,7 +99,7 @@ def _collect_call_ids(messages: Iterable[Message]) -> frozenset[str]:
 
 
 class Transcript(Sequence[Message]):
-    """Messages in order. Only `append` and `truncate` change it; `fork` copies it cheaply.
+    """A sequence of messages. Only `append` and `truncate` change it; `fork` copies it cheaply.
 
     >>> from holdfast.core.messages import user
     >>> history = Transcript([user("Hello")])
@@ -117,53 +117,55 @@ class Transcript(Sequence[Message]):
         self._encoded: dict[str, _Encoded] = {}
 
     def append(self, message: Message) -> None:
-        """Add one message at the end."""
+        """Append one message."""
         self._newest.append(message)
 
     def truncate(self, length: int) -> None:
-        """Forget everything after the first `length` messages."""
+        """Drop everything after the first `length` messages."""
         older = self._older.messages
         if length < len(older):
             self._older = _SharedMessages(older[:length])
         del self._newest[max(length - len(older), 0) :]
-        for key, kept in list(self._encoded.items()):
-            if length < kept.packed_count:
+        for key, encoded in list(self._encoded.items()):
+            if length < encoded.packed_count:
                 del self._encoded[key]
             else:
-                kept.truncate_pieces(length)
+                encoded.truncate_pieces(length)
 
     def fork(self) -> Transcript:
-        """A copy that can go another way; the encoded prefix is shared."""
+        """Return an independent copy that shares the encoded prefix."""
         if len(self._newest) > _MOST_PIECES:
             self._older, self._newest = self._older.extended_by(self._newest), []
         other = Transcript()
         other._older, other._newest = self._older, self._newest.copy()
-        for key, kept in self._encoded.items():
-            if len(kept.pieces) > _MOST_PIECES:
-                kept.pack_pieces()
-            other._encoded[key] = _Encoded(kept.packed, kept.packed_count, kept.pieces.copy())
+        for key, encoded in self._encoded.items():
+            if len(encoded.pieces) > _MOST_PIECES:
+                encoded.pack_pieces()
+            other._encoded[key] = _Encoded(
+                encoded.packed, encoded.packed_count, encoded.pieces.copy()
+            )
         return other
 
     def encode_messages(self, form: Form, head: bytes = b"", tail: bytes = b"") -> bytes:
-        """The encoded messages with commas between them; each is encoded once per `form.key`.
+        """Return the encoded messages, separated by commas; each is encoded once per `form.key`.
 
         Args:
-            form: how they look on a wire.
-            head: goes before the messages.
-            tail: goes after them.
+            form: how the messages are encoded.
+            head: bytes before the messages.
+            tail: bytes after them.
         """
         key, encode = form.key, form.encode
-        kept = self._encoded.get(key)
-        if kept is None:
-            kept = self._encoded[key] = _Encoded(b"", 0, [])
-        known = kept.count
+        encoded = self._encoded.get(key)
+        if encoded is None:
+            encoded = self._encoded[key] = _Encoded(b"", 0, [])
+        known = encoded.count
         new = known - len(self._older.messages)
         messages = self._newest[new:] if new >= 0 else self[known:]
         for at, message in enumerate(messages, known):
-            kept.add_piece(b"" if at < form.skip else encode(message))
+            encoded.add_piece(b"" if at < form.skip else encode(message))
         if form.encode_last is None:
-            return b"".join((head, kept.packed, *kept.pieces, tail))
-        return b"".join((head, *self._pieces_with_last(kept, encode, form.encode_last), tail))
+            return b"".join((head, encoded.packed, *encoded.pieces, tail))
+        return b"".join((head, *self._pieces_with_last(encoded, encode, form.encode_last), tail))
 
     def _pieces_with_last(
         self,
@@ -179,19 +181,19 @@ class Transcript(Sequence[Message]):
                 )
         for message in reversed(self[: encoded.packed_count]):
             if plain := encode(message):
-                # A view, since a copy of a long history costs more than all else here.
+                # A view: copying a long history would cost more than all other work here.
                 return iter((memoryview(encoded.packed)[: -len(plain)], encode_last(message)))
         return iter((encoded.packed,))
 
     def encoded_count(self, key: str) -> int:
-        """How many messages, from the first, are encoded under `key` already."""
-        kept = self._encoded.get(key)
-        return 0 if kept is None else kept.count
+        """Return how many messages, from the first on, are already encoded under `key`."""
+        encoded = self._encoded.get(key)
+        return 0 if encoded is None else encoded.count
 
     def has_call(self, ids: frozenset[str], before: int) -> bool:
-        """Whether one of the first `before` messages holds a tool call with one of these ids.
+        """Whether one of the first `before` messages has a tool call with one of these ids.
 
-        Cheap when `before` is near the end, however many messages there are.
+        This is cheap when `before` is near the end, whatever the number of messages.
         """
         older = self._older.messages
         if before < len(older):

@@ -1,4 +1,4 @@
-"""Which event may happen in which phase of a session, and which phases can follow.
+"""The table of transitions: the events that each phase of a session allows, and the next phases.
 
 This table is data: it must never call anything.
 """
@@ -35,9 +35,10 @@ TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
     (Phase.OUTPUT, ev.TurnStopped): (Phase.CLOSING,),
     (Phase.CLOSING, ev.TurnClosed): (Phase.IDLE,),
 }
-"""What may happen in which phase, and which phases can follow. All else is an IllegalEventError."""
+"""The events that each phase allows, and the phases that can follow. Any other is an
+IllegalEventError."""
 
-# By event, as a look-up for each event must not hash an enum, which is slow.
+# Keyed by event alone: hashing an enum for each event is slow.
 PHASES: dict[type[ev.Event], tuple[Phase, ...]] = {
     kind: tuple(phase for phase, other in TRANSITIONS if other is kind) for _, kind in TRANSITIONS
 }

@@ -1,8 +1,8 @@
-"""Which failures end a turn that is being recovered, and which ones leave it open: one table.
+"""A table of the failures that close a turn during recovery, and of those that leave it open.
 
-A failure ends the turn when it says something about the turn itself: the same request would be
-refused again. A failure of the provider, of the configuration or of the agent's own code says
-nothing about the turn, so the turn stays open and a later recovery goes on with it.
+A failure closes the turn when it is about the turn itself: the same request would be refused again.
+A failure of the provider, of the configuration or of the agent's own code leaves the turn open, and
+a later recovery continues it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from holdfast.core.error_info import ErrorCategory, ErrorInfo
 
 CLOSES: dict[ErrorCategory, bool] = {
-    # An outage, or a load that passes. The retries of this recovery were not enough.
+    # An outage or temporary load. The retries of this recovery were not enough.
     ErrorCategory.TRANSIENT: False,
     ErrorCategory.TIMEOUT: False,
     ErrorCategory.SERVER_ERROR: False,
@@ -24,7 +24,7 @@ CLOSES: dict[ErrorCategory, bool] = {
     ErrorCategory.MODEL_NOT_FOUND: False,
     # The code of the agent has to change: a hook, a validator or a model object raised.
     ErrorCategory.PROGRAMMING: False,
-    # The turn itself: what it asks for, how long it is, what was said in it.
+    # The turn itself: what it asks for, its length, its content.
     ErrorCategory.CLIENT_ERROR: True,
     ErrorCategory.CONTEXT_WINDOW: True,
     ErrorCategory.CONTENT_FILTERED: True,
@@ -41,13 +41,13 @@ CLOSES_BY_CODE: dict[tuple[ErrorCategory, str], bool] = {
     (ErrorCategory.CLIENT_ERROR, "tls"): False,
     (ErrorCategory.CLIENT_ERROR, "journal"): False,
     (ErrorCategory.CLIENT_ERROR, "busy"): False,
-    # The retries of the answer are over: `core.answer.given_up`.
+    # No retries of the output are left: `core.output_retries.output_error_info`.
     (ErrorCategory.INVALID_RESPONSE, "output"): True,
 }
-"""Failures that were found on this side, without an answer of a provider."""
+"""Failures that were found locally, without a response of a provider."""
 
 ABSENT_ENDPOINT = frozenset({*range(300, 400), 404, 405, 410, 421, 426, 501, 505})
-"""Statuses of a CLIENT_ERROR which say that no model lives at this address: a wrong base URL."""
+"""Statuses of a CLIENT_ERROR that mean a wrong base URL: no model is served at this address."""
 
 
 def closes_turn(error: ErrorInfo) -> bool:

@@ -1,7 +1,7 @@
 """Middleware: what a user adds to a run, as hooks that return decisions.
 
-A middleware must never hold the state of a run: what it has to remember is a fold over events.
-This room must not know how a hook is reached; the runtime calls it.
+A middleware must never hold the state of a run; what it remembers is a fold over events. This package
+must not depend on the runtime, which calls the hooks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Middlewares, compiled: for each hook those who wrote it, in the order in which they are called.
+"""Compiles middlewares: for each hook, the middlewares that define it, in the order of the calls.
 
-Whatever can be known when an agent is made is decided here, once. This module must never call a
-hook: that is what `calling` is for.
+Everything that is known when an agent is made is decided here, once. This module must never call a
+hook: `hook_calls` does that.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from holdfast.middleware.hook_contexts import HookContext
 from holdfast.middleware.hooks import AFTER, ALLOWED, BEFORE, TOOL_HOOKS, WRAP, Middleware, is_older
 from holdfast.middleware.order import check_order
 
-When = Callable[[Any], bool]  # of the moment of its hook
-Idle = Callable[[Any], bool]  # of the state of its middleware
-AnyMiddleware = Middleware[Any]  # of any state: the fold alone knows its type
+When = Callable[[Any], bool]  # takes the context of its hook
+Idle = Callable[[Any], bool]  # takes the state of its middleware
+AnyMiddleware = Middleware[Any]  # of any state: only the fold knows its type
 
 
 _RETURNS: dict[str, tuple[type[object], ...]] = {
@@ -45,28 +45,28 @@ class Hook(Struct, frozen=True):
     seconds: float | None
     idle: Idle | None = None
     key: int = 0
-    """Of the state that `idle` looks at."""
+    """The key of the state that `idle` takes."""
 
     def is_for(self, tool: str) -> bool:
-        """Whether the hook is meant for this tool."""
+        """Whether the hook applies to this tool."""
         return not self.tools or any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
 
 class ToolHooks(Struct, frozen=True):
-    """The hooks that are meant for one tool."""
+    """The hooks that apply to one tool."""
 
     before: tuple[Hook, ...]
     wrap: tuple[Hook, ...]
     after: tuple[Hook, ...]
     is_empty: bool
-    """Whether nothing of what becomes of a call is told to any hook."""
+    """Whether no hook sees a call of this tool or its result."""
 
 
 _MOST_TOOLS = 256
 
 
 class Chain(Struct, frozen=True, kw_only=True):
-    """The hooks of an agent. Before and wrap in the order of registration, after in reverse."""
+    """The hooks of an agent: before and wrap hooks in the order of registration, after hooks reversed."""
 
     middlewares: tuple[AnyMiddleware, ...]
     before_turn: tuple[Hook, ...]
@@ -86,58 +86,67 @@ class Chain(Struct, frozen=True, kw_only=True):
     _of_tools: dict[str, ToolHooks] = {}
 
     def hooks_for_tool(self, name: str) -> ToolHooks:
-        """The hooks of the tool that the model calls `name`, whether or not there is such a tool."""
-        found = self._of_tools.get(name)
-        if found is None:
+        """Return the hooks for the tool that the model calls `name`, whether or not the tool exists."""
+        hooks = self._of_tools.get(name)
+        if hooks is None:
             kinds = (self.before_tool, self.wrap_tool, self.after_tool)
-            mine = [tuple(hook for hook in kind if hook.is_for(name)) for kind in kinds]
-            found = ToolHooks(mine[0], mine[1], mine[2], not any(mine) and not self.on_error)
+            before, wrap, after = (
+                tuple(hook for hook in kind if hook.is_for(name)) for kind in kinds
+            )
+            is_empty = not (before or wrap or after or self.on_error)
+            hooks = ToolHooks(before, wrap, after, is_empty)
             if len(self._of_tools) < _MOST_TOOLS:  # a model may invent any number of names
-                self._of_tools[name] = found
-        return found
+                self._of_tools[name] = hooks
+        return hooks
 
     @property
     def has_session_state(self) -> bool:
         """Whether a fold lasts longer than a turn."""
-        return any(one.scope == "session" for one in self.fold_table.middlewares)
+        return any(middleware.scope == "session" for middleware in self.fold_table.middlewares)
 
     def new_folds(self) -> Folds:
-        """The states of these middlewares before the first event."""
+        """Return the states of the middlewares before the first event."""
         return Folds(self.fold_table)
 
     def describe(self) -> list[str]:
-        """One line for each middleware with its settings, then one for each hook in call order."""
+        """Return a line for each middleware with its settings, then one for each hook in call order."""
         lines = []
-        for one in self.middlewares:
-            shown = ", ".join(f"{field}={value}" for field, value in one.describe().items())
-            lines.append(f"{one.name}: {shown}" if shown else one.name)
+        for middleware in self.middlewares:
+            settings = ", ".join(f"{name}={value}" for name, value in middleware.describe().items())
+            lines.append(f"{middleware.name}: {settings}" if settings else middleware.name)
         for name in (*BEFORE, *WRAP, *AFTER):
             hooks: tuple[Hook, ...] = getattr(self, name)
             if hooks:
                 lines.append(f"{name}: {' > '.join(hook.owner for hook in hooks)}")
         if self.live:
-            lines.append(f"live: {' > '.join(one.name for one in self.live)}")
+            lines.append(f"live: {' > '.join(middleware.name for middleware in self.live)}")
         return lines
 
 
 def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
-    """Check and index; None when there is nothing to call.
+    """Check the middlewares and index their hooks; None when there are none.
 
     Raises:
-        ConfigurationError: something is no middleware, stands twice, or stands in the wrong place.
+        ConfigurationError: an object is not a middleware, is given twice, or is in the wrong order.
     """
     found = tuple(middlewares)
-    for index, one in enumerate(found):
-        _check_middleware(index, one, found)
+    for index, middleware in enumerate(found):
+        _check_middleware(index, middleware, found)
     check_order(found)
     if not found:
         return None
-    folding = FoldTable(
-        [one for one in found if _is_overridden(one, "fold") and _find_activity(one, "fold")]
+    fold_table = FoldTable(
+        [
+            middleware
+            for middleware in found
+            if _is_overridden(middleware, "fold") and _find_activity(middleware, "fold")
+        ]
     )
     hooks: dict[str, Any] = {
         name: tuple(
-            hook for one in found if (hook := _compile_hook(one, name, folding)) is not None
+            hook
+            for middleware in found
+            if (hook := _compile_hook(middleware, name, fold_table)) is not None
         )
         for name in (*BEFORE, *WRAP, *AFTER)
     }
@@ -146,10 +155,12 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
     return Chain(
         middlewares=found,
         live=tuple(
-            one for one in found if _is_overridden(one, "live") and _find_activity(one, "live")
+            middleware
+            for middleware in found
+            if _is_overridden(middleware, "live") and _find_activity(middleware, "live")
         ),
         _of_tools={},
-        fold_table=folding,
+        fold_table=fold_table,
         **hooks,
     )
 
@@ -157,107 +168,113 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
 def tool_settings(
     middlewares: Sequence[AnyMiddleware], given: Mapping[str, object]
 ) -> dict[str, object]:
-    """What the middlewares set in the error handling of tools; a later one wins.
+    """Return the settings of tools that the middlewares change; a later one wins.
 
     Args:
-        middlewares: those of the agent.
+        middlewares: the middlewares of the agent.
         given: the agent's own settings.
     """
     settings: dict[str, object] = {}
-    for one in middlewares:
-        settings.update(one.tool_settings({**given, **settings}))
+    for middleware in middlewares:
+        settings.update(middleware.tool_settings({**given, **settings}))
     return settings
 
 
 def limits_with(middlewares: Sequence[AnyMiddleware], given: Limits | None) -> Limits:
-    """The limits of a turn: those that were given, as the middlewares change them."""
-    for one in middlewares:
-        given = one.limits(given)
+    """Return the limits of a turn: the given ones, as the middlewares change them."""
+    for middleware in middlewares:
+        given = middleware.limits(given)
     return given or Limits()
 
 
-def _check_middleware(index: int, one: object, middlewares: tuple[AnyMiddleware, ...]) -> None:
+def _check_middleware(
+    index: int, middleware: object, middlewares: tuple[AnyMiddleware, ...]
+) -> None:
     argument = f"middleware[{index}]"
-    if isinstance(one, type):
+    if isinstance(middleware, type):
         raise ConfigurationError(
-            argument, f"is the class {one.__name__}", fix=f"Write {one.__name__}()"
+            argument, f"is the class {middleware.__name__}", fix=f"Write {middleware.__name__}()"
         )
-    if not isinstance(one, Middleware):
-        raise ConfigurationError(argument, f"must be a Middleware, got {type(one).__name__}")
-    if any(other is one for other in middlewares[:index]):
+    if not isinstance(middleware, Middleware):
+        raise ConfigurationError(argument, f"must be a Middleware, got {type(middleware).__name__}")
+    if any(other is middleware for other in middlewares[:index]):
         raise ConfigurationError(
             argument,
-            f"the same {one.name} is given twice",
+            f"the same {middleware.name} is given twice",
             fix="Make a second one, or leave it out",
         )
     for name in (*BEFORE, *WRAP, *AFTER):
-        if _is_overridden(one, name) and not inspect.iscoroutinefunction(getattr(one, name)):
+        if _is_overridden(middleware, name) and not inspect.iscoroutinefunction(
+            getattr(middleware, name)
+        ):
             raise ConfigurationError(
-                argument, f"{one.name}.{name} is no coroutine function", fix="Write `async def`"
+                argument,
+                f"{middleware.name}.{name} is not a coroutine function",
+                fix="Write `async def`",
             )
-    _check_hook_names(argument, one)
+    _check_hook_names(argument, middleware)
 
 
-def _check_hook_names(argument: str, one: AnyMiddleware) -> None:
-    """Raise ConfigurationError for what looks like a hook and is none: nobody would call it."""
-    for name in dir(type(one)):
+def _check_hook_names(argument: str, middleware: AnyMiddleware) -> None:
+    """Raise ConfigurationError for a method that is named like a hook but would never be called."""
+    for name in dir(type(middleware)):
         if not name.startswith(("before_", "after_", "wrap_")) or hasattr(Middleware, name):
             continue
-        if callable(getattr(one, name)):
-            from difflib import get_close_matches  # only who is wrong pays for it
+        if callable(getattr(middleware, name)):
+            from difflib import get_close_matches  # imported only for the error
 
             near = get_close_matches(name, (*BEFORE, *WRAP, *AFTER), 1, 0)[0]
             raise ConfigurationError(
                 argument,
-                f"{one.name}.{name} is no hook",
-                fix=f"Did you mean {near}? What is none needs another name",
+                f"{middleware.name}.{name} is not a hook",
+                fix=f"Did you mean {near}? A method that is not a hook needs another name",
             )
 
 
-def _is_overridden(one: AnyMiddleware, name: str) -> bool:
-    mine = getattr(one, name)
-    return getattr(mine, "__func__", mine) is not getattr(Middleware, name)
+def _is_overridden(middleware: AnyMiddleware, name: str) -> bool:
+    method = getattr(middleware, name)
+    return getattr(method, "__func__", method) is not getattr(Middleware, name)
 
 
-def _find_activity(one: AnyMiddleware, name: str) -> bool | When:
-    return is_older(type(one), "acts", name) or one.acts(name)
+def _find_activity(middleware: AnyMiddleware, name: str) -> bool | When:
+    return is_older(type(middleware), "acts", name) or middleware.acts(name)
 
 
-def _compile_hook(one: AnyMiddleware, name: str, fold_table: FoldTable) -> Hook | None:
-    acts = _find_activity(one, name) if _is_overridden(one, name) else False
+def _compile_hook(middleware: AnyMiddleware, name: str, fold_table: FoldTable) -> Hook | None:
+    acts = _find_activity(middleware, name) if _is_overridden(middleware, name) else False
     if acts is False:
         return None
-    tools = tuple(one.tools) if name in TOOL_HOOKS else ()
-    when = one.when if acts is True else _combine_conditions(one.when, acts)
-    key = fold_table.keys.get(id(one))
-    idle = _find_idle(one, name) if key is not None else None
+    tools = tuple(middleware.tools) if name in TOOL_HOOKS else ()
+    when = middleware.when if acts is True else _combine_conditions(middleware.when, acts)
+    key = fold_table.keys.get(id(middleware))
+    idle = _find_idle(middleware, name) if key is not None else None
     if idle is not None and when is not None:
-        # Conditions are asked in one order, whatever they look at: the user's is the first.
-        when, idle = _combine_conditions(when, partial(_has_work, one, idle)), None
+        # The user's condition is checked first, whatever the other one looks at.
+        when, idle = _combine_conditions(when, partial(_has_work, middleware, idle)), None
     return Hook(
-        one.name,
+        middleware.name,
         name,
-        getattr(one, name),
+        getattr(middleware, name),
         _RETURNS.get(name) or ALLOWED[name],
         when,
         tools,
-        one.hook_timeout,
+        middleware.hook_timeout,
         idle,
         key or 0,
     )
 
 
-def _find_idle(one: AnyMiddleware, name: str) -> Idle | None:
-    """Its look at its state; None when there is none, or when a subclass has left it behind."""
-    older = any(is_older(type(one), "idle", than) for than in (name, "fold", "acts"))
-    return one.idle if _is_overridden(one, "idle") and not older else None
+def _find_idle(middleware: AnyMiddleware, name: str) -> Idle | None:
+    """Return the `idle` of a middleware; None when it has none, or a subclass overrode the hook."""
+    older = any(is_older(type(middleware), "idle", than) for than in (name, "fold", "acts"))
+    return middleware.idle if _is_overridden(middleware, "idle") and not older else None
 
 
-def _has_work(one: AnyMiddleware, idle: Idle, context: HookContext) -> bool:
-    return not idle(context.state_of(one))
+def _has_work(middleware: AnyMiddleware, idle: Idle, context: HookContext) -> bool:
+    return not idle(context.state_of(middleware))
 
 
-def _combine_conditions(one: When | None, other: When) -> When:
-    if one is None:
-        return other
-    return lambda moment: one(moment) and other(moment)
+def _combine_conditions(first: When | None, second: When) -> When:
+    if first is None:
+        return second
+    return lambda context: first(context) and second(context)

@@ -1,7 +1,7 @@
-"""Asks somebody whether a turn that reached its limit of iterations may go on.
+"""Asks a person whether a turn that reached its limit of iterations may continue.
 
-The limit is a fact of the run, and a yes extends it as a fact, so one instance serves any number of
-runs. Whatever is not a yes ends the turn: a no, silence, a cancellation, an error.
+The limit and its extension are events of the run, so one instance serves any number of runs. Only a
+yes lets the turn continue: a no, a timeout, a cancellation and an error end it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ TERMINATED_REASON = "Continuation permission denied at iteration limit"
 
 
 class ContinuationPermission(Middleware[None]):
-    """Asks at the limit of iterations whether the turn may continue, and ends it without a yes.
+    """Asks at the limit of iterations, and ends the turn unless the answer is yes.
 
     Args:
-        iterations: the limit. None takes that of the `Limits` that the agent or the turn was
-            given, and 20 when there are none.
+        iterations: the limit. None takes the `Limits` of the turn or the agent, and 20 when neither
+            has any.
         extension: how many more iterations a plain yes gives.
-        timeout: seconds to wait for an answer; by default 2 minutes while the run waits, and for
-            ever once it is suspended.
+        timeout: seconds to wait for an answer; by default 2 minutes while the run waits, and without
+            limit once it is suspended.
 
-    >>> ContinuationPermission(20).limit_headers(None).iterations
+    >>> ContinuationPermission(20).limits(None).iterations
     20
     """
 
@@ -54,12 +54,12 @@ class ContinuationPermission(Middleware[None]):
         return {"iterations": limit, "extension": self._extension, "timeout": self._timeout}
 
     def acts(self, hook: str) -> Callable[[BeforeIteration], bool]:
-        """At the limit."""
+        """Only at the limit."""
         del hook
         return _is_at_limit
 
     def limits(self, given: Limits | None) -> Limits:
-        """The limits of a turn, which can be extended."""
+        """Return the limits of a turn, which can be extended."""
         most = self._iterations
         if given is None:
             return Limits(iterations=most or ITERATIONS, extendable=True)
@@ -67,18 +67,18 @@ class ContinuationPermission(Middleware[None]):
         return msgspec.structs.replace(given, iterations=most, extendable=True)
 
     async def before_iteration(self, context: BeforeIteration) -> Stop | None:
-        """Ask, when the limit is reached."""
+        """Ask when the limit is reached."""
         most = context.limits.iterations
         if most is None or not _is_at_limit(context):
             return None
-        request = ContinuationQuestion(
+        question = ContinuationQuestion(
             iteration=context.iteration + 1,
             limit=most,
             extension=self._extension,
             source=self.name,
         )
         try:
-            answer = await context.ask(request, timeout=self._timeout)
+            answer = await context.ask(question, timeout=self._timeout)
         except HoldfastError:
             answer = None
         if isinstance(answer, Continued):

@@ -1,13 +1,13 @@
-"""What a hook may return: None to go on, or one of these. A closed union, never a flag.
+"""Decisions: what a hook may return instead of None, which means to continue.
 
-A decision must never act: the runtime carries it out, and what came of it is in an event.
+A decision is data: the runtime carries it out, and an event records the result.
 
 | decision | before_turn | before_iteration | after_reply | after_iteration | before_tools | before_tool | after_tool | on_error |
 |---|---|---|---|---|---|---|---|---|
-| Patch | what the user said, instructions | what the model sees | | | | | | |
-| UseReply | | in place of the call | in place of the reply | | | | | |
-| Replace | | | | | | in place of the run | in place of the result | |
-| Deny | the message is refused | | | | no tool runs | it does not run | | |
+| Patch | the user's message, instructions | what the model sees | | | | | | |
+| UseReply | | replaces the call | replaces the reply | | | | | |
+| Replace | | | | | | replaces the run | replaces the result | |
+| Deny | refuses the message | | | | no tool runs | the tool does not run | | |
 | Stop | ends the turn | ends the turn | ends the turn | ends the turn | ends the turn | ends the turn | ends the turn | ends the turn |
 """
 
@@ -26,7 +26,7 @@ from holdfast.core.model_request import ModelSettings, ToolSpec
 class UseReply(Struct, frozen=True):
     """Use this reply instead of the model's.
 
-    The hooks after this one still run, and see it. The last one wins.
+    Later hooks still run, and see it. The last decision wins.
 
     >>> UseReply("cached").as_reply().text
     'cached'
@@ -38,7 +38,7 @@ class UseReply(Struct, frozen=True):
         check_instance("reply", self.reply, Reply, Message, str)
 
     def as_reply(self) -> Reply:
-        """The reply, whatever form it was given in."""
+        """Return it as a `Reply`, whatever form it was given in."""
         if isinstance(self.reply, Reply):
             return self.reply
         if isinstance(self.reply, str):
@@ -47,13 +47,13 @@ class UseReply(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True, kw_only=True):
-    """Change what the model sees at this call; None changes nothing. The history stays unchanged.
+    """Change what the model sees in this call. None keeps a part; the history itself stays.
 
     Args:
-        messages: in place of the history. In `before_turn`: what the user said, one message.
-        instructions: in place of the instructions; in `before_turn`, for the whole turn.
-        settings: in place of the settings.
-        tools: in place of the tools that are offered.
+        messages: replace the history; in `before_turn`, the one message of the user.
+        instructions: replace the instructions; in `before_turn`, for the whole turn.
+        settings: replace the settings.
+        tools: replace the tools that are offered.
     """
 
     messages: tuple[Message, ...] | None = None
@@ -69,9 +69,9 @@ class Patch(Struct, frozen=True, kw_only=True):
 
 
 class Replace(Struct, frozen=True):
-    """Give the model this result. Before the tool has run, it replaces the tool.
+    """Give the model this result. Before the tool has run, the tool does not run.
 
-    The hooks after this one still run. The last one wins.
+    Later hooks still run. The last decision wins.
     """
 
     result: ToolResult | str
@@ -80,14 +80,14 @@ class Replace(Struct, frozen=True):
         check_instance("result", self.result, ToolResult, str)
 
     def for_call(self, call: ToolCall) -> ToolResult:
-        """The result as the answer to `call`."""
+        """Return the result of `call`."""
         if isinstance(self.result, ToolResult):
             return self.result
         return ToolResult(call.id, call.name, (Text(self.result),))
 
 
 class Deny(Struct, frozen=True):
-    """Refuse the operation; the model reads the reason. Ends the chain of hooks."""
+    """Refuse the operation; the model reads the reason word for word. No further hook runs."""
 
     reason: str
 
@@ -96,11 +96,11 @@ class Deny(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """End the turn with the status STOPPED; ends the chain of hooks at once.
+    """End the turn with the status STOPPED. No further hook runs.
 
     Args:
         reason: why, for programs and logs; `Result.stop_reason`.
-        message: the answer of the turn, word for word.
+        message: the final text of the turn, word for word.
     """
 
     reason: str
@@ -115,7 +115,7 @@ Decision: TypeAlias = UseReply | Patch | Replace | Deny | Stop
 
 
 def _check_all(argument: str, values: object, kind: type) -> None:
-    """Raise ConfigurationError unless all of them are of that class."""
+    """Raise ConfigurationError unless all values are of this class."""
     if values is None:
         return
     check_instance(argument, values, tuple, list)

@@ -1,8 +1,8 @@
-"""What counts as a failed tool, for the middlewares that count failures.
+"""Decides what counts as a failed tool, for the middlewares that count failures.
 
-A tool that failed carries a mark, so text need not be read. Reading text is for tools that return
-"Error: ..." as if it were a result; a search result that mentions a rate limit would count too,
-so it must never be on unless somebody asked for it.
+The result of a failed tool has `is_error`, so its text need not be searched. Searching the text is for
+tools that return "Error: ..." as a normal result. A search result that mentions a rate limit would
+count too, so this must never be the default.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.core.events import ToolFinished
 from holdfast.core.messages import ToolResult
 
 Detector: TypeAlias = Callable[[ToolResult], bool]
-"""Whether a result stands for a failure; must be pure."""
+"""Whether a result counts as a failure. The function must be pure."""
 
 NOT_FAILURES = frozenset({"denied", "stopped"})
 
@@ -49,7 +49,7 @@ def looks_like_error(result: ToolResult) -> bool:
 
 
 def is_failure(event: ToolFinished, detector: Detector) -> bool:
-    """Whether the call failed; one that somebody denied did not."""
+    """Whether the call failed. A denied call did not."""
     if detector is is_error_result and not event.result.is_error:
         return False
     if event.error is not None and event.error.code in NOT_FAILURES:

@@ -1,7 +1,7 @@
 """Says whether the model sees what an exception says.
 
-It sets the one formatter that an agent has in any case, so the text is the same with it and
-without. It must never be a second place where an exception becomes text.
+It only sets an option of the formatter that every agent has. It must never be a second place where an
+exception becomes text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ErrorFormatting(Middleware):
         self.include_detailed_errors = include_detailed_errors
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:
-        """The one flag."""
+        """Return the flag, if it is set."""
         del given
         if self.include_detailed_errors is None:
             return {}

@@ -1,6 +1,6 @@
 """Six middlewares about errors at once, in an order that works.
 
-It must never leave one out or add one: who wants others registers them beside these.
+It must always return exactly these six; register any others beside them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ def error_handling_middlewares(
     """The six middlewares that handle errors and repetition; pass them as `middleware=`.
 
     Args:
-        max_consecutive_calls: the equal call with this number does not run.
-        max_consecutive_errors: iterations in a row in which a tool failed.
-        max_total_errors: failed tools of one turn.
+        max_consecutive_calls: the number of the equal call that does not run any more.
+        max_consecutive_errors: how many iterations in a row may have a failed tool.
+        max_total_errors: how many tools may fail in one turn.
         retry: how tools are retried; the agent's settings by default.
-        timeout: seconds for one attempt of a tool; the agent's setting by default, and else 30.
-        include_detailed_errors: show the model what an exception says; the agent's setting by default.
+        timeout: seconds for one attempt of a tool; by default the agent's setting, or 30 without one.
+        include_detailed_errors: whether the model sees the text of exceptions; by default the agent's
+            setting.
 
-    >>> [one.name for one in error_handling_middlewares()][:3]
+    >>> [middleware.name for middleware in error_handling_middlewares()][:3]
     ['RepetitionGuard', 'ErrorTracking', 'TotalErrorThreshold']
     """
     check_seconds("timeout", timeout)

@@ -1,7 +1,7 @@
 """Ends a turn in which one iteration after another fails.
 
-It counts iterations and not errors: two failed tools of one reply are one failure. The count must
-never depend on the order in which tools finish.
+It counts iterations, not errors: two failed tools of one reply are one failure. The count must never
+depend on the order in which tools finish.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TEXT = (
 
 
 class ErrorStreak(Struct, frozen=True, gc=False):
-    """Failed iterations in a row before this one, and what this one has seen so far."""
+    """The number of failed iterations in a row before this one, and the state of this one."""
 
     before: int = 0
     finished: bool = False
@@ -33,19 +33,20 @@ class ErrorStreak(Struct, frozen=True, gc=False):
 
     @property
     def count(self) -> int:
-        """Failed iterations in a row, this one included."""
+        """The number of failed iterations in a row, including this one."""
         if not self.finished:
             return self.before
         return self.before + 1 if self.failed else 0
 
 
 class ErrorTracking(Middleware[ErrorStreak]):
-    """Ends the turn after a number of iterations in a row in which a tool failed.
+    """Stops the turn when a tool failed in each of several iterations in a row.
 
     Args:
-        max_consecutive_errors: iterations in a row; one without an error begins anew.
-        detector: what counts as a failure; a result that is marked as an error, by default. Give
-            `detection.marked_or_worded` to count results that read like errors too.
+        max_consecutive_errors: how many iterations in a row; an iteration without a failure resets
+            the count.
+        detector: what counts as a failure; by default a result that is marked as an error. Pass
+            `detection.looks_like_error` to count results that read like errors too.
     """
 
     events = (ToolFinished, ModelReplied)
@@ -59,31 +60,31 @@ class ErrorTracking(Middleware[ErrorStreak]):
         self.detector = detector
 
     def idle(self, state: ErrorStreak) -> bool:
-        """While the count is not too high."""
+        """While the count is below the limit."""
         return state.before + state.failed < self.max_consecutive_errors
 
     @property
     def initial(self) -> ErrorStreak:
-        """No error yet."""
+        """The state without any error."""
         return ErrorStreak()
 
     def fold(self, state: ErrorStreak, event: Event) -> ErrorStreak:
-        """Count."""
+        """Count failed iterations."""
         if isinstance(event, ModelReplied):
             return ErrorStreak(state.count) if state.finished else state
         if isinstance(event, ToolFinished) and not state.failed:
             if is_failure(event, self.detector):
                 return ErrorStreak(state.before, True, True)
-            # A success after nothing that failed tells nothing.
+            # A success matters only after a failed iteration.
             return ErrorStreak(state.before, True) if state.before and not state.finished else state
         return state
 
     async def after_iteration(self, context: AfterIteration) -> Stop | None:
-        """Stop as soon as it is too much."""
+        """Stop as soon as the limit is reached."""
         return self._stop_if_exceeded(context, context.iteration)
 
     async def before_iteration(self, context: BeforeIteration) -> Stop | None:
-        """Spend no model call when it was too much already."""
+        """Stop before another model call when the limit was reached before."""
         return self._stop_if_exceeded(context, context.iteration) if context.iteration else None
 
     def _stop_if_exceeded(self, context: HookContext, iteration: int) -> Stop | None:

@@ -1,8 +1,8 @@
-"""What middlewares remember: folds over the events of a turn or of a session.
+"""The states of middlewares: folds over the events of a turn or of a session.
 
-Which fold is called for which kind of event is decided once, when an agent is made. A fold that
-raises keeps the state that it had; the failure is reported once, by the next hook point. States
-must never be kept anywhere else.
+The folds for each kind of event are looked up once, when an agent is made. When a fold raises, its
+state stays unchanged, and the next hook reports the failure once. States must never be stored
+anywhere else.
 """
 
 from __future__ import annotations
@@ -18,52 +18,56 @@ from holdfast.core.events import Event, TurnOpened
 from holdfast.core.redaction import redact
 from holdfast.middleware.hooks import Middleware, is_older
 
-Fold: TypeAlias = Callable[[Any, Any], object]  # of any state, and of the events that it is for
+Fold: TypeAlias = Callable[[Any, Any], object]  # takes any state, and the events of its middleware
 
 _KINDS: tuple[type[Event], ...] = get_args(Event)
 _twice: ContextVar[bool] = ContextVar("holdfast-fold-twice", default=False)
 
 
 class FoldTable:
-    """The folds of an agent by the kind of event that they are for.
+    """The folds of an agent, by the kind of event.
 
     Args:
-        middlewares: those that fold.
+        middlewares: the middlewares that define a fold.
 
     Raises:
-        ConfigurationError: one names something that is no kind of event.
+        ConfigurationError: one of them names something that is not a kind of event.
     """
 
     __slots__ = ("by_kind", "keys", "middlewares", "of_turns")
 
     def __init__(self, middlewares: Sequence[Middleware[Any]]) -> None:
         self.middlewares = tuple(middlewares)
-        self.of_turns = tuple(one for one in middlewares if one.scope == "turn")
-        # A state is found fastest by the very object that is its key.
+        self.of_turns = tuple(
+            middleware for middleware in middlewares if middleware.scope == "turn"
+        )
+        # Looking up a dict is fastest with the very object that is the key.
         self.keys = {key: key for key in map(id, middlewares)}
         by_kind: dict[type[Event], list[tuple[int, Fold]]] = {}
-        for one in middlewares:
-            for kind in _kinds_of(one):
+        for middleware in middlewares:
+            for kind in _kinds_of(middleware):
                 by_kind.setdefault(kind, []).append(
-                    (self.keys[id(one)], _with_purity_check(one.fold))
+                    (self.keys[id(middleware)], _with_purity_check(middleware.fold))
                 )
         self.by_kind = {kind: tuple(rows) for kind, rows in by_kind.items()}
 
 
-def _kinds_of(one: Middleware[Any]) -> Sequence[type[Event]]:
-    for kind in one.events:
+def _kinds_of(middleware: Middleware[Any]) -> Sequence[type[Event]]:
+    for kind in middleware.events:
         if kind not in _KINDS:
-            shown = getattr(kind, "__name__", repr(kind))
+            name = getattr(kind, "__name__", repr(kind))
             raise ConfigurationError(
-                f"{one.name}.events", f"{shown} is no kind of event", fix="Name kinds of Event"
+                f"{middleware.name}.events",
+                f"{name} is not a kind of event",
+                fix="Name kinds of Event",
             )
-    # A subclass with another fold may be for other events.
-    older = "events" not in vars(one) and is_older(type(one), "events", "fold")
-    return _KINDS if older or not one.events else one.events
+    # A subclass with another fold may need other events.
+    older = "events" not in vars(middleware) and is_older(type(middleware), "events", "fold")
+    return _KINDS if older or not middleware.events else middleware.events
 
 
 class Folds:
-    """The states of the middlewares of one run, kept up event by event.
+    """The states of the middlewares of one run, updated by each event.
 
     Args:
         table: the folds of the agent.
@@ -75,17 +79,17 @@ class Folds:
         self._table = table
         self._by_kind = table.by_kind
         self.states: dict[int, object] = {
-            table.keys[id(one)]: one.initial for one in table.middlewares
+            table.keys[id(middleware)]: middleware.initial for middleware in table.middlewares
         }
         self.failure: MiddlewareError | None = None
 
     @property
     def view(self) -> Mapping[int, object]:
-        """The states by the identity of their middleware."""
+        """The states, by the `id` of their middleware."""
         return self.states
 
     def apply(self, event: Event) -> None:
-        """Take one fact."""
+        """Update the states with one event."""
         kind = type(event)
         if kind is TurnOpened:
             for middleware in self._table.of_turns:
@@ -100,16 +104,18 @@ class Folds:
                 self._record_failure(key, error)
 
     def rewind_states(self, states: Mapping[int, object]) -> None:
-        """Take states of an earlier moment again, for those middlewares that go back.
+        """Restore earlier states of the middlewares with `rewinds`.
 
         Args:
-            states: by the identity of their middleware.
+            states: the states, by the `id` of their middleware.
         """
-        back = (id(one) for one in self._table.middlewares if one.rewinds)
-        self.states.update((key, states[key]) for key in back)
+        keys = (id(middleware) for middleware in self._table.middlewares if middleware.rewinds)
+        self.states.update((key, states[key]) for key in keys)
 
     def _record_failure(self, key: int, error: Exception) -> None:
-        (owner,) = (one.name for one in self._table.middlewares if id(one) == key)
+        (owner,) = (
+            middleware.name for middleware in self._table.middlewares if id(middleware) == key
+        )
         name = type(error).__name__
         problem = str(error) if isinstance(error, ImpureFoldError) else f"raised {name}"
         self.failure = MiddlewareError(owner, "fold", problem, private=redact(f"{name}: {error}"))
@@ -117,12 +123,12 @@ class Folds:
 
 
 class ImpureFoldError(Exception):
-    """A fold did more than to compute, or not the same twice."""
+    """A fold has side effects, or returns different states for the same input."""
 
 
 @contextmanager
 def folding_twice() -> Iterator[None]:
-    """Check the folds of the agents that are made in here: each folds twice. For tests."""
+    """Check the folds of all agents made inside this context, by folding twice. For tests."""
     token = _twice.set(True)
     try:
         yield
@@ -131,24 +137,24 @@ def folding_twice() -> Iterator[None]:
 
 
 def _with_purity_check(fold: Fold) -> Fold:
-    """The fold; where folds are checked, one that raises ImpureFoldError if it is not pure."""
+    """Return the fold. Inside `folding_twice`, it raises ImpureFoldError if it is not pure."""
     if not _twice.get():
         return fold
 
-    def twice(state: object, event: Event) -> object:
+    def fold_twice(state: object, event: Event) -> object:
         _check_pure(fold, state, event)
         return fold(state, event)
 
-    return twice
+    return fold_twice
 
 
 def _check_pure(fold: Fold, state: object, event: Event) -> None:
-    one, two = copy.deepcopy(state), copy.deepcopy(state)
-    first, second = fold(one, event), fold(two, event)
-    if one != state and _is_comparable(state):
+    copy_1, copy_2 = copy.deepcopy(state), copy.deepcopy(state)
+    first, second = fold(copy_1, event), fold(copy_2, event)
+    if copy_1 != state and _is_comparable(state):
         raise ImpureFoldError(f"changes its state in place at {type(event).__name__}")
     if first != second and _is_comparable(first):
-        raise ImpureFoldError(f"is not the same twice at {type(event).__name__}")
+        raise ImpureFoldError(f"gives two different states at {type(event).__name__}")
 
 
 def _is_comparable(state: object) -> bool:

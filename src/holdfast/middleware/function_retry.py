@@ -1,6 +1,6 @@
 """Sets how tools are retried. The retrying itself is the one strategy of every agent.
 
-It must never be a second retry layer: two layers of four attempts are sixteen calls.
+It must never be a second retry layer: two layers of four attempts each are sixteen calls.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class FunctionRetry(Middleware):
         for name in settings:
             if name not in _FIELDS:
                 raise ConfigurationError(
-                    name, "is no setting of retries", fix=f"Use one of {', '.join(sorted(_FIELDS))}"
+                    name,
+                    "is not a setting of retries",
+                    fix=f"Use one of {', '.join(sorted(_FIELDS))}",
                 )
         self.settings = settings
 

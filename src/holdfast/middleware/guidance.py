@@ -1,6 +1,6 @@
 """Tells the model where it stands: what to do first, what it has, and when to finish.
 
-It must never change the history: guidance is for one call.
+It must never change the history: the guidance applies to one call.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ WARNING = (
     "Wrap up your analysis and provide a conclusion."
 )
 NEAR = 3
-"""Iterations before the limit at which the warning begins."""
+"""The warning begins this many iterations before the limit."""
 
 
 class Guidance(Middleware):
-    """Adds a line to the instructions of each model call.
+    """Adds a line about the progress of the turn to the instructions of each model call.
 
     Args:
-        max_iterations: what "remaining" is counted from; None takes the limit of the turn.
+        max_iterations: the limit from which the remaining iterations are counted; None takes the
+            limit of the turn.
     """
 
     def __init__(self, max_iterations: int | None = 20) -> None:
@@ -38,12 +39,14 @@ class Guidance(Middleware):
         self.max_iterations = max_iterations
 
     async def before_iteration(self, context: BeforeIteration) -> Patch:
-        """The instructions with the guidance after them."""
-        said = FIRST if context.is_first_iteration else LATER.format(count=_count_results(context))
+        """Append the guidance to the instructions."""
+        guidance = (
+            FIRST if context.is_first_iteration else LATER.format(count=_count_results(context))
+        )
         most = self.max_iterations or context.limits.iterations
         if most is not None and context.iteration >= most - NEAR:
-            said += WARNING.format(remaining=most - context.iteration)
-        return Patch(instructions=context.instructions + said)
+            guidance += WARNING.format(remaining=most - context.iteration)
+        return Patch(instructions=context.instructions + guidance)
 
     def describe(self) -> dict[str, object]:
         """The limit."""
@@ -51,5 +54,5 @@ class Guidance(Middleware):
 
 
 def _count_results(context: BeforeIteration) -> int:
-    # A message of tools holds results and nothing else.
+    # A tool message holds only results.
     return sum([len(message.parts) for message in context.messages if message.role == "tool"])

@@ -1,7 +1,7 @@
-"""Sends the model the latest turns of a long conversation, with a summary of the others if wanted.
+"""Sends the model only the latest turns of a long conversation, optionally with a summary.
 
-The history itself stays whole. Turns are sent whole or not at all, so a call and its result must
-never be parted. The cut moves seldom, so that a provider's cache of the prefix stays useful.
+The history itself stays complete. A turn is sent as a whole or not at all, so a call and its result
+are never separated. The cut moves rarely, so that a provider's cache of the prefix stays useful.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from holdfast.middleware.token_estimate import TokenEstimate, message_size, upda
 _log = logging.getLogger("holdfast")
 
 Summarize: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
-"""Messages to a summary of them."""
+"""An async function that takes messages and returns their summary."""
 
 HEADING = "\n\nSummary of the earlier conversation:\n"
 _MOST_SUMMARIES = 256
 _MOST_RUNS = 256
 _LEFT = 0.75
-"""Of the tokens, after a cut."""
+"""The part of the limit of tokens that is left after a cut."""
 
 
 class HistoryReduction(Middleware[TokenEstimate]):
     """Omits the oldest turns if a conversation is longer than `target + threshold` messages.
 
-    System messages, the turn under way, and turns with a pinned message are always sent. When the
-    provider says that the context window is too small for what was sent, it is asked once more with
-    the latest turns that make up half of it.
+    System messages, the current turn, and turns with a pinned message are always sent. When the
+    provider reports that the messages do not fit into the context window, the call is repeated once
+    with the latest turns that make up half of them.
 
     Args:
-        target: how many messages are left after a cut.
-        threshold: how many more may gather before the next cut.
-        tokens: the most that the messages may be, besides their number, by the rule of
-            `middleware.token_estimate`: an estimate that learns from what the provider bills. A
-            cut leaves three quarters of them. Instructions and tools come on top.
-        summarize: makes a summary of what is left out, which goes into the instructions. When it
-            fails, the turns are left out without one.
-        pinned: whether a message, and so its turn, is always sent.
+        target: how many messages remain after a cut.
+        threshold: how many more messages may be added before the next cut.
+        tokens: a limit of tokens for the messages, in addition to their number. Tokens are estimated
+            by `middleware.token_estimate` from what the provider bills. A cut leaves three quarters
+            of the limit. Instructions and tools are not counted.
+        summarize: summarises the messages that are left out; the summary is added to the
+            instructions. When it fails, the turns are left out without a summary.
+        pinned: decides whether a message, and with it its turn, is always sent.
     """
 
     scope = "session"
@@ -75,31 +75,31 @@ class HistoryReduction(Middleware[TokenEstimate]):
         self.tokens = tokens
         self.summarize = summarize
         self.pinned = pinned
-        # Summaries by the digest of what they stand for, and sizes by the run: caches, and no state
-        # of a run.
+        # Summaries by the digest of their messages, and sizes by the run: these are caches, not the
+        # state of a run.
         self._summaries: OrderedDict[bytes, str] = OrderedDict()
         self._sizes: OrderedDict[str, list[tuple[Message, int]]] = OrderedDict()
 
     @property
     def initial(self) -> TokenEstimate:
-        """Nothing was billed yet."""
+        """The estimate before the first bill."""
         return TokenEstimate()
 
     def fold(self, state: TokenEstimate, event: Event) -> TokenEstimate:
-        """Learn how many tokens messages are."""
+        """Update the estimate of tokens."""
         return update_estimate(state, event)
 
     def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
-        """When there may be more than is kept."""
+        """When there may be more messages than the limit."""
         if hook == "fold":
             return self.tokens is not None
         if hook != "before_iteration" or self.tokens is not None:
             return True
         most = self.target + self.threshold
-        return lambda moment: len(moment.messages) > most
+        return lambda context: len(context.messages) > most
 
     async def before_iteration(self, context: BeforeIteration) -> Patch | None:
-        """The latest turns, when there are too many."""
+        """Send only the latest turns when there are too many messages."""
         turns = _split_turns(context.messages)
         cut = self._count_dropped(
             [len(turn) for turn in turns], self.target, self.target + self.threshold
@@ -111,7 +111,7 @@ class HistoryReduction(Middleware[TokenEstimate]):
         return await self._drop_turns(context, turns, cut)
 
     async def on_context_window(self, context: ModelCall) -> Patch | None:
-        """The latest turns that make up half of what was too much for the model."""
+        """Send the latest turns that make up half of the messages that did not fit."""
         turns = _split_turns(context.messages)
         sizes = [sum(map(message_size, turn)) for turn in turns]
         half = sum(sizes) / 2
@@ -120,23 +120,26 @@ class HistoryReduction(Middleware[TokenEstimate]):
     async def _drop_turns(
         self, context: BeforeIteration, turns: list[list[Message]], count: int
     ) -> Patch | None:
-        """What is sent without the first `count` turns, but for those that stay."""
-        left = [turn for turn in turns[:count] if not self._is_pinned(turn)]
-        if not left:
+        """Leave out the first `count` turns, except pinned ones."""
+        dropped = [turn for turn in turns[:count] if not self._is_pinned(turn)]
+        if not dropped:
             return None
-        gone = {id(turn) for turn in left}
-        kept = tuple(message for turn in turns if id(turn) not in gone for message in turn)
+        ids = {id(turn) for turn in dropped}
+        messages = tuple(message for turn in turns if id(turn) not in ids for message in turn)
         instructions = None
         if self.summarize is not None:
-            said = await self._find_summary([message for turn in left for message in turn])
-            instructions = context.instructions + HEADING + said if said else None
-        return Patch(messages=kept, instructions=instructions)
+            summary = await self._find_summary([message for turn in dropped for message in turn])
+            instructions = context.instructions + HEADING + summary if summary else None
+        return Patch(messages=messages, instructions=instructions)
 
     def _count_dropped(self, sizes: Sequence[int], target: float, limit: float) -> int:
-        """How many turns, from the first, are left out: what cutting all along would have given."""
+        """Return how many turns are left out at the beginning.
+
+        The cuts of all earlier calls are computed again, so the result needs no state.
+        """
         start, size = 0, 0
-        for index, one in enumerate(sizes):
-            size += one
+        for index, turn_size in enumerate(sizes):
+            size += turn_size
             if size <= limit:
                 continue
             while start < index and size > target:
@@ -145,16 +148,16 @@ class HistoryReduction(Middleware[TokenEstimate]):
         return start
 
     def _message_sizes(self, context: BeforeIteration) -> list[int]:
-        """The size of each message; those of an earlier call of the run are known."""
+        """Return the size of each message; the sizes from earlier calls of the run are cached."""
         known = self._sizes.setdefault(context.run_id, [])
         self._sizes.move_to_end(context.run_id)
         if len(self._sizes) > _MOST_RUNS:
             self._sizes.popitem(last=False)
         messages = context.messages
-        same = len(known) <= len(messages) and (
+        is_extended = len(known) <= len(messages) and (
             not known or known[-1][0] is messages[len(known) - 1]
         )
-        if not same:
+        if not is_extended:
             known.clear()
         known.extend((message, message_size(message)) for message in messages[len(known) :])
         return [size for _, size in known]
@@ -172,19 +175,19 @@ class HistoryReduction(Middleware[TokenEstimate]):
         if self.summarize is None:
             return ""
         try:
-            said = await self.summarize(messages)
+            summary = await self.summarize(messages)
         except Exception as error:  # noqa: BLE001  # REASON: the summariser is the user's code
             _log.warning(
                 "the summary of %d messages failed: %s", len(messages), type(error).__name__
             )
             return ""
-        self._summaries[key] = said
+        self._summaries[key] = summary
         while len(self._summaries) > _MOST_SUMMARIES:
             self._summaries.popitem(last=False)
-        return said
+        return summary
 
     def describe(self) -> dict[str, object]:
-        """The numbers."""
+        """The settings."""
         return {
             "target": self.target,
             "threshold": self.threshold,
@@ -194,7 +197,7 @@ class HistoryReduction(Middleware[TokenEstimate]):
 
 
 def _split_turns(messages: Sequence[Message]) -> list[list[Message]]:
-    """Whole turns: each begins with what a user said; a system message stands alone."""
+    """Split messages into turns. A turn begins with a user message; a system message is alone."""
     turns: list[list[Message]] = []
     for message in messages:
         alone = message.role in ("system", "user") or not turns or turns[-1][0].role == "system"
@@ -208,7 +211,7 @@ def _split_turns(messages: Sequence[Message]) -> list[list[Message]]:
 def _sizes_by_turn(
     sizes: Sequence[int], turns: Sequence[Sequence[Message]]
 ) -> Iterator[Sequence[int]]:
-    """The sizes of the messages of each turn."""
+    """Yield the sizes of the messages of each turn."""
     start = 0
     for turn in turns:
         yield sizes[start : start + len(turn)]

@@ -1,7 +1,7 @@
-"""Calls hooks: one, one after the other, or around an act.
+"""Calls hooks: a single one, several in order, or wrap hooks around an operation.
 
-One function knows the condition of a hook, its timeout and what it may decide. This module must
-never swallow cancellation, and must never let anything that is not a decision pass.
+It applies the condition and the timeout of each hook and checks what it returns. This module must
+never swallow a cancellation, and must never pass on a return value that is not a decision.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ M = TypeVar("M", bound=HookContext)
 
 
 def has_active_hooks(hooks: Sequence[Hook], states: Mapping[int, object]) -> bool:
-    """Whether one of the hooks may have something to do, so that a moment must be made for it.
+    """Whether one of the hooks may have something to do, so that its context must be made.
 
     Args:
-        hooks: those of one moment.
-        states: of their middlewares.
+        hooks: the hooks of one kind.
+        states: the states of their middlewares.
     """
     try:
         for hook in hooks:
             if (idle := hook.idle) is None or not idle(states[hook.key]):
                 return True
-    except Exception:  # noqa: BLE001  # REASON: a look is the user's code
-        return True  # it is reported when the hook is called
+    except Exception:  # noqa: BLE001  # REASON: `idle` is the user's code
+        return True  # the failure is reported when the hook is called
     return False
 
 
 async def call_hook(hook: Hook, context: HookContext) -> Decision | None:
-    """The decision of one hook. Raises MiddlewareError when it gives none; cancellation passes."""
+    """Return the decision of one hook. Raises MiddlewareError when it fails; passes on cancellation."""
     if hook.idle is not None or hook.when is not None:
         first = find_pending_hooks((hook,), context)
         if first is None:
@@ -60,10 +60,10 @@ async def call_hook(hook: Hook, context: HookContext) -> Decision | None:
 
 
 def _begin_hook(hook: Hook, context: HookContext) -> Decision | _SuspendedHook | None:
-    """The decision of a hook, or the hook itself where it waits for something.
+    """Run a hook up to its first wait. Return its decision, or the suspended hook.
 
-    Most hooks wait for nothing, and cost neither a timer nor another coroutine. Raises
-    MiddlewareError when it gives no decision.
+    Most hooks wait for nothing, so they need neither a timer nor another coroutine. Raises
+    MiddlewareError when the hook fails.
     """
     try:
         running = hook.function(context)
@@ -80,17 +80,17 @@ def _begin_hook(hook: Hook, context: HookContext) -> Decision | _SuspendedHook |
 
 
 class _SuspendedHook(Struct, frozen=True):
-    """A hook that waits for something: only such a one needs a timeout."""
+    """A hook that waits for something. Only such a hook needs a timeout."""
 
     hook: Hook
-    moment: HookContext
+    context: HookContext
     running: Coroutine[Any, Any, object]
     awaited: object
 
     async def finish(self) -> Decision | None:
-        """Its decision, once it has one. Raises as `call_hook` does."""
+        """Wait for the decision. Raises what `call_hook` raises."""
         try:
-            answer = await _finish_hook(self.hook, self.moment, self.running, self.awaited)
+            answer = await _finish_hook(self.hook, self.context, self.running, self.awaited)
         except MiddlewareError:
             raise
         except Exception as error:  # REASON: hooks are the user's code
@@ -105,7 +105,7 @@ def _check_decision(hook: Hook, answer: object) -> Decision:
 
 
 def hook_failure(hook: Hook, error: Exception) -> MiddlewareError:
-    """What is said about a hook that raised; the details are private."""
+    """Return the error for a hook that raised; the details are private."""
     name = type(error).__name__
     return MiddlewareError(
         hook.owner, hook.name, f"raised {name}", private=redact(f"{name}: {error}")
@@ -114,14 +114,14 @@ def hook_failure(hook: Hook, error: Exception) -> MiddlewareError:
 
 def _describe_wrong_return(hook: Hook, answer: object) -> str:
     allowed = ", ".join(kind.__name__ for kind in hook.allowed)
-    may = f"None or one of {allowed}" if allowed else "None"
-    return f"returned {type(answer).__name__}; it may return {may}"
+    expected = f"None or one of {allowed}" if allowed else "None"
+    return f"returned {type(answer).__name__}; it may return {expected}"
 
 
 async def _finish_hook(
     hook: Hook, context: HookContext, running: Coroutine[Any, Any, object], awaited: object
 ) -> object:
-    """Go on with a hook that waits for something."""
+    """Continue a hook that waits for something, with its timeout."""
     if hook.seconds is None:
         return await _resume_coroutine(running, awaited)
     limit = asyncio.timeout(hook.seconds)
@@ -140,7 +140,7 @@ async def _finish_hook(
 def _resume_coroutine(
     running: Coroutine[Any, Any, object], awaited: object
 ) -> Generator[Any, Any, object]:
-    """Await a coroutine that has begun already; `awaited` is what it handed out last."""
+    """Await a coroutine that has already begun; `awaited` is what it yielded last."""
     while True:
         thrown: BaseException | None = None
         sent = None
@@ -158,9 +158,9 @@ def _resume_coroutine(
 
 
 class PendingHooks(Struct, frozen=True):
-    """A hook that may have something to do, and those that come after it.
+    """A hook that may have something to do, and the hooks after it.
 
-    `condition_failure` is the failure of its condition.
+    `condition_failure` is the error that its condition raised.
     """
 
     hook: Hook
@@ -169,25 +169,25 @@ class PendingHooks(Struct, frozen=True):
 
 
 def find_pending_hooks(hooks: Iterable[Hook], context: HookContext) -> PendingHooks | None:
-    """The first of the hooks that may have something to do.
+    """Return the first of the hooks that may have something to do.
 
-    Nearly always there is none, and then they cost what their conditions cost.
+    There is nearly always none, and then the only cost is that of the conditions.
     """
-    states, left = context.facts.states, iter(hooks)
-    for hook in left:
-        # Apart from what the hook does: a StopIteration of a condition is a failure and no answer.
+    states, remaining = context.facts.states, iter(hooks)
+    for hook in remaining:
+        # Outside of the call of the hook: a StopIteration raised by a condition is a failure.
         try:
             if (idle := hook.idle) is not None:
                 if not idle(states[hook.key]):
-                    return PendingHooks(hook, left)
+                    return PendingHooks(hook, remaining)
             elif (when := hook.when) is None or when(context):
-                return PendingHooks(hook, left)
+                return PendingHooks(hook, remaining)
         except MiddlewareError as error:
-            return PendingHooks(hook, left, error)
+            return PendingHooks(hook, remaining, error)
         except Exception as error:  # noqa: BLE001  # REASON: conditions are the user's code
-            failed = hook_failure(hook, error)
-            failed.__cause__ = error
-            return PendingHooks(hook, left, failed)
+            failure = hook_failure(hook, error)
+            failure.__cause__ = error
+            return PendingHooks(hook, remaining, failure)
     return None
 
 
@@ -197,16 +197,16 @@ async def call_each(
     apply_decision: Callable[[M, Hook, Decision], M | None],
     failures: list[MiddlewareError] | None = None,
 ) -> M:
-    """Call one after the other, until one ends it.
+    """Call hooks in order until a decision ends the chain.
 
     Args:
-        first: where to begin: `find_pending_hooks(hooks, moment)`.
-        context: what the first one sees.
-        apply_decision: what the next one sees after a decision; None calls no further one.
-        failures: gathers what fails, for `collect_failures`; without it the first failure ends it.
+        first: the first hook to call: `find_pending_hooks(hooks, context)`.
+        context: the context of the first hook.
+        apply_decision: returns the context of the next hook after a decision; None ends the chain.
+        failures: collects the errors, for `collect_failures`. Without it, the first error is raised.
 
     Raises:
-        MiddlewareError: one of them failed.
+        MiddlewareError: a hook failed.
     """
     while first is not None:
         try:
@@ -231,15 +231,15 @@ async def call_each(
 async def call_after(
     hooks: Sequence[Hook], context: M, apply_decision: Callable[[M, Hook, Decision], M]
 ) -> tuple[M, MiddlewareError | None]:
-    """Call all after hooks, whatever some of them raise.
+    """Call all after hooks, also when some of them raise.
 
     Args:
-        hooks: in the order in which they are called.
-        context: what the first one sees.
-        apply_decision: what the next one sees after a decision.
+        hooks: the hooks, in the order of the calls.
+        context: the context of the first hook.
+        apply_decision: returns the context of the next hook after a decision.
 
     Returns:
-        The moment after all decisions, and one error for all that failed; its cause is an
+        The context after all decisions, and one error for all failures; its cause is an
         ExceptionGroup.
     """
     failures: list[MiddlewareError] = []
@@ -247,31 +247,34 @@ async def call_after(
     return context, collect_failures(hooks[0].name, failures) if failures else None
 
 
-_SHOWN = {"after_turn": "AfterMessageTurn", "after_tool": "AfterFunction"}
+_HOOK_LABELS = {"after_turn": "AfterMessageTurn", "after_tool": "AfterFunction"}
 
 
 def collect_failures(name: str, failures: list[MiddlewareError]) -> MiddlewareError:
     """One error for what several after hooks raised."""
     first = failures[0]
-    shown = _SHOWN.get(name) or "".join(map(str.capitalize, name.split("_")))
-    said = f"One or more {shown} middleware hooks failed"
-    private = "; ".join(f"{one}: {one.info.private}" for one in failures)
+    label = _HOOK_LABELS.get(name) or "".join(map(str.capitalize, name.split("_")))
+    summary = f"One or more {label} middleware hooks failed"
+    private = "; ".join(f"{failure}: {failure.info.private}" for failure in failures)
     error = MiddlewareError(
-        first.middleware, first.hook, f"{first.problem}. {said} ({len(failures)})", private=private
+        first.middleware,
+        first.hook,
+        f"{first.problem}. {summary} ({len(failures)})",
+        private=private,
     )
-    error.__cause__ = ExceptionGroup(said, failures)
+    error.__cause__ = ExceptionGroup(summary, failures)
     return error
 
 
-Next = Callable[[Any], Awaitable[Any]]  # of either wrap: a moment to its outcome
+Next = Callable[[Any], Awaitable[Any]]  # takes the context of a wrap hook, returns its outcome
 
 
 def wrap_with_hooks(hooks: Sequence[Hook], operation: Next) -> Next:
-    """The act with the wraps around it, the first one outermost.
+    """Return the operation with the wrap hooks around it, the first one outermost.
 
     Args:
-        hooks: in the order of registration.
-        operation: the innermost.
+        hooks: the hooks, in the order of registration.
+        operation: the innermost call.
     """
     for hook in reversed(hooks):
         operation = _wrap_with_hook(hook, operation)
@@ -280,13 +283,13 @@ def wrap_with_hooks(hooks: Sequence[Hook], operation: Next) -> Next:
 
 def _wrap_with_hook(hook: Hook, operation: Next) -> Next:
     async def wrapped(context: HookContext) -> object:
-        passed: list[Exception] = []
+        inner_errors: list[Exception] = []
 
         async def call_next(inner: HookContext) -> object:
             try:
                 return cast("object", await operation(inner))
             except Exception as error:
-                passed.append(error)
+                inner_errors.append(error)
                 raise
 
         try:
@@ -298,12 +301,12 @@ def _wrap_with_hook(hook: Hook, operation: Next) -> Next:
         except HoldfastError:
             raise
         except Exception as error:
-            if error in passed:
+            if error in inner_errors:
                 raise
             raise hook_failure(hook, error) from error
         if not isinstance(answer, hook.allowed):
-            wanted = hook.allowed[0].__name__
-            problem = f"returned {type(answer).__name__}; it must return {wanted}"
+            expected = hook.allowed[0].__name__
+            problem = f"returned {type(answer).__name__}; it must return {expected}"
             raise MiddlewareError(hook.owner, hook.name, problem)
         return answer
 

@@ -1,6 +1,6 @@
-"""What a hook sees: one frozen record for each moment, with the fields that exist at that moment.
+"""Hook contexts: what a hook sees, one frozen record for each kind of hook.
 
-A moment must never give a way to change the run: a hook changes it by the decision that it returns.
+A context must never offer a way to change the run: a hook changes it by the decision that it returns.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ S_co = TypeVar("S_co", covariant=True)
 S = TypeVar("S")
 A = TypeVar("A")
 Ask: TypeAlias = Callable[[str, AnyQuestion, Timeout], Awaitable[object]]
-"""Puts a question: the key of what asks, the request, and seconds to wait."""
+"""Asks a question: takes the key of the effect that asks, the question, and the timeout."""
 
 
 class Folding(Protocol[S_co]):
-    """What has a state: a middleware."""
+    """An object with a state: a middleware."""
 
     @property
     def initial(self) -> S_co:
@@ -38,20 +38,20 @@ class Folding(Protocol[S_co]):
 
 
 class RunFacts(Struct, frozen=True):
-    """What all moments of one turn have in common.
+    """What all hook contexts of one turn have in common.
 
     Args:
         agent: the agent's name.
-        run_id: names the run in its journal.
+        run_id: the id of the run in its journal.
         session: the session's name, or None.
-        deps: the object that was given to `agent.run(deps=...)`.
+        deps: the object that was passed as `agent.run(deps=...)`.
         turn: the number of the turn, from 1.
-        states: the folds of the middlewares; read them with `moment.state_of(self)`.
-        clock: seconds on a clock that never goes back.
-        now: seconds since the epoch.
-        emit: shows a notice to whoever watches the run.
-        ask: puts a question to somebody outside.
-        pausable_timeout: makes a time limit stand still while somebody is asked.
+        states: the states of the middlewares; read them with `context.state_of(self)`.
+        clock: returns seconds of a monotonic clock.
+        now: returns seconds since the epoch.
+        emit: streams a notice to the reader and the observers of the run.
+        ask: asks a person.
+        pausable_timeout: pauses a timeout while a question is open.
     """
 
     agent: str
@@ -67,12 +67,12 @@ class RunFacts(Struct, frozen=True):
     pausable_timeout: Callable[[asyncio.Timeout], AbstractContextManager[object]]
 
     def __repr__(self) -> str:
-        # Without `deps`: they hold clients and keys.
+        # Without `deps`, which may hold clients and keys.
         return f"RunFacts(agent={self.agent!r}, run_id={self.run_id!r}, turn={self.turn})"
 
 
 class HookContext(Struct, frozen=True):
-    """The parent of all moments; `key` names what the hook stands at, such as `t1.i0.model`."""
+    """The base of all hook contexts; `key` names the effect or turn, such as `t1.i0.model`."""
 
     facts: RunFacts
     key: str
@@ -84,7 +84,7 @@ class HookContext(Struct, frozen=True):
 
     @property
     def run_id(self) -> str:
-        """Names the run in its journal."""
+        """The id of the run in its journal."""
         return self.facts.run_id
 
     @property
@@ -94,7 +94,7 @@ class HookContext(Struct, frozen=True):
 
     @property
     def deps(self) -> object:
-        """The object that was given to `agent.run(deps=...)`."""
+        """The object that was passed as `agent.run(deps=...)`."""
         return self.facts.deps
 
     @property
@@ -103,35 +103,35 @@ class HookContext(Struct, frozen=True):
         return self.facts.turn
 
     def state_of(self, middleware: Folding[S]) -> S:
-        """What `middleware` folded out of the events of this turn, or of this session."""
+        """Return the state of `middleware`: its fold over the events of this turn or session."""
         state: Any = self.facts.states[id(middleware)]
         return state  # type: ignore[no-any-return]  # REASON: a cast would be a call for each hook
 
     def emit(self, notice: Notice) -> None:
-        """Show a notice to whoever watches the run."""
+        """Stream a notice to the reader and the observers of the run."""
         self.facts.emit(notice)
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return self.facts.now()
 
     async def ask(self, question: Question[A], *, timeout: Timeout = "default") -> A:
-        """Ask somebody outside, and wait; possible in before hooks of iterations and tools.
+        """Ask a person, and wait for the answer. Only before hooks of iterations and tools can ask.
 
         Args:
             question: the question.
-            timeout: seconds to wait for an answer; None waits for ever, "default" as long as the
-                kind of request says. No answer means no.
+            timeout: seconds to wait for an answer. None waits without limit; "default" takes the
+                `default_timeout` of the question. No answer means no.
         """
         return cast("A", await self.facts.ask(self.key, question, timeout))
 
     def clock(self) -> float:
-        """Seconds on a clock that never goes back, for measuring and for expiry."""
+        """Return seconds of a monotonic clock, for measuring and for expiry."""
         return self.facts.clock()
 
 
 class BeforeTurn(HookContext, frozen=True):
-    """Somebody said something; nothing of it is kept yet."""
+    """A user message arrived; nothing of it is saved yet."""
 
     message: Message
     messages: Sequence[Message]
@@ -139,7 +139,7 @@ class BeforeTurn(HookContext, frozen=True):
 
 
 class AfterTurn(HookContext, frozen=True):
-    """The turn is over. `error` is what is known of a failure, `exception` the object itself."""
+    """The turn is over. `error` has the details of a failure, `exception` is the object itself."""
 
     status: Status
     text: str
@@ -151,7 +151,7 @@ class AfterTurn(HookContext, frozen=True):
 
 
 class BeforeIteration(HookContext, frozen=True):
-    """The model is about to be asked. `reply` is what an earlier hook put in place of it."""
+    """The model is about to be called. `reply` is the reply that an earlier hook gave instead."""
 
     iteration: int
     messages: Sequence[Message]
@@ -169,13 +169,13 @@ class BeforeIteration(HookContext, frozen=True):
 
 
 class ModelCall(BeforeIteration, frozen=True):
-    """The model call itself, with all its attempts: what `wrap_model` passes to `call_next`."""
+    """A model call with all its attempts: what `wrap_model` passes to `call_next`."""
 
 
 class AfterReply(HookContext, frozen=True):
-    """The model answered, or failed for good; no tool has run yet.
+    """The model call succeeded, or its last attempt failed; no tool has run yet.
 
-    `replaced` says that a hook gave the reply. `exception` is the failure as an object.
+    `replaced` means that a hook gave the reply. `exception` is the failure.
     """
 
     iteration: int
@@ -199,9 +199,9 @@ class AfterReply(HookContext, frozen=True):
 
 
 class AfterIteration(HookContext, frozen=True):
-    """One model call and the tools that it asked for are done, well or badly.
+    """A model call and the tools that it asked for have ended, with or without errors.
 
-    `calls` are as the model wrote them.
+    `calls` are the calls as the model wrote them.
     """
 
     iteration: int
@@ -214,15 +214,15 @@ class AfterIteration(HookContext, frozen=True):
 
     @property
     def is_final_iteration(self) -> bool:
-        """Whether the turn has its answer."""
+        """Whether the turn has its final reply."""
         return self.exception is None and self.reply is not None and not self.calls
 
 
 class BeforeTools(HookContext, frozen=True):
     """The model asked for tools, and none has run.
 
-    `calls` are the calls with their validated arguments, in the order of the reply. Those of
-    `invalid`, by their numbers in it, stand as the model wrote them: they will not be run.
+    `calls` are the calls with their validated arguments, in the order of the reply. `invalid` has the
+    indexes of the calls whose arguments were refused: they are as the model wrote them and do not run.
     """
 
     iteration: int
@@ -232,11 +232,11 @@ class BeforeTools(HookContext, frozen=True):
 
 
 class BeforeTool(HookContext, frozen=True):
-    """One tool is about to run. `result` is what an earlier hook put in place of running it.
+    """One tool is about to run. `result` is the result that an earlier hook gave instead.
 
-    `call` has the validated arguments: what the tool gets, by the names of its parameters, with
-    defaults. `written_call` is the call as the model wrote it, or the hook that `edited` it: such a call
-    is validated again, and shown to these hooks again.
+    `call` has the validated arguments: what the tool receives, by the names of its parameters, with
+    defaults. `written_call` is the call as the model wrote it, or as a hook changed it if `edited` is
+    true. A changed call is validated again and passed to these hooks again.
     """
 
     iteration: int
@@ -253,19 +253,19 @@ class BeforeTool(HookContext, frozen=True):
 
     @property
     def arguments(self) -> Mapping[str, object] | None:
-        """The validated arguments. Of a tool that does not exist: as written, None when malformed."""
+        """The validated arguments. If the tool does not exist: as written, or None when malformed."""
         return arguments_of(self.call)
 
 
 class ToolUse(BeforeTool, frozen=True):
-    """The run of one tool, with all its attempts: what `wrap_tool` passes to `call_next`."""
+    """The call of one tool with all its attempts: what `wrap_tool` passes to `call_next`."""
 
 
 class AfterTool(HookContext, frozen=True):
-    """One call has its result. `exception` is the full object that the model never sees.
+    """One call has its result. `exception` is the complete object, which the model never sees.
 
-    `call` has the arguments that the tool got. `valid` is false when they were refused, so that the
-    tool was not run; then `call` is as the model wrote it.
+    `call` has the arguments that the tool received. `valid` is false when they were refused and the
+    tool did not run; then `call` is as the model wrote it.
     """
 
     iteration: int
@@ -290,7 +290,7 @@ class AfterTool(HookContext, frozen=True):
 
 
 class OnError(HookContext, frozen=True):
-    """A model call or a tool failed for good; `call` is None for a model call."""
+    """A model call or a tool failed after all attempts; `call` is None for a model call."""
 
     iteration: int
     exception: BaseException
@@ -299,13 +299,13 @@ class OnError(HookContext, frozen=True):
 
 
 def arguments_of(call: ToolCall) -> Mapping[str, object] | None:
-    """The arguments of a call; None when they are no JSON object.
+    """Return the arguments of a call; None when they are not a JSON object.
 
     >>> arguments_of(ToolCall("1", "f", '{"a": 1}'))
     {'a': 1}
     """
     try:
-        found = msgspec.json.decode(call.arguments.encode() or b"{}")
+        arguments = msgspec.json.decode(call.arguments.encode() or b"{}")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return arguments if isinstance(arguments, dict) else None

@@ -1,7 +1,7 @@
-"""Middleware: the class to inherit from. Every hook is optional; one that is not written costs nothing.
+"""Middleware: the base class. Every hook is optional; a hook that is not overridden costs nothing.
 
-An instance serves any number of runs at once, so it must never keep what belongs to one run: write
-`fold`, and read the state with `moment.state_of(self)`.
+An instance serves any number of runs at once, so it must never store what belongs to one run. Define
+`fold` instead, and read the state with `context.state_of(self)`.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ HOOK_TIMEOUT = 30.0
 class Middleware(Generic[S]):
     """Behaviour around turns, iterations and tools.
 
-    Before hooks run in the order of registration, after hooks in reverse, and of the wrap hooks the
-    first registered is outermost. After hooks also run when the act failed, was denied or was
-    replaced. A before hook that raises stops what it stands before: the turn fails, or the tool
-    gets an error result. What after hooks raise is collected, and the turn fails.
+    Before hooks run in the order of registration, after hooks in reverse order, and the first
+    registered wrap hook is the outermost. After hooks also run when the operation failed, was denied
+    or was replaced. When a before hook raises, the operation does not run: the turn fails, or the
+    tool gets an error result. The errors of after hooks are collected, and the turn fails.
 
     Class attributes that a subclass may set, and `only` changes for one instance:
 
-    * `tools`: names or patterns (`"pay_*"`) of the tools that the tool hooks are for.
-    * `when`: a function of the moment; the hook is passed over unless it answers true.
+    * `tools`: names or patterns (`"pay_*"`) of the tools that the tool hooks apply to.
+    * `when`: a function of the hook context; a hook is skipped unless it returns true.
     * `before`, `after`: middlewares that this one must be registered before, or after.
-    * `hook_timeout`: seconds for one hook that waits; None waits for ever. Wraps have none.
-    * `scope`: whether the fold begins anew with each "turn", or lasts for the "session".
-    * `events`: the kinds of events that `fold` is for; empty means all of them.
-    * `rewinds`: whether the state goes back when the session is rewound. False is for what does not
-      become undone, such as money that was spent.
+    * `hook_timeout`: seconds for a hook that waits; None means no limit. Wrap hooks have no timeout.
+    * `scope`: whether the fold starts again with each "turn", or lasts for the "session".
+    * `events`: the kinds of events that `fold` receives; empty means all of them.
+    * `rewinds`: whether a rewind of the session resets the state. Set it to False for what cannot be
+      undone, such as money that was spent.
 
     >>> class Brief(Middleware):
-    ...     async def before_iteration(self, moment):
-    ...         return Patch(instructions=moment.instructions + " Be brief.")
+    ...     async def before_iteration(self, context):
+    ...         return Patch(instructions=context.instructions + " Be brief.")
     >>> Brief().name
     'Brief'
     """
@@ -66,7 +66,7 @@ class Middleware(Generic[S]):
 
     @property
     def name(self) -> str:
-        """What errors and `describe()` call it."""
+        """The name in errors and in `describe()`."""
         return type(self).__name__
 
     @property
@@ -75,42 +75,41 @@ class Middleware(Generic[S]):
         return None  # type: ignore[return-value]  # REASON: the state of a middleware without a fold
 
     def fold(self, state: S, event: Event) -> S:  # noqa: ARG002  # REASON: for overriding
-        """The state after `event`; pure, since it is computed again when a run is replayed."""
+        """Return the state after `event`. It must be pure: a replay of the run computes it again."""
         return state
 
     def acts(self, hook: str) -> bool | Callable[[Any], bool]:  # noqa: ARG002  # REASON: for overriding
-        """Whether a hook has anything to do: never, perhaps, or by a quick look at the moment.
+        """Return whether a hook has anything to do: a boolean, or a cheap check of its context.
 
-        A hook that has nothing to do costs little then. What a subclass writes anew is called
-        whatever its parent says here.
+        It lets a hook be skipped. A hook that a subclass overrides without overriding this method is
+        always called.
 
         Args:
-            hook: the name of a hook that the class has written, or "fold", which takes no moment.
+            hook: the name of a hook that the class defines, or "fold", which takes no context.
         """
         return True
 
     def idle(self, state: S) -> bool:  # noqa: ARG002  # REASON: for overriding
-        """Whether no hook has anything to do while the fold's state is this one; a pure, quick look.
+        """Return whether no hook has anything to do in this state of the fold; pure and cheap.
 
-        It costs less than a look at a moment, which need not be made then. What a subclass writes
-        anew is called whatever its parent says here, and so is every hook where `fold` does nothing.
+        It is cheaper than a check of the context, which need not be made then. A hook that a subclass
+        overrides without overriding this method is always called, and so is every hook of a
+        middleware without a fold.
         """
         return False
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:  # noqa: ARG002  # REASON: for overriding
-        """What it sets for the calls of tools, by name.
+        """Return the settings of tools that this middleware changes.
 
-        The names are those of the fields of `RetryOptions`, and `tool_timeout` and
-        `detailed_errors` of the agent. The retries themselves stay those of the agent: a middleware
-        changes their settings and never adds a second layer.
+        It configures the retries of the agent and must never add a second layer of retries.
 
         Args:
-            given: the settings that hold without it.
+            given: the settings without this middleware.
         """
         return {}
 
     def limits(self, given: Limits | None) -> Limits | None:
-        """The limits of a turn, from those that the agent or the turn was given; None for none."""
+        """Return the limits of a turn. `given` are those of the turn or the agent, or None."""
         return given
 
     def describe(self) -> dict[str, object]:
@@ -126,7 +125,7 @@ class Middleware(Generic[S]):
         after: Sequence[Neighbour] | None = None,
         hook_timeout: float | None = None,
     ) -> Self:
-        """A copy with another scope, condition, place or timeout; what is not given stays.
+        """Return a copy with other tools, condition, order or timeout; None keeps a value.
 
         >>> Middleware().only(tools=["pay_*"]).tools
         ('pay_*',)
@@ -145,50 +144,50 @@ class Middleware(Generic[S]):
         return other
 
     async def before_turn(self, context: at.BeforeTurn) -> Patch | Deny | Stop | None:
-        """Once for each user message, before anything of it is kept."""
+        """Called once for each user message, before anything of it is saved."""
 
     async def after_turn(self, context: at.AfterTurn) -> None:
-        """Once for each turn that was begun, unless it was cancelled."""
+        """Called once for each turn that has begun, unless it was cancelled."""
 
     async def before_iteration(self, context: at.BeforeIteration) -> Patch | UseReply | Stop | None:
-        """Before each model call."""
+        """Called before each model call."""
 
     async def wrap_model(
         self, context: at.ModelCall, call_next: Callable[[at.ModelCall], Awaitable[Reply]]
     ) -> Reply:
-        """Around the model call and all its attempts; `call_next` raises when it failed for good."""
+        """Called around a model call and all its attempts; `call_next` raises the final error."""
         return await call_next(context)
 
     def live(self, context: at.ModelCall) -> LiveFilter | None:  # noqa: ARG002  # REASON: for overriding
-        """What looks at the pieces of the reply of this call while somebody watches them."""
+        """Return a filter of the deltas of this call while they are streamed; None for no filter."""
         return None
 
     async def on_context_window(self, context: at.ModelCall) -> Patch | None:
-        """When the provider says that it was too much: what to send in its place, once."""
+        """Called once when the context window is too small: may return what to send instead."""
 
     async def after_reply(self, context: at.AfterReply) -> UseReply | Stop | None:
-        """After each model call, before its tools; also when it failed or was replaced."""
+        """Called after each model call, before its tools; also when it failed or was replaced."""
 
     async def after_iteration(self, context: at.AfterIteration) -> Stop | None:
-        """After the tools of an iteration, or after a reply without any."""
+        """Called after the tools of an iteration, or after a reply without tool calls."""
 
     async def before_tools(self, context: at.BeforeTools) -> Deny | Stop | None:
-        """Once, when the model asked for tools and none has run."""
+        """Called once when the model asked for tools, before any of them runs."""
 
     async def before_tool(self, context: at.BeforeTool) -> Replace | Deny | Stop | None:
-        """Before each tool."""
+        """Called before each tool."""
 
     async def wrap_tool(
         self, context: at.ToolUse, call_next: Callable[[at.ToolUse], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """Around one tool and all its attempts; `call_next` raises what the tool raised."""
+        """Called around one tool and all its attempts; `call_next` raises what the tool raised."""
         return await call_next(context)
 
     async def after_tool(self, context: at.AfterTool) -> Replace | Stop | None:
-        """After each tool; also when it failed, was denied or was replaced."""
+        """Called after each tool; also when it failed, was denied or was replaced."""
 
     async def on_error(self, context: at.OnError) -> Stop | None:
-        """When a model call or a tool failed for good, before its after hooks."""
+        """Called when a model call or a tool failed after all attempts, before its after hooks."""
 
 
 BEFORE = ("before_turn", "before_iteration", "on_context_window", "before_tools", "before_tool")
@@ -208,14 +207,14 @@ ALLOWED: dict[str, tuple[type[Decision], ...]] = {
     "after_turn": (),
     "on_error": (Stop,),
 }
-"""What each hook may decide, besides None."""
+"""The decisions that each hook may return, besides None."""
 
 
 def is_older(kind: type[object], name: str, than: str) -> bool:
-    """Whether a class inherits `name` from farther up than `than`."""
-    for one in kind.__mro__:
-        if name in vars(one):
+    """Whether a class inherits `name` from a more distant base class than `than`."""
+    for base_class in kind.__mro__:
+        if name in vars(base_class):
             return False
-        if than in vars(one):
+        if than in vars(base_class):
             return True
     return False

@@ -1,7 +1,7 @@
 """Answers a model call that was made before from memory.
 
-The key is a digest of everything that the model would see, and not a hash that may collide. A
-failure, and a reply that somebody else gave, must never be kept.
+The key is a cryptographic digest of everything that the model would see, so keys do not collide. Only
+a complete reply is ever stored.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class IterationCache(Middleware):
-    """Reuses replies for some time; all runs of the agent share them.
+    """Stores replies for a limited time; all runs of the agent share them.
 
-    A reply from here costs no tokens, so its usage is nothing.
+    A reply from the cache costs no tokens, so its usage is zero.
 
     Args:
-        seconds: how long a reply is kept.
-        entries: how many replies are kept; the one that was not used longest goes first.
+        seconds: how long a reply is kept; 10 minutes in seed 002.
+        entries: how many replies are stored; the least recently used one is removed first.
     """
 
     def __init__(self, seconds: float = 600.0, entries: int = 1000) -> None:
@@ -37,13 +37,13 @@ class IterationCache(Middleware):
         check_whole("entries", entries, at_least=1)
         self.seconds = seconds
         self.entries = entries
-        # A cache is no state of a run: any entry may be dropped at any moment.
+        # A cache is not the state of a run: any entry may be dropped at any time.
         self._replies: OrderedDict[bytes, tuple[float, Reply]] = OrderedDict()
 
     async def wrap_model(
         self, context: ModelCall, call_next: Callable[[ModelCall], Awaitable[Reply]]
     ) -> Reply:
-        """The kept reply, or the model's."""
+        """Return the stored reply, or call the model."""
         key = _request_key(context)
         found = self._replies.get(key)
         if found is not None and context.clock() < found[0]:
@@ -51,8 +51,8 @@ class IterationCache(Middleware):
             return found[1]
         reply = await call_next(context)
         if reply.kind is ReplyKind.COMPLETE:
-            free = msgspec.structs.replace(reply, usage=Usage())
-            self._replies[key] = (context.clock() + self.seconds, free)
+            cached = msgspec.structs.replace(reply, usage=Usage())
+            self._replies[key] = (context.clock() + self.seconds, cached)
             self._replies.move_to_end(key)
             while len(self._replies) > self.entries:
                 self._replies.popitem(last=False)
@@ -64,10 +64,10 @@ class IterationCache(Middleware):
 
 
 def _request_key(context: ModelCall) -> bytes:
-    seen = blake2b(digest_size=32)
-    seen.update(_encode((context.agent, context.instructions, context.settings, context.tools)))
+    digest = blake2b(digest_size=32)
+    digest.update(_encode((context.agent, context.instructions, context.settings, context.tools)))
     for message in context.messages:
         encoded = _encode(message)
-        seen.update(len(encoded).to_bytes(8, "big"))
-        seen.update(encoded)
-    return seen.digest()
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    return digest.digest()

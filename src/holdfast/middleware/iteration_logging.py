@@ -1,7 +1,7 @@
 """Logs each iteration in a line before it and a line after it.
 
-INFO: start and end with the time. DEBUG: how many messages and tools. TRACE (level 5): the first of
-the instructions. It must never log what people, models or tools said.
+INFO: the start, and the end with the time. DEBUG: the numbers of messages and tools. TRACE (level 5):
+the beginning of the instructions. It must never log messages, replies or results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class IterationLogging(Middleware):
     """Logs each iteration.
 
     Args:
-        logger: where to; the logger `holdfast.iterations` by default.
+        logger: the logger; `holdfast.iterations` by default.
     """
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
@@ -32,9 +32,9 @@ class IterationLogging(Middleware):
         self.logger = logger or logging.getLogger("holdfast.iterations")
 
     def acts(self, hook: str) -> Callable[[Any], bool]:
-        """When its lines are wanted."""
+        """Only when the level of the logger is enabled."""
         if hook == "before_iteration":
-            return lambda _moment: self.logger.isEnabledFor(logging.INFO)
+            return lambda _context: self.logger.isEnabledFor(logging.INFO)
         return self._logs_end
 
     def _logs_end(self, context: AfterReply) -> bool:

@@ -1,7 +1,7 @@
-"""What a middleware may do with the text of a reply while it is written: look, change, hold back.
+"""Live filters: how a middleware inspects, changes or delays the text of a reply while it streams.
 
-This is about what is shown live, and what is kept of a reply that broke off; a whole reply is
-changed by `after_reply`. A filter must never show a piece that it has given out already.
+A filter applies to what is streamed, and to the text of a reply that broke off. A complete reply is
+changed by `after_reply`. A filter must never return a piece of text twice.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Protocol, TypeAlias
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | ToolCallDelta
-"""A piece of a reply, as it is shown live."""
+"""A piece of a reply, as it is streamed."""
 
 
 class LiveFilter(Protocol):
-    """One model call, seen piece by piece."""
+    """A filter of the deltas of one model call."""
 
     def feed(self, delta: Delta, /) -> Iterable[Delta]:
-        """What is shown now, in place of `delta`; nothing holds it back."""
+        """Return what is streamed now instead of `delta`; an empty result delays it."""
         ...
 
     def flush(self) -> Iterable[Delta]:
-        """What was held back and is shown now: no more comes."""
+        """Return what was delayed: the reply has ended."""
         ...
 
     def reset(self) -> None:
-        """The attempt failed, and another begins from the start."""
+        """Start again: the attempt failed, and another one follows."""
         ...

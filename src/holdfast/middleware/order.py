@@ -1,7 +1,7 @@
-"""Checks that middlewares stand in an order that works.
+"""Checks that the order of middlewares works.
 
-The order is the user's: nothing is moved, so that what is written is what runs. A wrong order is an
-error when the agent is made, and it must always name both middlewares.
+The user chooses the order, and nothing is reordered. A wrong order is an error when the agent is
+made, and the error must always name both middlewares.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def check_order(middlewares: Sequence[Middleware[Any]]) -> None:
-    """Raise ConfigurationError when one stands on the wrong side of another."""
-    for index, one in enumerate(middlewares):
-        for neighbour in one.before:
+    """Raise ConfigurationError when a middleware is on the wrong side of another."""
+    for index, middleware in enumerate(middlewares):
+        for neighbour in middleware.before:
             for other in middlewares[:index]:
                 if _matches_neighbour(other, neighbour):
-                    raise _order_error(one, "before", other)
-        for neighbour in one.after:
+                    raise _order_error(middleware, "before", other)
+        for neighbour in middleware.after:
             for other in middlewares[index + 1 :]:
                 if _matches_neighbour(other, neighbour):
-                    raise _order_error(one, "after", other)
+                    raise _order_error(middleware, "after", other)
 
 
 def _matches_neighbour(other: Middleware[Any], neighbour: Neighbour) -> bool:
@@ -34,18 +34,20 @@ def _matches_neighbour(other: Middleware[Any], neighbour: Neighbour) -> bool:
     return isinstance(other, neighbour)
 
 
-def _order_error(one: Middleware[Any], side: str, other: Middleware[Any]) -> ConfigurationError:
+def _order_error(
+    middleware: Middleware[Any], side: str, other: Middleware[Any]
+) -> ConfigurationError:
     if any(
-        _matches_neighbour(one, neighbour)
+        _matches_neighbour(middleware, neighbour)
         for neighbour in (other.before if side == "before" else other.after)
     ):
         return ConfigurationError(
             "middleware",
-            f"{one.name} and {other.name} contradict each other: each must stand {side} the other",
-            fix=f"Give one of them another `{side}`, as in {one.name}(...).only({side}=[])",
+            f"{middleware.name} and {other.name} contradict each other: each must stand {side} the other",
+            fix=f"Give one of them another `{side}`, as in {middleware.name}(...).only({side}=[])",
         )
     return ConfigurationError(
         "middleware",
-        f"{one.name} must stand {side} {other.name}",
-        fix=f"Register {one.name} {side} {other.name}",
+        f"{middleware.name} must stand {side} {other.name}",
+        fix=f"Register {middleware.name} {side} {other.name}",
     )

@@ -1,7 +1,7 @@
-"""Finds personal data in text, and takes it out.
+"""Finds personal data in text, and removes it.
 
-Each kind has a pattern and, for card numbers, a checksum. Where two overlap, the one that says more
-counts. This module must never show what it found.
+Each kind has a pattern; card numbers also have a checksum. Where two matches overlap, the kind that
+comes first in `KINDS` counts. This module must never show what it found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Kind = Literal["CreditCard", "SSN", "Email", "IPAddress", "Phone"]
 Action = Literal["redact", "mask", "hash", "block", "keep"]
 
 KINDS: tuple[Kind, ...] = ("CreditCard", "SSN", "Email", "IPAddress", "Phone")
-"""The kinds; where two overlap, the one that stands first here counts."""
+"""The kinds of personal data. Where two matches overlap, the first kind here counts."""
 
 DEFAULTS: Mapping[Kind, Action] = {
     "CreditCard": "block",
@@ -31,7 +31,7 @@ DEFAULTS: Mapping[Kind, Action] = {
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _PATTERNS: dict[Kind, re.Pattern[str]] = {
-    # A run of numbers, in which cards are looked for.
+    # A row of digits, in which cards are searched.
     "CreditCard": re.compile(r"(?<![\d-])\d(?:[ -]?\d){12,}", re.ASCII),
     "SSN": re.compile(r"(?<![\d-])\d{3}-\d{2}-\d{4}(?![\d-])", re.ASCII),
     "Email": re.compile(
@@ -51,26 +51,26 @@ _SHAPES = {
     (4, 6, 5),
     *((n,) for n in range(_SHORTEST_CARD, _LONGEST_CARD + 1)),
 }
-"""How cards are written, in groups of digits."""
+"""The groups of digits in which cards are written."""
 _MOST_GROUPS = 5
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _NUMBERS = re.compile(r"\d[\d .()+-]{5,}\d", re.ASCII)
-"""What every kind but an address has in it: seven signs of a number at least, as 1.2.3.4."""
+"""What every kind except an email address contains: at least seven characters such as 1.2.3.4."""
 
 
 class CleanedText(Struct, frozen=True):
-    """The text without what was found; `blocked_kind` is the kind that must not pass at all."""
+    """The text without personal data; `blocked_kind` is the kind that blocks the whole text."""
 
     text: str
     blocked_kind: Kind | None = None
 
 
 def clean_text(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> CleanedText:
-    """Take personal data out of `text`.
+    """Remove personal data from `text`.
 
     >>> clean_text("mail bob@example.org or call 555-123-4567").text
     'mail [EMAIL_REDACTED] or call ***-***-4567'
-    >>> clean_text("4111 1111 1111 1111").blocked
+    >>> clean_text("4111 1111 1111 1111").blocked_kind
     'CreditCard'
     """
     found = find_personal_data(text, actions)
@@ -88,7 +88,7 @@ def clean_text(text: str, actions: Mapping[Kind, Action] = DEFAULTS) -> CleanedT
 def find_personal_data(
     text: str, actions: Mapping[Kind, Action] = DEFAULTS
 ) -> list[tuple[int, int, Kind]]:
-    """Where personal data begins and ends, of the kinds that are not kept, in order.
+    """Return the start, end and kind of all personal data whose action is not "keep", in order.
 
     >>> find_personal_data("mail bob@example.org")
     [(5, 20, 'Email')]
@@ -99,16 +99,16 @@ def find_personal_data(
         if actions.get(kind, "keep") == "keep":
             continue
         if ("@" not in text) if kind == "Email" else not numbers:
-            continue  # the patterns need not look
+            continue  # no pattern can match
         hits = _find_cards(text) if kind == "CreditCard" else _find_matches(kind, text)
-        # Those of one kind never overlap, so it is looked up among the others alone.
+        # Matches of one kind never overlap, so only the other kinds are checked.
         found += [(*hit, kind) for hit in hits if _is_free(found, *hit)]
         found.sort()
     return found
 
 
 def _is_free(matches: list[tuple[int, int, Kind]], start: int, end: int) -> bool:
-    """Whether nothing that was found, in order, overlaps with this."""
+    """Whether none of the sorted matches overlaps with this range."""
     after = bisect_left(matches, start, key=_begin)
     before = matches[after - 1][1] if after else 0
     return before <= start and (after == len(matches) or end <= matches[after][0])
@@ -122,7 +122,7 @@ def _find_matches(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_cards(text: str) -> Iterator[tuple[int, int]]:
-    """The cards, whatever other numbers stand right before or behind one."""
+    """Yield the cards, also where other numbers stand directly before or after them."""
     for start, end in _find_matches("CreditCard", text):
         groups = [hit.span() for hit in _DIGITS.finditer(text, start, end)]
         at = first = 0
@@ -137,7 +137,7 @@ def _find_cards(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _count_card_groups(text: str, groups: list[tuple[int, int]]) -> int:
-    """How many of these digits are the longest card, in groups as cards are written in; or 0."""
+    """Return how many of these groups form the longest card in a usual grouping; 0 for none."""
     shape: tuple[int, ...] = ()
     found = 0
     for start, stop in groups:
@@ -148,7 +148,10 @@ def _count_card_groups(text: str, groups: list[tuple[int, int]]) -> int:
 
 
 def _find_ungrouped_card(text: str, groups: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """A card in any groups, where no other number stands before it: too much would be one by chance."""
+    """Yield a card in any grouping that begins with the first group.
+
+    Searching at every group would find too many cards by chance.
+    """
     if groups:
         begin = groups[0][0]
         ends = [stop for _, stop in groups[:_LONGEST_CARD]]
@@ -158,9 +161,9 @@ def _find_ungrouped_card(text: str, groups: list[tuple[int, int]]) -> Iterator[t
 
 
 def replacement_for(kind: Kind, value: str, action: Action) -> str:
-    """What stands in place of something found."""
+    """Return the replacement of a match."""
     if action == "mask":
-        digits = [sign for sign in value if sign.isdigit()]
+        digits = [character for character in value if character.isdigit()]
         if kind == "Phone":
             return f"***-***-{''.join(digits[-4:])}"
         return "*" * 4 + value[-4:]
@@ -170,10 +173,10 @@ def replacement_for(kind: Kind, value: str, action: Action) -> str:
 
 
 def _is_card(text: str, start: int, end: int) -> bool:
-    """Whether there are digits enough for a card, and their checksum is right; none is tied to a word."""
+    """Whether the digits have the length and the checksum of a card, and no hyphen before them."""
     if text[max(start - 1, 0) : start] == "-":
         return False
-    digits = [int(sign) for sign in reversed(text[start:end]) if sign.isdigit()]
+    digits = [int(character) for character in reversed(text[start:end]) if character.isdigit()]
     if not _SHORTEST_CARD <= len(digits) <= _LONGEST_CARD:
         return False
     total = sum(digits[0::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])

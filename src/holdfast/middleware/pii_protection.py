@@ -1,7 +1,7 @@
-"""Keeps personal data from the model, the journal and, when asked, from people.
+"""Keeps personal data out of requests and the journal and, optionally, out of replies.
 
-What people say is cleaned before anything of it is kept. A blocked text must never be sent, kept or
-shown; where replies are cleaned, they are cleaned while they are streamed, too.
+User messages are cleaned before anything of them is saved. A blocked text must never be sent, saved
+or shown. If replies are cleaned, they are also cleaned while they are streamed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ACTIONS = ("redact", "mask", "hash", "block", "keep")
 
 
 class PIIProtection(Middleware):
-    """Removes personal data from messages. Put it first, so that no other middleware sees it.
+    """Removes personal data from messages. Register it first, so that no other middleware sees the data.
 
     Args:
-        actions: other actions for some kinds: "redact", "mask", "hash", "block" or "keep".
-        on_input: clean what people say; a blocked message is refused before it is kept.
-        on_output: clean the replies of the model, also in a stream, which then lags by a word or a
-            number. What comes before a kind that is blocked was shown by then.
-        on_tool_results: clean what tools return.
+        actions: the actions for some kinds: "redact", "mask", "hash", "block" or "keep".
+        on_input: clean user messages; a blocked message is refused before it is saved.
+        on_output: clean the replies of the model, also while they stream, which delays the text by a
+            word or a number. Text before a blocked match has already been streamed.
+        on_tool_results: clean the results of tools.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class PIIProtection(Middleware):
         for kind, action in given.items():
             if kind not in KINDS:
                 raise ConfigurationError(
-                    "actions", f"{kind!r} is no kind", fix=f"Use one of {', '.join(KINDS)}"
+                    "actions", f"{kind!r} is not a kind", fix=f"Use one of {', '.join(KINDS)}"
                 )
             if action not in _ACTIONS:
                 raise ConfigurationError(
                     f"actions[{kind!r}]",
-                    f"{action!r} is no action",
+                    f"{action!r} is not an action",
                     fix=f"Use one of {', '.join(_ACTIONS)}",
                 )
         self.actions = {**DEFAULTS, **given}
@@ -64,7 +64,7 @@ class PIIProtection(Middleware):
         self.on_tool_results = on_tool_results
 
     def acts(self, hook: str) -> bool:
-        """Where it cleans."""
+        """Only where it cleans."""
         return {
             "before_turn": self.on_input,
             "after_reply": self.on_output,
@@ -73,7 +73,7 @@ class PIIProtection(Middleware):
         }[hook]
 
     async def before_turn(self, context: BeforeTurn) -> Patch | Deny | None:
-        """Clean, or refuse."""
+        """Clean the user's message, or refuse it."""
         parts: list[Part] = []
         for part in context.message.parts:
             if isinstance(part, Text):
@@ -88,12 +88,12 @@ class PIIProtection(Middleware):
         return Patch(messages=(msgspec.structs.replace(context.message, parts=tuple(parts)),))
 
     def live(self, context: ModelCall) -> MaskedStream:
-        """Clean what is streamed; what may go on in the next piece waits for it."""
+        """Clean what is streamed; text that may continue in the next delta is delayed."""
         del context
         return MaskedStream(self.actions, lambda kind: BLOCKED.format(kind=kind))
 
     async def after_reply(self, context: AfterReply) -> UseReply | None:
-        """Clean the model's words; its calls stay as they are."""
+        """Clean the text of the reply; its tool calls stay unchanged."""
         if context.reply is None:
             return None
         parts = tuple(
@@ -107,7 +107,7 @@ class PIIProtection(Middleware):
         return UseReply(msgspec.structs.replace(context.reply, parts=parts))
 
     async def after_tool(self, context: AfterTool) -> Replace | None:
-        """Clean what the tool returned."""
+        """Clean the result of a tool."""
         content: tuple[Text | Media, ...] = tuple(
             msgspec.structs.replace(part, text=self._cleaned_text(part.text))
             if isinstance(part, Text)
@@ -123,7 +123,7 @@ class PIIProtection(Middleware):
         return cleaned.text if cleaned.blocked_kind is None else _blocked_message(cleaned)
 
     def describe(self) -> dict[str, object]:
-        """The actions, and where they are taken."""
+        """The actions, and where they apply."""
         return {
             **{str(kind): action for kind, action in self.actions.items()},
             "on_input": self.on_input,

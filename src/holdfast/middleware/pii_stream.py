@@ -1,8 +1,8 @@
-"""Personal data in text that comes in pieces: masked also where it is split over them.
+"""Masks personal data in text that arrives in pieces, also where a match is split over pieces.
 
-Text is held back as long as it may be the beginning of something: at most the longest address, so
-the delay is bounded. What is shown is what the whole text would be cleaned to, but for a blocked
-kind: what stood before it is shown already. Nothing that may be personal must ever be shown early.
+Text is delayed while it may be the beginning of a match, at most for the length of the longest email
+address. The streamed text equals the cleaned whole text, except for a blocked kind: the text before
+it has already been streamed. Nothing that may be personal data must ever be streamed early.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from holdfast.middleware.live import Delta
 from holdfast.middleware.pii import Action, Kind, find_personal_data, replacement_for
 
 MAX_PENDING = 800
-"""Signs that are held back at most: more than the longest address that is looked for."""
+"""The most characters that are delayed: more than the longest address that is searched."""
 
-# Each begins where its run begins: trying every sign of a run would be quadratic.
+# Each pattern matches only at the start of a row of characters; a match attempt at every character
+# would take quadratic time.
 _WORD = re.compile(r"(?<![A-Za-z0-9._%+@-])[A-Za-z0-9._%+@-]+\Z")
 _NUMBER = re.compile(r"(?<![\d ()+.-])[\d ()+.-]+\Z", re.ASCII)
 
 
 class MaskedText:
-    """One text, given in pieces.
+    """One text that arrives in pieces.
 
     Args:
-        actions: what is done with each kind.
-        blocked_text: the text in place of all that follows a kind that must not pass.
+        actions: the action for each kind.
+        blocked_text: returns the text that replaces a blocked match and everything after it.
     """
 
     __slots__ = ("_actions", "_blocked_text", "_context", "_pending", "_stopped")
@@ -42,24 +43,24 @@ class MaskedText:
         self._stopped = False
 
     def feed(self, piece: str) -> str:
-        """What may be shown after this piece."""
+        """Add a piece. Return the text that may be shown now."""
         if self._stopped:
             return ""
         self._pending += piece
         return self._release_text(_safe_end(self._pending))
 
     def flush(self) -> str:
-        """What may be shown at the end."""
+        """Return the rest of the text at the end."""
         return "" if self._stopped else self._release_text(len(self._pending))
 
     def _release_text(self, end: int) -> str:
-        """Give out the first `end` signs, or fewer where something found goes beyond them."""
+        """Release the first `end` characters, or fewer where a match extends beyond them."""
         if not end:
             return ""
-        # What was shown of a row of numbers tells where in it something begins.
+        # The released part of a row of numbers is needed to find where a match begins in it.
         text, offset = self._context + self._pending, len(self._context)
         cut = end + offset
-        said, at = [], offset
+        released, at = [], offset
         for begin, stop, kind in sorted(find_personal_data(text, self._actions)):
             start = max(begin, offset)
             if stop <= offset:
@@ -69,43 +70,44 @@ class MaskedText:
             if stop > cut:
                 cut = start
                 break
-            said.append(text[at:start])
+            released.append(text[at:start])
             at = stop
             if self._actions[kind] == "block":
                 self._stopped = True
-                return "".join(said) + self._blocked_text(kind)
-            said.append(replacement_for(kind, text[start:stop], self._actions[kind]))
-        said.append(text[at:cut])
+                return "".join(released) + self._blocked_text(kind)
+            released.append(replacement_for(kind, text[start:stop], self._actions[kind]))
+        released.append(text[at:cut])
         self._context, self._pending = (
             _trailing_row(text[max(cut - MAX_PENDING, 0) : cut]),
             text[cut:],
         )
-        return "".join(said)
+        return "".join(released)
 
 
 def _trailing_row(text: str) -> str:
-    """The row of numbers at the end with the sign before it, or the last sign."""
+    """Return the row of numbers at the end with the character before it, or the last character."""
     row = _NUMBER.search(text)
     return text[-1:] if row is None else text[max(row.start() - 1, 0) :]
 
 
 def _safe_end(text: str) -> int:
-    """Where the signs at the end begin that may be a part of something unfinished."""
+    """Return the index after which the text may be the beginning of a match."""
     tail = text[-MAX_PENDING:]
     begins = [len(tail)]
     if (word := _WORD.search(tail)) is not None:
         begins.append(word.start())
     if (number := _NUMBER.search(tail)) is not None:
-        begins.append(len(tail) - len(number.group().lstrip(" .-)")))  # no number begins so
+        # No number begins with one of these characters.
+        begins.append(len(tail) - len(number.group().lstrip(" .-)")))
     return len(text) - len(tail) + min(begins)
 
 
 class MaskedStream:
-    """A `LiveFilter` that masks text, reasoning and refusals; the arguments of calls pass.
+    """A `LiveFilter` that masks text, reasoning and refusals; the arguments of calls are unchanged.
 
     Args:
-        actions: what is done with each kind.
-        blocked_text: the text in place of all that follows a kind that must not pass.
+        actions: the action for each kind.
+        blocked_text: returns the text that replaces a blocked match and everything after it.
     """
 
     __slots__ = ("_actions", "_blocked_text", "_last", "_text")
@@ -117,23 +119,23 @@ class MaskedStream:
         self._last: Delta | None = None
 
     def feed(self, delta: Delta) -> Iterable[Delta]:
-        """The delta with as much of the text as may be shown."""
+        """Return the delta with the part of its text that may be shown."""
         before = () if _is_same_block(self._last, delta) else self.flush()
         self._last = delta
         if isinstance(delta, ToolCallDelta):
             return (*before, delta)
-        said = self._text.feed(delta.text)
-        bare = not said and not (isinstance(delta, ReasoningDelta) and _has_more(delta))
-        return before if bare else (*before, msgspec.structs.replace(delta, text=said))
+        text = self._text.feed(delta.text)
+        is_empty = not text and not (isinstance(delta, ReasoningDelta) and _has_more(delta))
+        return before if is_empty else (*before, msgspec.structs.replace(delta, text=text))
 
     def flush(self) -> tuple[Delta, ...]:
-        """What is left of the block that came last."""
-        last, said = self._last, self._text.flush()
+        """Return the rest of the last block."""
+        last, text = self._last, self._text.flush()
         self.reset()
-        return (_delta_with_text(last, said),) if said and last is not None else ()
+        return (_delta_with_text(last, text),) if text and last is not None else ()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start again."""
         self._text = MaskedText(self._actions, self._blocked_text)
         self._last = None
 

@@ -1,8 +1,8 @@
-"""What middlewares remember of a session that was rewound: folded again, as if they had been there.
+"""Computes the states of middlewares for a session that may have been rewound.
 
-A rewind takes the state of a session's fold back to what it was, as it does with the history. The
-exception is a middleware that says `rewinds = False`, since some things do not become undone: money
-that was spent stays spent. This module must never call a hook.
+A rewind resets the state of a session's fold, as it resets the history. A middleware with
+`rewinds = False` is the exception, for what cannot be undone, such as money that was spent. This
+module must never call a hook.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _ENDS = (TurnClosed, SessionRewound, HistoryCompacted, SessionTitled)
 
 
 def refold_session(folds: Folds, events: Sequence[Event]) -> Folds:
-    """Fold a whole session, and go back wherever it was rewound; returns `folds`.
+    """Fold all events of a session, and reset the states at each rewind. Return `folds`.
 
     Args:
-        folds: new ones.
+        folds: folds without any event.
         events: all events of the session, in order.
     """
-    wanted = {event.to for event in events if isinstance(event, SessionRewound)}
+    targets = {event.to for event in events if isinstance(event, SessionRewound)}
     states = {0: dict(folds.states)}
     number = 0
     for event in events:
@@ -37,6 +37,6 @@ def refold_session(folds: Folds, events: Sequence[Event]) -> Folds:
         folds.apply(event)
         if isinstance(event, _ENDS):
             number += 1
-            if number in wanted:
+            if number in targets:
                 states[number] = dict(folds.states)
     return folds

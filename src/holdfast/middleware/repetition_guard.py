@@ -1,8 +1,8 @@
 """Ends a turn that goes in circles: the same call again and again.
 
-Before that it may tell the model, take the tool away, and ask somebody. The call that would be one
-too many does not run. Health of an endpoint is another thing: that is `resilience.breaker`. Silence
-must never be taken for a yes.
+Before that it can warn the model, withdraw the tool, and ask a person. The call that reaches the limit
+does not run. This is not the circuit breaker of an endpoint, which is `resilience.breaker`. No answer
+must never count as a yes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HINT = (
 )
 QUESTION = (
     "The model repeats itself: this would be call {count} with the same arguments, and the result "
-    "did not change. Shall it go on?"
+    "did not change. May it continue?"
 )
 SOURCE = "RepetitionGuard"
 
@@ -56,13 +56,13 @@ _encode = msgspec.json.encode
 
 
 class RepetitionState(Struct, frozen=True, gc=False):
-    """How often the model repeated itself, and what was done about it in this turn.
+    """How often the model repeated calls, and what the guard did about it in this turn.
 
     Args:
-        calls: the count.
+        calls: the counted calls.
         withdrawn_tools: the tools that are not offered any more.
-        open_questions: the questions that wait, with the tool and the signature that they are about.
-        allowed: tools and signatures that somebody allowed to be repeated.
+        open_questions: the keys of open questions, each with the tool and signature of its call.
+        allowed: tools and signatures that a person allowed to be repeated.
         edited_arguments: a signature of the last reply, and the arguments that it runs with.
     """
 
@@ -79,22 +79,21 @@ Next: TypeAlias = Callable[[ToolUse], Awaitable[ToolResult]]
 class RepetitionGuard(Middleware[RepetitionState]):
     """Ends the turn before the same call runs for the nth time in a row.
 
-    Calls are counted for each tool; circles of two or three calls (A B A B) count as well, and so
-    do equal calls of one reply. Below that number it can do less, from the mildest on; what is
-    None is left out.
+    Calls are counted for each tool. Cycles of two or three calls (A B A B) count too, and so do equal
+    calls of one reply. The other thresholds are lower; None turns a step off.
 
     Args:
-        max_consecutive_calls: the call with this number does not run.
-        hint_at: after so many equal calls the model is told that it repeats itself.
-        withdraw_at: after so many equal calls the tool is not offered in this turn any more.
-        ask_at: before the equal call with this number somebody is asked whether it may run, by a
-            `PermissionQuestion`. A yes goes on, also for further ones if it says so; anything else
+        max_consecutive_calls: the call with this number does not run, and the turn ends.
+        hint_at: after this many equal calls, the model is told that it repeats itself.
+        withdraw_at: after this many equal calls, the tool is not offered any more in this turn.
+        ask_at: before the equal call with this number, a `PermissionQuestion` asks a person whether it
+            may run. A yes lets it run, and further ones if the answer is remembered; anything else
             ends the turn.
-        timeout: seconds to wait for that answer; None waits for ever.
-        result_aware: a call whose result changes begins anew.
+        timeout: seconds to wait for that answer; None waits without limit.
+        result_aware: whether a changed result resets the count of its call.
 
     Raises:
-        ConfigurationError: a number is none, or is never reached.
+        ConfigurationError: a number is invalid, or is never reached.
     """
 
     def __init__(
@@ -121,31 +120,31 @@ class RepetitionGuard(Middleware[RepetitionState]):
         self.timeout = timeout
         self.result_aware = result_aware
         questions = () if ask_at is None else (QuestionAsked, QuestionAnswered)
-        rungs = (hint_at, withdraw_at, ask_at)
+        thresholds = (hint_at, withdraw_at, ask_at)
         self._lowest_threshold = min(
-            [max_consecutive_calls, *(one for one in rungs if one is not None)]
+            [max_consecutive_calls, *(count for count in thresholds if count is not None)]
         )
         self.events = (ModelReplied, *((ToolFinished,) if result_aware else ()), *questions)
 
     def acts(self, hook: str) -> bool:
-        """Where a setting asks for it."""
+        """Only where a setting requires it."""
         if hook == "before_iteration":
             return self.hint_at is not None or self.withdraw_at is not None
         return hook != "wrap_tool" or self.ask_at is not None
 
     def idle(self, state: RepetitionState) -> bool:
-        """While no count is high, nothing was taken away, and nothing was said."""
+        """While no threshold is reached, no tool is withdrawn and no arguments are edited."""
         if state.calls.worst.count >= self._lowest_threshold:
             return False
         return not state.withdrawn_tools and state.edited_arguments is None
 
     @property
     def initial(self) -> RepetitionState:
-        """Nothing was called yet."""
+        """The state before the first call."""
         return RepetitionState()
 
     def fold(self, state: RepetitionState, event: Event) -> RepetitionState:
-        """Count what the model asks for, look at what came of it, and keep what somebody said."""
+        """Count calls, compare their results, and remember answers."""
         if isinstance(event, ModelReplied):
             counted = count_reply(state.calls, event.reply.parts, self.max_consecutive_calls)
             withdrawn = state.withdrawn_tools
@@ -161,7 +160,7 @@ class RepetitionGuard(Middleware[RepetitionState]):
         return state
 
     async def before_tools(self, context: BeforeTools) -> Stop | None:
-        """Run nothing of a reply that repeats a call once too often; ask before that."""
+        """Ask a person at `ask_at`; at the limit, run no tool of the reply and end the turn."""
         state = context.state_of(self)
         worst = state.calls.worst
         if worst.count < self.max_consecutive_calls and await self._may_continue(
@@ -179,13 +178,13 @@ class RepetitionGuard(Middleware[RepetitionState]):
     ) -> bool:
         if self.ask_at is None or worst.count < self.ask_at:
             return True
-        tool, mark = state.calls.current[worst.index]
-        if tool in state.allowed or mark in state.allowed:
+        tool, signature = state.calls.current[worst.index]
+        if tool in state.allowed or signature in state.allowed:
             return True
         if worst.index in context.invalid:
-            return True  # it will not run, so that there is nothing to approve
+            return True  # the call does not run, so there is nothing to approve
         call = context.calls[worst.index]
-        request = PermissionQuestion(
+        question = PermissionQuestion(
             tool=tool,
             arguments=arguments_of(call) or {},
             description=QUESTION.format(count=worst.count),
@@ -193,13 +192,13 @@ class RepetitionGuard(Middleware[RepetitionState]):
             source=SOURCE,
         )
         try:
-            answer = await context.ask(request, timeout=self.timeout)
+            answer = await context.ask(question, timeout=self.timeout)
         except HoldfastError:
             return False
         return isinstance(answer, Approved)
 
     async def before_iteration(self, context: BeforeIteration) -> Patch | None:
-        """Say that it repeats itself, and take tools away, where that was asked for."""
+        """Add the hint to the instructions, and withdraw tools, as configured."""
         state = context.state_of(self)
         tool, count = state.calls.worst.tool, state.calls.worst.count
         instructions = tools = None
@@ -212,13 +211,13 @@ class RepetitionGuard(Middleware[RepetitionState]):
         return Patch(instructions=instructions, tools=tools)
 
     async def wrap_tool(self, context: ToolUse, call_next: Next) -> ToolResult:
-        """Run with the arguments that somebody wrote in place of the model's."""
+        """Run the call with the arguments that a person wrote instead of the model's."""
         state = context.state_of(self)
         if state.edited_arguments is not None and context.index < len(state.calls.current):
-            mark, arguments = state.edited_arguments
-            if state.calls.current[context.index][1] == mark:
-                written = _encode(arguments).decode()
-                call = msgspec.structs.replace(context.call, arguments=written)
+            signature, arguments = state.edited_arguments
+            if state.calls.current[context.index][1] == signature:
+                edited = _encode(arguments).decode()
+                call = msgspec.structs.replace(context.call, arguments=edited)
                 context = msgspec.structs.replace(context, call=call)
         return await call_next(context)
 
@@ -258,22 +257,22 @@ def _record_result(state: RepetitionState, event: ToolFinished) -> RepetitionSta
 def _record_question(state: RepetitionState, event: QuestionAsked) -> RepetitionState:
     if event.kind != PermissionQuestion.__name__:
         return state
-    request = msgspec.convert(event.question, PermissionQuestion)
-    if request.source != SOURCE:
+    question = msgspec.convert(event.question, PermissionQuestion)
+    if question.source != SOURCE:
         return state
-    about = state.calls.current[state.calls.worst.index]
-    opened = {**state.open_questions, event.key.removesuffix(ASKED): about}
-    return msgspec.structs.replace(state, open_questions=opened)
+    call = state.calls.current[state.calls.worst.index]
+    open_questions = {**state.open_questions, event.key.removesuffix(ASKED): call}
+    return msgspec.structs.replace(state, open_questions=open_questions)
 
 
 def _record_answer(state: RepetitionState, event: QuestionAnswered) -> RepetitionState:
-    tool, mark = state.open_questions[event.key]
+    tool, signature = state.open_questions[event.key]
     rest = {key: about for key, about in state.open_questions.items() if key != event.key}
     allowed, edited = state.allowed, state.edited_arguments
     answer = msgspec.convert(event.answer, Approved | Denied)
     if isinstance(answer, Approved):
         if answer.remember != "once":
-            allowed |= {tool if answer.remember == "tool" else mark}
+            allowed |= {tool if answer.remember == "tool" else signature}
         if answer.arguments is not None:
-            edited = (mark, answer.arguments)
+            edited = (signature, answer.arguments)
     return RepetitionState(state.calls, state.withdrawn_tools, rest, allowed, edited)

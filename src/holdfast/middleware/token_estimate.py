@@ -1,9 +1,9 @@
-"""How many tokens messages are, as far as can be told without the tokenizer of their model.
+"""Estimates the tokens of messages without the tokenizer of the model.
 
-The rule: the bytes of all text, of the arguments of calls and of their results, in UTF-8, divided
-by the bytes per token, and 4 tokens for each message. A picture, a sound or a file counts 1,000
-tokens. There are 4 bytes in a token until the provider has said what messages really cost: from
-then on as many as those had. It must never depend on anything but the messages and the events.
+The rule: the UTF-8 bytes of all text, of the arguments of calls and of their results, divided by the
+bytes per token, plus 4 tokens for each message. A picture, a sound or a file counts as 1,000 tokens.
+A token has 4 bytes until the provider has billed enough messages to measure it. The estimate must
+never depend on anything but the messages and the events.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from holdfast.core.messages import (
 
 BYTES_PER_TOKEN = 4.0
 LEAST, MOST = 1.5, 8.0
-"""Bytes per token that can be true; anything else comes from a history that was cut meanwhile."""
+"""Plausible bytes per token. Any other measure means that the history was cut in between."""
 
 ENOUGH = 200
-"""Tokens that must have been billed before they are believed."""
+"""The tokens that must have been billed before the measured value is used."""
 
 _PER_MESSAGE = 16
 _PER_MEDIA = 4000
 
 
 class TokenEstimate(Struct, frozen=True, gc=False):
-    """Bytes of messages, and what the provider billed for them.
+    """The size of messages, and what the provider billed for them.
 
     Args:
-        size: of messages whose tokens are known.
-        tokens: of these.
-        last: input tokens of the last model call; 0 when they are not known.
-        since: bytes of what came after it.
+        size: the bytes of the messages whose tokens are known.
+        tokens: the tokens of these messages.
+        last: the input tokens of the last model call; 0 when they are not known.
+        since: the bytes of the messages after that call's request.
     """
 
     size: int = 0
@@ -50,7 +50,7 @@ class TokenEstimate(Struct, frozen=True, gc=False):
 
     @property
     def bytes_per_token(self) -> float:
-        """Measured, where enough is known.
+        """The measured bytes per token; 4 until enough tokens were billed.
 
         >>> TokenEstimate().bytes_per_token, TokenEstimate(size=900, tokens=300).bytes_per_token
         (4.0, 3.0)
@@ -59,7 +59,7 @@ class TokenEstimate(Struct, frozen=True, gc=False):
 
 
 def message_size(message: Message) -> int:
-    """Bytes of a message, by the rule of this module.
+    """Return the bytes of a message, by the rule of this module.
 
     >>> from holdfast.core.messages import user
     >>> message_size(user("Hello"))
@@ -74,12 +74,15 @@ def _part_size(part: Part) -> int:
     if isinstance(part, ToolCall):
         return len(part.name) + len(part.arguments.encode("utf-8", "surrogatepass"))
     if isinstance(part, ToolResult):
-        return sum([_part_size(one) for one in part.content])
+        return sum([_part_size(inner) for inner in part.content])
     return _PER_MEDIA if isinstance(part, Media) else 0
 
 
 def update_estimate(state: TokenEstimate, event: Event) -> TokenEstimate:
-    """The state after an event: what one call was billed more than the one before is known."""
+    """Return the state after an event.
+
+    The difference between the bills of two calls measures the messages that were added in between.
+    """
     if isinstance(event, TurnOpened):
         return _add_size(state, message_size(event.message))
     if isinstance(event, ToolFinished):

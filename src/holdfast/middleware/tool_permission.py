@@ -1,8 +1,8 @@
-"""Which tools may run: by rule, by what somebody said before, or by asking.
+"""Decides which tools may run: by rules, by remembered answers, or by asking a person.
 
-What no rule names is denied. Answers that are to be remembered are found again in the events of the
-session, both ways: a "never" is kept as well as an "always". This middleware must never take
-silence for a yes, nor a yes to some arguments for a yes to others.
+A tool that no rule names is denied by default. Remembered answers, a yes as well as a no, are read
+from the events of the session. This middleware must never treat a missing answer as a yes, nor a yes
+to some arguments as a yes to others.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Rule(Struct, frozen=True):
-    """Tools by pattern, and by patterns of their arguments.
+    """Matches calls by a pattern of the tool's name and by patterns of the arguments.
 
     Args:
         tool: a name, or a pattern with `*` and `?`, such as "read_*".
-        arguments: patterns for arguments by the names of the parameters; all must be there and match.
-            They judge the validated arguments, with defaults, so that `"yes"` for a boolean is
-            `true`. What is not text is compared by its JSON form.
+        arguments: patterns for arguments, by the names of the parameters; each must be present and
+            match. They apply to the validated arguments with defaults, so `"yes"` for a boolean is
+            `true`. A value that is not text is compared by its JSON form.
 
     >>> Rule("send", {"to": "*@example.org"}).matches("send", {"to": "ann@example.org"})
     True
@@ -63,31 +63,31 @@ class Rule(Struct, frozen=True):
         check_fields(self, "", "tool", "arguments")
 
     def matches(self, tool: str, arguments: Mapping[str, object]) -> bool:
-        """Whether the rule is about this call."""
+        """Whether the rule applies to this call."""
         return fnmatchcase(tool, self.tool) and all(
             name in arguments and _is_like(arguments[name], pattern)
             for name, pattern in self.arguments.items()
         )
 
     def covers(self, other: Rule) -> bool:
-        """Whether it is about every call that `other` is about, as far as patterns can tell."""
+        """Whether it applies to every call that `other` applies to, as far as patterns can tell."""
         return fnmatchcase(other.tool, self.tool) and all(
             name in other.arguments and fnmatchcase(other.arguments[name], pattern)
             for name, pattern in self.arguments.items()
         )
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name}={pattern}" for name, pattern in self.arguments.items())
-        return f"{self.tool}({shown})" if shown else self.tool
+        arguments = ", ".join(f"{name}={pattern}" for name, pattern in self.arguments.items())
+        return f"{self.tool}({arguments})" if arguments else self.tool
 
 
 Rules: TypeAlias = Iterable[str | Rule]
 
 
 class PermissionMemory(Struct, frozen=True):
-    """What somebody said in this session: yes or no, by tool, and by tool with its arguments.
+    """The answers of this session: yes or no, by tool, and by tool with its arguments.
 
-    `edited_arguments` are the arguments that a call runs with in place of the model's, by the call's key.
+    `edited_arguments` has the arguments that replace the model's, by the key of the call.
     """
 
     open_questions: Mapping[str, tuple[str, str]] = {}
@@ -99,18 +99,18 @@ class PermissionMemory(Struct, frozen=True):
 class ToolPermission(Middleware[PermissionMemory]):
     """Allows tools, denies them, or asks a person first.
 
-    Where several rules match, the strictest wins: deny, then ask, then allow.
+    When several rules match, the strictest wins: deny, then ask, then allow.
 
     Args:
-        allow: these run.
-        ask: these run when somebody says so.
-        deny: these never run.
-        default: what happens to all others.
-        timeout: seconds to wait for an answer; None waits for ever, and by default it is 5
-            minutes while the run waits and for ever once it is suspended. No answer means no.
+        allow: calls that run.
+        ask: calls that run when a person approves them.
+        deny: calls that never run.
+        default: what happens to all other calls.
+        timeout: seconds to wait for an answer; None waits without limit. The default is 5 minutes
+            while the run waits, and no limit once it is suspended. No answer means no.
 
     Raises:
-        ConfigurationError: two rules contradict each other; it names both.
+        ConfigurationError: two rules contradict each other; the message names both.
 
     >>> ToolPermission(allow=["read_*"], ask=["pay"], deny=["drop_*"]).permission_for("drop_table", {})
     'deny'
@@ -145,33 +145,35 @@ class ToolPermission(Middleware[PermissionMemory]):
 
     @property
     def initial(self) -> PermissionMemory:
-        """Nothing was said yet."""
+        """The memory before the first answer."""
         return PermissionMemory()
 
     def describe(self) -> dict[str, object]:
         """The rules."""
-        shown: dict[str, object] = {
-            verdict: " ".join(map(str, rules)) for verdict, rules in self._rules.items() if rules
+        texts: dict[str, object] = {
+            permission: " ".join(map(str, rules))
+            for permission, rules in self._rules.items()
+            if rules
         }
-        return {**shown, "default": self._default, "timeout": self._timeout}
+        return {**texts, "default": self._default, "timeout": self._timeout}
 
     def permission_for(self, tool: str, arguments: Mapping[str, object]) -> Permission:
-        """What the rules say of a call, whatever anybody said before."""
+        """Return what the rules say about a call, without remembered answers."""
         return self._permission_by_rule(tool, arguments) or self._default
 
     def _permission_by_rule(self, tool: str, arguments: Mapping[str, object]) -> Permission | None:
-        for verdict, rule in self._rules_for(tool):
+        for permission, rule in self._rules_for(tool):
             if not rule.arguments or rule.matches(tool, arguments):
-                return verdict
+                return permission
         return None
 
     def _rules_for(self, tool: str) -> tuple[tuple[Permission, Rule], ...]:
-        """The rules that name the tool, the strictest first."""
+        """Return the rules that match the tool's name, the strictest first."""
         found = self._by_tool.get(tool)
         if found is None:
             found = tuple(
-                (verdict, rule)
-                for verdict, rules in self._rules.items()
+                (permission, rule)
+                for permission, rules in self._rules.items()
                 for rule in rules
                 if fnmatchcase(tool, rule.tool)
             )
@@ -180,7 +182,7 @@ class ToolPermission(Middleware[PermissionMemory]):
         return found
 
     def fold(self, state: PermissionMemory, event: Event) -> PermissionMemory:
-        """Remember what was asked, and what was answered to it."""
+        """Remember questions and their answers."""
         if isinstance(event, QuestionAsked):
             return _record_question(state, event)
         if isinstance(event, QuestionAnswered) and event.key in state.open_questions:
@@ -192,34 +194,34 @@ class ToolPermission(Middleware[PermissionMemory]):
         return state
 
     async def before_tool(self, context: BeforeTool) -> Deny | None:
-        """Decide by the rules, by what was said before, or by asking."""
+        """Decide by the rules, by remembered answers, or by asking a person."""
         tool, arguments = context.tool, context.arguments or {}
-        ruled = self._permission_by_rule(tool, arguments)
-        verdict = ruled or self._default
-        if verdict == "deny":
-            return Deny((RULE_TEXT if ruled else DEFAULT_TEXT).format(tool=tool))
-        if verdict == "allow":
+        by_rule = self._permission_by_rule(tool, arguments)
+        permission = by_rule or self._default
+        if permission == "deny":
+            return Deny((RULE_TEXT if by_rule else DEFAULT_TEXT).format(tool=tool))
+        if permission == "allow":
             return None
         state = context.state_of(self)
         if _is_edited_by_answer(context, state):
             return None
-        said = state.calls.get(_call_signature(tool, arguments), state.tools.get(tool))
-        if said is not None:
-            return None if said else Deny(STORED_TEXT.format(tool=tool))
-        request = PermissionQuestion(
+        remembered = state.calls.get(_call_signature(tool, arguments), state.tools.get(tool))
+        if remembered is not None:
+            return None if remembered else Deny(STORED_TEXT.format(tool=tool))
+        question = PermissionQuestion(
             tool=tool, arguments=arguments, call_id=context.call.id, source=SOURCE
         )
-        answer = await context.ask(request, timeout=self._timeout)
+        answer = await context.ask(question, timeout=self._timeout)
         if isinstance(answer, Denied):
             return Deny(answer.reason)
-        # The arguments are on their way to the tool already, and are not what somebody wants.
-        late = context.edited and answer.arguments is not None
-        return Deny(EDITED_TEXT.format(tool=tool)) if late else None
+        # The arguments were already replaced once; a second replacement cannot be applied.
+        edited_again = context.edited and answer.arguments is not None
+        return Deny(EDITED_TEXT.format(tool=tool)) if edited_again else None
 
     async def wrap_tool(
         self, context: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """Run the call with the arguments that somebody gave it in place of the model's."""
+        """Run the call with the arguments that a person wrote instead of the model's."""
         edited = context.state_of(self).edited_arguments.get(context.key)
         if edited is not None:
             call = msgspec.structs.replace(context.call, arguments=_encode(edited).decode())
@@ -227,16 +229,16 @@ class ToolPermission(Middleware[PermissionMemory]):
         return await call_next(context)
 
 
-def _is_edited_by_answer(moment: BeforeTool, state: PermissionMemory) -> bool:
-    """Whether the call has the very arguments that somebody approved in place of the model's."""
-    edited, written = state.edited_arguments.get(moment.key), moment.written_call
+def _is_edited_by_answer(context: BeforeTool, state: PermissionMemory) -> bool:
+    """Whether the call has exactly the arguments that a person approved instead of the model's."""
+    edited, written = state.edited_arguments.get(context.key), context.written_call
     if edited is None or written is None:
         return False
     return written.arguments == _encode(edited).decode()
 
 
 def _is_like(value: object, pattern: str) -> bool:
-    """Whether a value matches; a whole number in either of its spellings, 5 and 5.0."""
+    """Whether a value matches the pattern; a whole number matches as 5 and as 5.0."""
     if isinstance(value, float) and value.is_integer() and fnmatchcase(str(int(value)), pattern):
         return True
     return fnmatchcase(_argument_text(value), pattern)
@@ -259,10 +261,10 @@ def _without_question(
 def _record_question(state: PermissionMemory, event: QuestionAsked) -> PermissionMemory:
     if event.kind != PermissionQuestion.__name__:
         return state
-    request = msgspec.convert(event.question, PermissionQuestion)
-    if request.source != SOURCE:
+    question = msgspec.convert(event.question, PermissionQuestion)
+    if question.source != SOURCE:
         return state
-    call = (request.tool, _call_signature(request.tool, request.arguments))
+    call = (question.tool, _call_signature(question.tool, question.arguments))
     asked = {**state.open_questions, event.key.removesuffix(ASKED): call}
     return msgspec.structs.replace(state, open_questions=asked)
 
@@ -287,27 +289,27 @@ def _record_answer(state: PermissionMemory, event: QuestionAnswered) -> Permissi
 def _parse_rules(argument: str, rules: object) -> tuple[Rule, ...]:
     if isinstance(rules, str) or not isinstance(rules, Iterable):
         raise ConfigurationError(argument, "must be a list of rules", fix=f'Write {argument}=["x"]')
-    found = []
-    for index, one in enumerate(rules):
-        rule = Rule(one) if isinstance(one, str) else one
+    parsed = []
+    for index, item in enumerate(rules):
+        rule = Rule(item) if isinstance(item, str) else item
         if not isinstance(rule, Rule) or not rule.tool.strip():
             raise ConfigurationError(
                 f"{argument}[{index}]", "must be the name of a tool, a pattern or a Rule"
             )
-        found.append(rule)
-    return tuple(found)
+        parsed.append(rule)
+    return tuple(parsed)
 
 
 def _check_contradictions(rules: Mapping[Permission, tuple[Rule, ...]]) -> None:
-    """A rule that a stricter one always overrules says something that its writer does not get."""
+    """Raise ConfigurationError for a rule that a stricter rule always overrules."""
     strictness: tuple[Permission, ...] = ("deny", "ask", "allow")
     for index, strict in enumerate(strictness):
         for loose in strictness[index + 1 :]:
-            for one in rules[strict]:
+            for rule in rules[strict]:
                 for other in rules[loose]:
-                    if one.covers(other):
+                    if rule.covers(other):
                         raise ConfigurationError(
                             loose,
-                            f'"{other}" contradicts {strict} "{one}", which always overrules it',
+                            f'"{other}" contradicts {strict} "{rule}", which always overrules it',
                             fix=f'Remove one of them, or use default="{strict}" for all others',
                         )

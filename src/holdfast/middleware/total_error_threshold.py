@@ -1,6 +1,6 @@
 """Ends a turn in which too many tools failed, whichever and however far apart.
 
-The count must never be set back within a turn: that is what `ErrorTracking` is for.
+The count is never reset within a turn; `ErrorTracking` counts failures in a row.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ TEXT = (
 
 
 class TotalErrorThreshold(Middleware[int]):
-    """Ends the turn after a number of failed tools.
+    """Stops the turn when too many tools failed.
 
     Args:
-        max_total_errors: failed calls of one turn, each counted.
-        detector: what counts as a failure; a result that is marked as an error, by default.
+        max_total_errors: how many calls of one turn may fail.
+        detector: what counts as a failure; by default a result that is marked as an error.
     """
 
     events = (ToolFinished,)
@@ -38,22 +38,22 @@ class TotalErrorThreshold(Middleware[int]):
         self.detector = detector
 
     def idle(self, state: int) -> bool:
-        """While the count is not too high."""
+        """While the count is below the limit."""
         return state < self.max_total_errors
 
     @property
     def initial(self) -> int:
-        """No error yet."""
+        """The count before any error."""
         return 0
 
     def fold(self, state: int, event: Event) -> int:
-        """Count."""
+        """Count failed tools."""
         if isinstance(event, ToolFinished) and is_failure(event, self.detector):
             return state + 1
         return state
 
     async def before_iteration(self, context: BeforeIteration) -> Stop | None:
-        """Spend no more model calls when it is too much."""
+        """Stop before another model call when the limit is reached."""
         count, most = context.state_of(self), self.max_total_errors
         if context.iteration == 0 or count < most:
             return None

@@ -1,7 +1,7 @@
-"""Ends a turn, or every further turn of a session, that has cost enough.
+"""Ends a turn, or every further turn of a session, that has used too much.
 
-It counts what was paid for; a reply that somebody kept costs nothing. A call that is under way must
-never be cut by it: it decides before the next one.
+It counts what was paid for; a cached reply costs nothing. It checks before each model call and must
+never interrupt one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.middleware.hooks import Middleware
 
 _LEAST = -math.inf
-"""Used is more than this and less than the limit: a price that is no number is not "nothing"."""
-TEXT = "The limit of {what} is reached ({used:g} of {most:g}). Stopping execution."
+"""A usage must be greater than this and less than the limit. NaN is neither, so a price that is not a
+number counts as over the limit."""
+TEXT = "The limit of {name} is reached ({used:g} of {most:g}). Stopping execution."
 
 
 class UsageSpent(Struct, frozen=True, gc=False):
-    """What was spent: model calls, and their tokens."""
+    """What was used: model calls, and their tokens."""
 
     calls: int = 0
     usage: Usage = Usage()
@@ -37,12 +38,12 @@ class UsageLimits(Middleware[UsageSpent]):
     """Ends the turn before the next model call if a limit is reached; None means no limit.
 
     Args:
-        model_calls: calls that were made.
-        tokens: input and output together, those of agents that work as tools included.
-        output_tokens: output alone.
-        cost: in the unit of `price`.
-        price: what a usage costs; needed for `cost`.
-        per: whether the "turn" or the whole "session" is counted.
+        model_calls: the number of model calls.
+        tokens: input and output tokens together, including those of agents that run as tools.
+        output_tokens: output tokens alone.
+        cost: the cost, in the unit of `price`.
+        price: returns the cost of a usage; required for `cost`.
+        per: whether the limits apply to a "turn" or to the whole "session".
     """
 
     events = (ModelReplied, ModelFailed, ToolFinished)
@@ -83,7 +84,7 @@ class UsageLimits(Middleware[UsageSpent]):
             "cost": lambda spent: price(spent.usage) if price is not None else 0.0,
         }
         self._limits = tuple(
-            (what, most, used_of[what]) for what, most in self.maximums.items() if most is not None
+            (name, most, used_of[name]) for name, most in self.maximums.items() if most is not None
         )
 
     def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
@@ -92,22 +93,22 @@ class UsageLimits(Middleware[UsageSpent]):
             return self._needs_fold
         if not self._limits or self._needs_fold:
             return bool(self._limits)
-        return lambda moment: not self.idle(UsageSpent(0, moment.usage))
+        return lambda context: not self.idle(UsageSpent(0, context.usage))
 
     def idle(self, state: UsageSpent) -> bool:
         """While no limit is reached."""
-        for _, most, used_of in self._limits:  # noqa: SIM110 - a generator costs more than a look
+        for _, most, used_of in self._limits:  # noqa: SIM110 - a generator is slower
             if not _LEAST < used_of(state) < most:
                 return False
         return True
 
     @property
     def initial(self) -> UsageSpent:
-        """Nothing was spent yet."""
+        """The state before the first model call."""
         return UsageSpent()
 
     def fold(self, state: UsageSpent, event: Event) -> UsageSpent:
-        """Count."""
+        """Count model calls and tokens."""
         if isinstance(event, ModelReplied):
             paid, usage = event.attempts > 0, event.reply.usage
         elif isinstance(event, ToolFinished):
@@ -128,13 +129,13 @@ class UsageLimits(Middleware[UsageSpent]):
     async def before_iteration(self, context: BeforeIteration) -> Stop | None:
         """Stop when a limit is reached."""
         spent = context.state_of(self) if self._needs_fold else UsageSpent(0, context.usage)
-        for what, most, used_of in self._limits:
+        for name, most, used_of in self._limits:
             used = used_of(spent)
             if not _LEAST < used < most:
-                text = TEXT.format(what=what, used=used, most=most)
-                return Stop(f"Usage limit: {what}", text)
+                text = TEXT.format(name=name, used=used, most=most)
+                return Stop(f"Usage limit: {name}", text)
         return None
 
     def describe(self) -> dict[str, object]:
-        """The limits that there are."""
-        return {what: most for what, most in self.maximums.items() if most is not None}
+        """The limits that are set."""
+        return {name: most for name, most in self.maximums.items() if most is not None}

@@ -1,7 +1,7 @@
 """Skills: folders of instructions that a model opens when a task needs them.
 
-This room must never read a file outside of the folder of a skill, must never run anything that it
-finds there, and must never know which skills are open in a run: that is a fold over its events.
+This package must never read a file outside of a skill's folder and must never execute anything in it.
+It must never store which skills are open in a run: that is a fold over the events.
 """
 
 from __future__ import annotations

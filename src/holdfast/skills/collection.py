@@ -1,6 +1,6 @@
-"""Skills: the skills of some folders, with the tools and the middleware that an agent needs for them.
+"""Skills: a collection of skills, with the tools and the middleware that an agent needs for them.
 
-A collection must never change once it is made, so any number of agents and runs may share it.
+A collection never changes after construction, so any number of agents and runs may share it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LONGEST_QUOTE = 100
 
 
 class Skills:
-    """The skills of some folders; pass `tools` and `middleware` to an agent.
+    """The skills of one or more folders. Pass its `tools` and `middleware` to an agent.
 
     Args:
-        folders: each holds folders with a SKILL.md, or is one.
+        folders: each contains folders with a SKILL.md, or is itself such a folder.
         limits: how large a skill may be.
 
     Raises:
-        ConfigurationError: a skill breaks a rule, or two have one name.
+        ConfigurationError: a skill breaks a rule, or two skills have the same name.
     """
 
     __slots__ = ("_by_name", "_limits", "middleware")
@@ -37,15 +37,19 @@ class Skills:
     def __init__(self, *folders: str | os.PathLike[str], limits: SkillLimits | None = None) -> None:
         check_instance("limits", limits, SkillLimits, optional=True)
         self._limits = limits or SkillLimits()
-        found = tuple(one for folder in folders for one in find_skills(folder, limits=self._limits))
-        check_names(found)
-        self._by_name = {one.name: one for one in sorted(found, key=lambda one: one.name)}
-        self.middleware = SkillInstructions(found)
-        """Shows the model the index, and the instructions of the skills that it opened."""
+        skills = tuple(
+            skill for folder in folders for skill in find_skills(folder, limits=self._limits)
+        )
+        check_names(skills)
+        self._by_name = {
+            skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)
+        }
+        self.middleware = SkillInstructions(skills)
+        """Adds the index and the instructions of the open skills to the instructions of the agent."""
 
     @property
     def tools(self) -> tuple[Callable[..., object], ...]:
-        """What the model calls: `open_skill` and `read_skill_file`."""
+        """The tools that the model calls: `open_skill` and `read_skill_file`."""
         return (self.open_skill, self.read_skill_file)
 
     async def open_skill(self, name: str) -> str:

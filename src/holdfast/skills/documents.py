@@ -1,7 +1,7 @@
-"""The files beside a SKILL.md: listed once, and read one at a time when the model asks.
+"""The documents of a skill: the files beside its SKILL.md, listed once and read on request.
 
-Hidden files are neither listed nor read: they are the writer's, and may hold secrets. This module
-must never list a link that leads out of the folder; it refuses the skill.
+Hidden files are neither listed nor read, since they may hold secrets. A link that leads out of the
+folder is never listed: the whole skill is refused.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _UNLISTED = {"__pycache__", "node_modules"}
 
 
 def list_documents(folder: Path, max_count: int) -> tuple[str, ...]:
-    """The paths of the plain files in `folder`, sorted, without SKILL.md.
+    """Return the sorted paths of the regular files in `folder`, without SKILL.md.
 
     Args:
-        folder: the skill's, without links.
-        max_count: how many there may be.
+        folder: the folder of the skill, with all links resolved.
+        max_count: the largest number of files.
 
     Raises:
-        ConfigurationError: there are more, one has an unprintable name, or a link leads out.
+        ConfigurationError: there are more files, a name is not printable, or a link leads out.
     """
     found: list[str] = []
     for place, folders, files in os.walk(folder, onerror=_refuse_unread):
@@ -41,26 +41,26 @@ def list_documents(folder: Path, max_count: int) -> tuple[str, ...]:
         if len(found) - 1 > max_count:
             raise ConfigurationError(
                 str(folder),
-                f"holds more than {max_count} files",
-                fix="Raise SkillLimits(documents=...), or keep them elsewhere",
+                f"contains more than {max_count} files",
+                fix="Raise SkillLimits(documents=...), or move some of them",
             )
     return tuple(sorted(path for path in found if path != SKILL_FILE))
 
 
 def read_document(skill: Skill, path: str, limit: int) -> str | bytes:
-    """One file of a skill: its text, or the bytes of an image.
+    """Return one file of a skill: its text, or the bytes of an image.
 
     Args:
-        skill: whose file.
-        path: in the skill's folder, with `/`.
-        limit: the most bytes.
+        skill: the skill.
+        path: the path in the skill's folder, with `/`.
+        limit: the largest size in bytes.
 
     Raises:
-        UnreadableFileError: there is no such file that may be read; its text says why.
+        UnreadableFileError: the file does not exist or may not be read; the message says why.
     """
     parts = PurePosixPath(path).parts
     if not path.strip() or path.startswith("/") or "\\" in path or ".." in parts:
-        raise UnreadableFileError("is no path in the skill's folder")
+        raise UnreadableFileError("is not a path in the skill's folder")
     real = resolve_inside(skill.folder, skill.folder.joinpath(*parts))
     if not all(map(_is_listed, real.relative_to(skill.folder).parts)):
         raise UnreadableFileError("does not exist")
@@ -72,7 +72,7 @@ def read_document(skill: Skill, path: str, limit: int) -> str | bytes:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise UnreadableFileError(f"is no text ({len(content):,} bytes), so it cannot be shown")
+        raise UnreadableFileError(f"is not a text ({len(content):,} bytes), so it cannot be shown")
     return text
 
 

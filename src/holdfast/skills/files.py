@@ -1,7 +1,7 @@
-"""Reads files of a skill's folder, and nothing outside of it.
+"""Reads files in a skill's folder, and none outside of it.
 
-A path is resolved before it is judged, so that no link and no `..` leads out. This module must never
-wait for a file that is not a plain one: a pipe would not end.
+A path is resolved before it is checked, so that no link and no `..` leads out. This module must never
+open a pipe or a device: reading from it might never end.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from pathlib import Path
 
 
 class UnreadableFileError(Exception):
-    """Why a file is not given out, in words that a model may read."""
+    """Why a file cannot be read, in words that a model may read."""
 
 
 def resolve_inside(folder: Path, file: Path) -> Path:
-    """Where `file` really is. Raises UnreadableFileError when that is not in `folder`.
+    """Return the resolved path of `file`. Raises UnreadableFileError when it is not in `folder`.
 
     Args:
-        folder: without links.
+        folder: a folder with all links resolved.
         file: any path.
     """
     try:
         real = file.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
-        # RuntimeError: links in a circle, before Python 3.13; ValueError: a NUL in the path.
+        # RuntimeError: a cycle of links, before Python 3.13. ValueError: a NUL in the path.
         raise UnreadableFileError("does not exist") from error
     if not real.is_relative_to(folder):
         raise UnreadableFileError("leads out of the skill's folder")
@@ -33,30 +33,30 @@ def resolve_inside(folder: Path, file: Path) -> Path:
 
 
 def read_plain_file(file: Path, limit: int) -> bytes:
-    """The content of a plain file.
+    """Return the content of a regular file.
 
     Args:
-        file: without links.
-        limit: the most bytes.
+        file: a path with all links resolved.
+        limit: the largest size in bytes.
 
     Raises:
-        UnreadableFileError: it is no plain file, too large, or may not be read.
+        UnreadableFileError: it is not a regular file, is too large, or may not be read.
     """
-    # Without O_NONBLOCK opening a pipe waits for somebody to write into it.
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
-        opened = os.open(file, flags | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(file, flags | getattr(os, "O_BINARY", 0))
         try:
-            found = os.fstat(opened)
-            if not stat.S_ISREG(found.st_mode):
-                raise UnreadableFileError("is no plain file")
-            with os.fdopen(opened, "rb", closefd=False) as reader:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableFileError("is not a regular file")
+            with os.fdopen(descriptor, "rb", closefd=False) as reader:
                 content = reader.read(limit + 1)
         finally:
-            os.close(opened)
+            os.close(descriptor)
     except OSError as error:
         raise UnreadableFileError(f"cannot be read ({type(error).__name__})") from error
     if len(content) > limit:
-        shown = max(found.st_size, len(content))
-        raise UnreadableFileError(f"is too large: {shown:,} bytes, and at most {limit:,} are read")
+        size = max(status.st_size, len(content))
+        raise UnreadableFileError(f"is too large: {size:,} bytes, and the limit is {limit:,}")
     return content

@@ -1,7 +1,7 @@
-"""Finds the skills in a folder: each folder in it that holds a SKILL.md, checked as a whole.
+"""Finds the skills in a folder: every folder in it with a SKILL.md.
 
-Everything is read and judged here, when the program starts, and not when a model asks. This module
-must never leave a broken skill out silently.
+Each skill is read and checked here, when the program starts, and not when a model asks for it. This
+module must never skip an invalid skill silently.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from holdfast.skills.skill_limits import SkillLimits
 def find_skills(
     folder: str | os.PathLike[str], *, limits: SkillLimits | None = None
 ) -> tuple[Skill, ...]:
-    """The skills in a folder, sorted by name; or the one skill, when it is the folder of one.
+    """Return the skills in a folder, sorted by name, or the one skill whose folder it is.
 
     Args:
-        folder: holds folders with a SKILL.md, by the specification of Agent Skills.
+        folder: contains folders with a SKILL.md, as the specification of Agent Skills defines them.
         limits: how large a skill may be.
 
     Raises:
-        ConfigurationError: there is no skill, or one breaks a rule; it names the file, the line and
-            the key, and says what to write.
+        ConfigurationError: there is no skill, or a skill breaks a rule. The message names the file,
+            the line and the key, and says what to write.
     """
     if not isinstance(folder, str | os.PathLike):
         raise ConfigurationError("folder", f"must be a path, got {type(folder).__name__}")
     given = Path(folder)
     try:
         root = given.resolve(strict=True)
-        alone = _has_skill_file(root)
-        inner = [] if alone else sorted(root.iterdir())
+        is_skill = _has_skill_file(root)
+        inner = [] if is_skill else sorted(root.iterdir())
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigurationError(
-            "folder", f"{str(given)!r} is no folder that can be read ({type(error).__name__})"
+            "folder", f"{str(given)!r} cannot be read as a folder ({type(error).__name__})"
         ) from error
-    if alone:
+    if is_skill:
         return (_read_skill(root, root.name, limits or SkillLimits()),)
     found = tuple(_read_inner_skills(root, inner, limits or SkillLimits()))
     if not found:
         raise ConfigurationError(
             "folder",
-            f"{str(given)!r} holds no skill",
+            f"{str(given)!r} contains no skill",
             fix=f"Put a folder with a {SKILL_FILE} there",
         )
     return found
@@ -65,7 +65,7 @@ def _read_inner_skills(root: Path, entries: list[Path], limits: SkillLimits) -> 
             place = resolve_inside(root, entry) if has_skill else entry
         except UnreadableFileError as error:
             raise ConfigurationError(
-                str(entry), f"is a link that {error}", fix="Give the folder that it leads to"
+                str(entry), f"is a link that {error}", fix="Pass the folder that it leads to"
             ) from error
         except OSError as error:
             raise ConfigurationError(
@@ -77,7 +77,7 @@ def _read_inner_skills(root: Path, entries: list[Path], limits: SkillLimits) -> 
 
 
 def _has_skill_file(folder: Path) -> bool:
-    """Whether there is a SKILL.md; one in other letters is refused rather than passed over."""
+    """Whether there is a SKILL.md. A name such as skill.md is refused rather than skipped."""
     names = os.listdir(folder)  # noqa: PTH208  # REASON: the names as they are, on any file system
     if SKILL_FILE in names:
         return True
@@ -104,8 +104,8 @@ def _read_skill(folder: Path, name: str, limits: SkillLimits) -> Skill:
     if len(head) > limits.front_matter:
         raise ConfigurationError(
             f"{file}:1",
-            f"its front matter has {len(head):,} characters, and at most "
-            f"{limits.front_matter:,} are read",
+            f"its front matter has {len(head):,} characters, and the limit is "
+            f"{limits.front_matter:,}",
             fix="Make it shorter, or raise SkillLimits(front_matter=...)",
         )
     header = parse_header(head, str(file), name)
@@ -127,5 +127,5 @@ def _decode_text(content: bytes, file: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigurationError(
-            f"{file}:{line}", "is no UTF-8", fix="Save the file as UTF-8"
+            f"{file}:{line}", "is not valid UTF-8", fix="Save the file as UTF-8"
         ) from error

@@ -1,6 +1,6 @@
-"""The front matter of a SKILL.md, held to the rules of Agent Skills.
+"""Checks the front matter of a SKILL.md against the specification of Agent Skills.
 
-This module must never correct what it reads: it says what is wrong, where, and what to write.
+This module must never correct what it reads: an error says what is wrong, where, and what to write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD_FIX = "Begin the file with a line ---, then name: and description:, then a
 
 
 def split_front_matter(text: str, file: str) -> tuple[str, str]:
-    r"""The front matter and what stands below it. Raises ConfigurationError when there is none.
+    r"""Return the front matter and the text below it. Raises ConfigurationError when there is none.
 
     >>> split_front_matter("---\nname: x\n---\nDo it.\n", "SKILL.md")
     ('name: x\n', 'Do it.')
@@ -38,15 +38,15 @@ def split_front_matter(text: str, file: str) -> tuple[str, str]:
 
 
 def parse_header(head: str, file: str, folder: str) -> Header:
-    """The front matter, checked.
+    """Parse and check the front matter.
 
     Args:
         head: the YAML.
-        file: what errors call the file.
-        folder: the name of the folder that the file is in.
+        file: the name of the file in errors.
+        folder: the name of the folder that contains the file.
 
     Raises:
-        ConfigurationError: it breaks a rule; it names the file, the line, the key and the fix.
+        ConfigurationError: it breaks a rule. The message names the file, the line, the key and the fix.
     """
     fields = _parse_fields(head, file)
     name = _text_field(fields, "name", file, max_length=64)
@@ -67,7 +67,7 @@ def _error_place(file: str, line: int, key: str = "") -> str:
 
 def _check_name(name: str, place: str, folder: str) -> None:
     if not _NAME.fullmatch(name):
-        raise ConfigurationError(place, f"{name!r} is no name of a skill", fix=_NAME_FIX)
+        raise ConfigurationError(place, f"{name!r} is not a valid name of a skill", fix=_NAME_FIX)
     if name != folder:
         raise ConfigurationError(
             place,
@@ -106,7 +106,7 @@ def _metadata_field(fields: Mapping[str, Field], file: str) -> Mapping[str, str]
     if not isinstance(field.value, Mapping):
         raise ConfigurationError(
             _error_place(file, field.line, "metadata"),
-            "must be keys with texts",
+            "must be a mapping of keys to text",
             fix='Write lines such as `  author: "Ann"` below it',
         )
     return field.value
@@ -120,12 +120,12 @@ def _allowed_tools_field(fields: Mapping[str, Field], file: str) -> tuple[str, .
     if isinstance(field.value, Mapping):
         raise ConfigurationError(place, "must be text or a list", fix="Write allowed-tools: a b")
     if isinstance(field.value, str):
-        found: Iterable[str] = _TOOL.findall(field.value)
+        names: Iterable[str] = _TOOL.findall(field.value)
     else:
-        found = field.value
-    if not all(one.strip() and one.isprintable() for one in found):
-        raise ConfigurationError(place, "holds an empty or unprintable name", fix="Remove it")
-    return tuple(dict.fromkeys(one.strip() for one in found))
+        names = field.value
+    if not all(name.strip() and name.isprintable() for name in names):
+        raise ConfigurationError(place, "contains an empty or unprintable name", fix="Remove it")
+    return tuple(dict.fromkeys(name.strip() for name in names))
 
 
 def _parse_fields(head: str, file: str) -> dict[str, Field]:
@@ -137,15 +137,20 @@ def _parse_fields(head: str, file: str) -> dict[str, Field]:
         ) from error
     fields = parse_fields(head, file)
     for key, field in fields.items():
-        meant = _intended_key(key)
-        if meant is not None and key != meant:
+        intended = _intended_key(key)
+        if intended is not None and key != intended:
             raise ConfigurationError(
-                _error_place(file, field.line, key), "is no key of a skill", fix=f"Write {meant}"
+                _error_place(file, field.line, key),
+                "is not a key of a skill",
+                fix=f"Write {intended}",
             )
     return fields
 
 
 def _intended_key(key: str) -> str | None:
-    """The key that this one is a misspelling of: `allowed_tools`, `Name`. Other keys are allowed."""
+    """Return the known key that this one misspells, as `allowed_tools` or `Name` do.
+
+    Other unknown keys are allowed, so None is not an error.
+    """
     plain = re.sub(r"[-_\s]", "", key).lower()
-    return next((one for one in _KEYS if one.replace("-", "") == plain), None)
+    return next((known for known in _KEYS if known.replace("-", "") == plain), None)

@@ -1,8 +1,8 @@
-"""Puts skills into the instructions: the index always, and those that the model opened.
+"""Adds skills to the instructions: always the index, and the skills that the model opened.
 
-Which skills are open is a fold over the events of the turn: a skill is open when the result of its
-`open_skill` call is a fact. So two runs never see each other's, and a run that is taken up after a
-crash has what it had. This module must never read a file.
+Which skills are open is a fold over the events of the turn: a skill is open once the journal has the
+result of its `open_skill` call. So runs never share open skills, and a run that is resumed after a
+crash has the same open skills. This module must never read a file.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ OpenSkills = frozenset[str]
 
 
 class SkillInstructions(Middleware[OpenSkills]):
-    """Adds the list of skills, and the text of open skills, to the instructions.
+    """Shows the model the list of skills, and the instructions of those that it opened.
 
-    A skill that is opened in one iteration is seen from the next one on, and closed when the turn
-    ends. `Skills` makes this together with the tools that it needs.
+    The instructions of a skill are shown from the iteration after its opening to the end of the turn.
+    `Skills` makes this middleware together with the tools that it needs.
 
     Args:
-        skills: with names of their own.
+        skills: the skills, with unique names.
 
     Raises:
-        ConfigurationError: two skills have one name, or there is none.
+        ConfigurationError: two skills have the same name, or there is no skill.
     """
 
     tools = (OPEN_TOOL,)
@@ -47,20 +47,20 @@ class SkillInstructions(Middleware[OpenSkills]):
     def __init__(self, skills: Iterable[Skill]) -> None:
         if not isinstance(skills, Iterable):
             raise ConfigurationError("skills", f"must be a list, got {type(skills).__name__}")
-        found = tuple(skills)
-        for index, one in enumerate(found):
-            check_instance(f"skills[{index}]", one, Skill)
-        check_names(found)
-        self._skills = {one.name: one for one in found}
-        self._index = index_text(found)
-        self._names_by_text = {OPENED_TEXT.format(name=one.name): one.name for one in found}
+        checked = tuple(skills)
+        for index, skill in enumerate(checked):
+            check_instance(f"skills[{index}]", skill, Skill)
+        check_names(checked)
+        self._skills = {skill.name: skill for skill in checked}
+        self._index = index_text(checked)
+        self._names_by_text = {OPENED_TEXT.format(name=skill.name): skill.name for skill in checked}
         self._texts_by_heading = {
-            skill_heading(one): OPENED_TEXT.format(name=one.name) for one in found
+            skill_heading(skill): OPENED_TEXT.format(name=skill.name) for skill in checked
         }
 
     @property
     def initial(self) -> OpenSkills:
-        """No skill is open."""
+        """The state without open skills."""
         return frozenset()
 
     def describe(self) -> dict[str, object]:
@@ -68,7 +68,7 @@ class SkillInstructions(Middleware[OpenSkills]):
         return {"skills": " ".join(sorted(self._skills))}
 
     def fold(self, state: OpenSkills, event: Event) -> OpenSkills:
-        """Remember what was opened, until the turn is over."""
+        """Remember the open skills until the turn is over."""
         if isinstance(event, TurnClosed):
             return frozenset()
         if isinstance(event, ToolFinished) and event.result.name == OPEN_TOOL:
@@ -78,32 +78,36 @@ class SkillInstructions(Middleware[OpenSkills]):
         return state
 
     async def before_iteration(self, context: BeforeIteration) -> Patch | None:
-        """Append the index and the open skills to the instructions, unless they stand there."""
+        """Append the index and the open skills to the instructions, unless they are already there."""
         opened = [self._skills[name] for name in context.state_of(self)]
-        wanted = (self._index, protocols_text(opened))
-        missing = [block for block in wanted if block and block not in context.instructions]
+        blocks = (self._index, protocols_text(opened))
+        missing = [block for block in blocks if block and block not in context.instructions]
         if not missing:
             return None
         given = context.instructions.rstrip()
         return Patch(instructions="\n\n".join([given, *missing] if given else missing))
 
     async def after_tool(self, context: AfterTool) -> Replace | None:
-        """Keep the instructions out of the history: they are shown once, in their own place."""
-        # By its first line: a long result may have been cut.
-        said = self._texts_by_heading.get(context.result.text.partition("\n")[0])
-        return Replace(said) if said is not None and not context.result.is_error else None
+        """Replace the result of `open_skill` by a short text.
+
+        The skill's instructions are shown once, in the agent's instructions, and not in the history.
+        """
+        # The first line identifies the skill, since a long result may have been cut.
+        text = self._texts_by_heading.get(context.result.text.partition("\n")[0])
+        return Replace(text) if text is not None and not context.result.is_error else None
 
 
 def check_names(skills: tuple[Skill, ...]) -> None:
-    """Raise ConfigurationError when there is no skill, or two have one name; it names both."""
+    """Raise ConfigurationError when there is no skill, or two skills have the same name."""
     if not skills:
-        raise ConfigurationError("skills", "there is none", fix="Give a folder with skills")
-    seen: dict[str, Skill] = {}
-    for one in skills:
-        if (other := seen.get(one.name)) is not None:
+        raise ConfigurationError("skills", "there are none", fix="Pass a folder with skills")
+    by_name: dict[str, Skill] = {}
+    for skill in skills:
+        other = by_name.get(skill.name)
+        if other is not None:
             raise ConfigurationError(
                 "skills",
-                f"two are named {one.name!r} ({other.folder} and {one.folder})",
-                fix="Rename one, or leave it out",
+                f"two are named {skill.name!r} ({other.folder} and {skill.folder})",
+                fix="Rename one of them, or leave it out",
             )
-        seen[one.name] = one
+        by_name[skill.name] = skill

@@ -1,4 +1,4 @@
-"""One skill, as it was read from its folder. It must never change once it is made."""
+"""One skill, as it was read from its folder. It never changes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from msgspec import Struct
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """What the front matter of a SKILL.md says.
+    """The fields of the front matter of a SKILL.md.
 
     Args:
-        name: as the model calls it; the name of its folder.
-        description: what it is for; the model chooses by it.
-        license: under which its writer gives it, or "".
-        compatibility: what it needs around it, or "".
-        metadata: whatever its writer noted.
-        allowed_tools: the tools that it works with. They are shown, and nothing is granted by it.
+        name: the name of the skill and of its folder.
+        description: what the skill is for; the model chooses skills by it.
+        license: the license, or "".
+        compatibility: what the skill requires of its environment, or "".
+        metadata: further notes of the author.
+        allowed_tools: the tools that the skill uses. They are shown to the model; nothing is permitted
+            by it.
     """
 
     name: str
@@ -32,9 +33,9 @@ class Skill(Header, frozen=True, kw_only=True):
     """A skill: its header, its instructions, and the files that the model may read.
 
     Args:
-        folder: where it lies, without links.
-        instructions: what stands below the front matter.
-        documents: the other files of the folder, by their paths in it.
+        folder: the path of its folder, with all links resolved.
+        instructions: the text below the front matter.
+        documents: the paths of the other files in the folder, relative to it.
     """
 
     folder: Path

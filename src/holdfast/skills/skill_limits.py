@@ -1,4 +1,4 @@
-"""How large a skill may be, as data. This module must never open a file."""
+"""The limits of a skill's size, as data. This module must never open a file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from holdfast.core.limits import check_whole
 
 
 class SkillLimits(Struct, frozen=True, kw_only=True):
-    """Limits of one skill; a larger skill is refused, never cut.
+    """The limits of one skill. A larger skill or document is refused, never cut.
 
     Args:
-        front_matter: characters between the two lines of dashes.
-        instructions: bytes of the whole SKILL.md.
-        document: bytes of one file that the model reads.
-        documents: files beside SKILL.md; their names are shown while the skill is open.
+        front_matter: the characters between the two lines of dashes.
+        instructions: the bytes of the whole SKILL.md.
+        document: the bytes of one file that the model reads.
+        documents: the number of files beside SKILL.md; the model sees their names while the skill is
+            open.
 
     >>> SkillLimits(document=0)
     Traceback (most recent call last):

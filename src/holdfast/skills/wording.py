@@ -25,19 +25,19 @@ OPENED_TEXT = (
 
 
 def index_text(skills: Iterable[Skill]) -> str:
-    """Level 1: the names and descriptions of all skills, sorted by name."""
-    lines = [f"- {one.name}: {one.description}" for one in _sort_by_name(skills)]
+    """Return the index: the names and descriptions of all skills, sorted by name."""
+    lines = [f"- {skill.name}: {skill.description}" for skill in _sort_by_name(skills)]
     return "\n".join([INDEX_HEAD, "", *lines])
 
 
 def protocols_text(skills: Iterable[Skill]) -> str:
-    """Level 2: the instructions of the open skills, sorted by name; "" when none is open."""
-    blocks = [skill_block(one) for one in _sort_by_name(skills)]
+    """Return the instructions of the open skills, sorted by name; "" when none is open."""
+    blocks = [skill_block(skill) for skill in _sort_by_name(skills)]
     return "\n\n".join([PROTOCOLS_HEAD, *blocks]) if blocks else ""
 
 
 def skill_block(skill: Skill) -> str:
-    """One skill: its heading, its tools, its instructions and its documents."""
+    """Return the text of one skill: its heading, its tools, its instructions and its documents."""
     parts = [skill_heading(skill)]
     if skill.allowed_tools:
         parts.append(f"**Available functions:** {', '.join(skill.allowed_tools)}")
@@ -50,7 +50,7 @@ def skill_block(skill: Skill) -> str:
 
 
 def skill_heading(skill: Skill) -> str:
-    """The first line of a skill's block.
+    """Return the first line of a skill's text.
 
     >>> from pathlib import Path
     >>> skill_heading(Skill(name="pdf", description="PDFs.", folder=Path(), instructions=""))
@@ -60,4 +60,4 @@ def skill_heading(skill: Skill) -> str:
 
 
 def _sort_by_name(skills: Iterable[Skill]) -> list[Skill]:
-    return sorted(skills, key=lambda one: one.name)
+    return sorted(skills, key=lambda skill: skill.name)

@@ -1,4 +1,4 @@
 """Passes what a run does to observers, metrics and traces.
 
-This room must never change what a run does.
+This package must never change what a run does.
 """

@@ -1,7 +1,8 @@
-"""Observers: see every event and every notice of all runs of an agent, without a stream.
+"""Observers: functions that receive every event and notice of all runs of an agent.
 
-They look and nothing more: what one raises is logged, and neither the run nor another observer
-learns of it. A run must never wait for one, and an agent without observers pays nothing.
+An observer cannot change a run. An exception that it raises is logged, and the run and the other
+observers continue. A run must never wait for an observer, and an agent without observers has no
+extra cost.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Observation(Struct, frozen=True):
 
     Args:
         agent: the agent's name.
-        run_id: the run, or the name of the session.
-        item: what happened.
+        run_id: the id of the run, or the name of the session.
+        item: the event or notice.
     """
 
     agent: str
@@ -36,10 +37,10 @@ class Observation(Struct, frozen=True):
 
 @runtime_checkable
 class EventObserver(Protocol):
-    """An object that is told what happens."""
+    """An object that receives what happens."""
 
     def on_event(self, seen: Observation, /) -> None:
-        """Called in the order of happening, within the run: it should be quick."""
+        """Called for each item, in order and within the run, so it must be fast."""
         ...
 
 
@@ -49,30 +50,30 @@ Ready: TypeAlias = Callable[[], Awaitable[None]]
 
 
 def check_observers(observers: object) -> tuple[Callable[[Observation], None], ...]:
-    """What is to be called. Raises ConfigurationError that names the observer."""
+    """Return the functions to call. Raises ConfigurationError that names a wrong observer."""
     if isinstance(observers, str) or not isinstance(observers, Iterable):
         raise ConfigurationError("observers", "must be a list", fix="Write observers=[print]")
-    return tuple(_check_observer(index, one) for index, one in enumerate(observers))
+    return tuple(_check_observer(index, observer) for index, observer in enumerate(observers))
 
 
-def _check_observer(index: int, one: object) -> Callable[[Observation], None]:
+def _check_observer(index: int, observer: object) -> Callable[[Observation], None]:
     argument = f"observers[{index}]"
-    if isinstance(one, type):
+    if isinstance(observer, type):
         raise ConfigurationError(
-            argument, f"is the class {one.__name__}", fix=f"Write {one.__name__}()"
+            argument, f"is the class {observer.__name__}", fix=f"Write {observer.__name__}()"
         )
-    call = one.on_event if isinstance(one, EventObserver) else one
+    call = observer.on_event if isinstance(observer, EventObserver) else observer
     if not callable(call):
         raise ConfigurationError(
             argument,
-            f"must be a function or have on_event, got {type(one).__name__}",
-            fix="Write a function of what is seen",
+            f"must be a function or have on_event, got {type(observer).__name__}",
+            fix="Write a function that takes an Observation",
         )
     if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__):
         raise ConfigurationError(
             argument,
-            "is async, and a run waits for no observer",
-            fix="Write `def`, and hand over to a queue what takes time",
+            "is async, but a run does not wait for observers",
+            fix="Write `def`, and pass slow work to a queue",
         )
     return call
 
@@ -82,21 +83,21 @@ def make_emitter(
     who: tuple[str, str],
     publish: Publish | None,
 ) -> Publish | None:
-    """How a run shows what happens: to its reader and to the observers.
+    """Return the function that passes an item to the reader of a run and to the observers.
 
     Args:
-        observers: of the agent.
-        who: the agent's name and the run's.
-        publish: how the reader is told; None without one.
+        observers: the observers of the agent.
+        who: the agent's name and the run id.
+        publish: passes an item to the reader; None without a reader.
 
     Returns:
-        None when nobody looks.
+        The function, or None when there is neither a reader nor an observer.
     """
     if not observers:
         return publish
     agent, run_id = who
 
-    def tell(item: Event | Notice) -> None:
+    def emit(item: Event | Notice) -> None:
         if publish is not None:
             publish(item)
         seen = Observation(agent, run_id, item)
@@ -109,8 +110,8 @@ def make_emitter(
                     "the observer %s failed on %s", name, type(item).__name__, exc_info=True
                 )
 
-    return tell
+    return emit
 
 
 async def wait_for_nobody() -> None:
-    """Waits for no reader: there is none."""
+    """Return at once: there is no reader to wait for."""
