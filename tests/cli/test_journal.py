@@ -65,7 +65,7 @@ def test_export_writes_lines_that_are_read_again(
 
 def test_verify_reads_everything(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["journal", "verify", str(path)]) == 0
-    assert capsys.readouterr().out.startswith("2 runs: every record is whole")
+    assert capsys.readouterr().out.startswith("2 runs: every record is complete")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_unknown_run_and_a_busy_file_are_one_line(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["journal", "show", str(path), "eve"]) == 2
-    assert "knows no run 'eve'" in capsys.readouterr().err
+    assert "has no run 'eve'" in capsys.readouterr().err
     with SqliteJournal(path):
         assert main(["journal", "show", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"holdfast: journal {path}: is open")
@@ -119,7 +119,7 @@ def test_addresses_are_taken_too(
     lines = capsys.readouterr().out.splitlines()
     assert record_of(decode(lines[1])).event == make_turn_opened(2, "again", 1_700_000_060.0)
     assert main(["journal", "verify", url]) == 0
-    assert capsys.readouterr().out.startswith("1 runs: every record is whole")
+    assert capsys.readouterr().out.startswith("1 runs: every record is complete")
     postgres.rows(url, "UPDATE holdfast_records SET seq = 9, event = '{' WHERE seq = 2")
     assert main(["journal", "verify", url]) == 1
     assert "record 9: is no whole record" in capsys.readouterr().out

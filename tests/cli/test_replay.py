@@ -90,7 +90,7 @@ def test_the_timeline_tells_what_each_effect_took(
     assert "\x1b" not in out
     first = out.split("\n\n")[1].splitlines()
     assert first == [
-        "turn 1  2023-11-14 22:13:20Z  completed in 65.00 s, 60.00 s of them waiting for answers",
+        "turn 1  2023-11-14 22:13:20Z  completed in 65.00 s, 60.00 s of it waiting for answers",
         "  said          Pay \ufffd[2J and look.",
         '  i0.model            +2.00 s    2.00 s  the model asks for pay({"amount": 10}…',
         f"{'':16}openai:a failed after 2 attempts: {OVERLOADED.safe} [{WHERE}]",
@@ -168,7 +168,7 @@ def test_an_export_is_shown_as_the_journal_is(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["bob"], "knows no run 'bob'"),
+        (["bob"], "has no run 'bob'"),
         (["ada", "--at", "t9"], "the run has no event 't9'"),
         (["ada", "--turn", "9"], "there is no turn 9; the last is 3"),
         (["ada", "--price", "much"], "must be two or three prices, got 'much'"),

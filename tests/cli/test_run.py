@@ -55,12 +55,12 @@ def test_a_file_never_holds_the_beginning_of_a_failed_attempt(emulator: Start) -
     provider = emulator(["one two three four"], faults=[DropAfter(3)])
     done = holdfast("run", "hello", *to(provider), "--max-retries", "1")
     assert (done.returncode, done.stdout) == (0, "one two three four\n")
-    assert "forget the text above" in done.stderr
+    assert "discard the text above" in done.stderr
     assert "(1 of 1)" in done.stderr
 
 
 WRONG = [
-    (("run", "hi"), "--model: no model is named. Pass --model"),
+    (("run", "hi"), "--model: is missing. Pass --model"),
     (("run", "hi", "--model", "gpt"), "--model: 'gpt' names no provider and model. Write"),
     (("run", "hi", "--model", "opnai:x"), "--model: unknown provider 'opnai'. did you mean openai"),
     (
@@ -78,7 +78,7 @@ WRONG = [
     (("run", " ", "--model", "ollama:x"), "question: is empty"),
     (("run", "-", "--model", "ollama:x"), "question: is empty"),
     (("chat", "--model", "gpt"), "--model: 'gpt' names no provider and model"),
-    (("demo", "/no/such/folder"), "folder: '/no/such/folder' is no folder"),
+    (("demo", "/no/such/folder"), "folder: '/no/such/folder' is not a folder"),
     (("emulate", "--port", "99999"), "--port: must be from 0 to 65535, got 99999"),
     (("emulate", "--chaos", "7"), "--chaos: must be from 0 to 1, got 7"),
     (("emulate", "--host", "192.0.2.1"), "listen: cannot listen on 192.0.2.1"),
@@ -119,7 +119,7 @@ def test_standard_input_that_is_no_text_is_refused() -> None:
     done = holdfast("run", "-", "--model", "ollama:x", said=b"\xff\xfe\x00")
     assert (done.returncode, done.stderr) == (
         2,
-        "holdfast: question: standard input is no text in UTF-8. Convert it first\n",
+        "holdfast: question: standard input is not valid UTF-8. Convert it to UTF-8\n",
     )
 
 

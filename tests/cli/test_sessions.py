@@ -71,11 +71,11 @@ def test_show_gives_the_numbers_and_what_was_said(path: Path) -> None:
 def test_search_tells_where(path: Path) -> None:
     (line,) = out("search", path, "PORTO is").splitlines()
     assert line.endswith("ada  t2.i0.tool.0  tool: Porto is sunny")
-    assert run("search", path, "nowhere") == (1, "", "nobody said that\n")
+    assert run("search", path, "nowhere") == (1, "", "the text was not found\n")
 
 
 def test_rewind_and_back(path: Path) -> None:
-    assert out("rewind", path, "ada", 1) == "back at 1; `rewind` to 3 takes it back\n"
+    assert out("rewind", path, "ada", 1) == "rewound to 1; `rewind` to 3 undoes this\n"
     shown = out("show", path, "ada")
     assert "completed (rewound): Thanks" in shown
     assert "went back to 1" in shown
@@ -91,7 +91,7 @@ def test_fork_names_the_new_session(path: Path) -> None:
     assert "you: Thanks" in out("show", path, name)
     status, _, err = run("fork", path, "ada", "--to", "bob")
     assert status == 2
-    assert "there is a session 'bob' already" in err
+    assert "the session 'bob' already exists" in err
 
 
 def test_rename_changes_what_the_list_shows(path: Path) -> None:
@@ -101,7 +101,7 @@ def test_rename_changes_what_the_list_shows(path: Path) -> None:
 
 def test_compact_and_what_it_says(path: Path) -> None:
     text = out("compact", path, "ada", "--keep", 1, "--summary", "Ada asked for the weather.")
-    assert text == "compacted; `rewind` to 3 takes it back\n"
+    assert text == "compacted; `rewind` to 3 undoes this\n"
     assert "agent: Ada asked for the weather." in out("show", path, "ada")
     assert run("compact", path, "ada", "--drop")[0] == 1
     assert run("compact", path, "ada")[0] == 2, "either a text or none must be wanted"
@@ -111,7 +111,7 @@ def test_delete_asks_first(path: Path) -> None:
     for answer in ("", "no\n", "y\n"):
         status, text, err = run("delete", path, "ada", said=answer)
         assert (status, text) == (1, "")
-        assert "Forget ada (I am Ada., 3 turns) for good?" in err
+        assert "Delete ada (I am Ada., 3 turns) permanently?" in err
         assert "Nothing was deleted." in err
     assert b"I am Ada." in path.read_bytes()
     assert out("delete", path, "ada", said="yes\n") == "12 records deleted\n"

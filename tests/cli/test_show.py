@@ -40,9 +40,9 @@ NOTES: list[tuple[Item, str]] = [
     (finished(LONG), "✓ tool: x"),
     (finished("Error: Function 'tool' failed.", bad=True), "✗ tool failed."),
     (finished(LONG, bad=True), "✗ tool: x"),
-    (AttemptAbandoned("k", 1, DOWN), "⟲ forget the text above: down"),
-    (RetryScheduled("k", 1, 3, 0.25, DOWN), "↻ again in 0.2 s (1 of 3): down"),
-    (BreakerChanged("openai:x", "closed", "open", 30.0), "⊘ openai:x fails too often and is left"),
+    (AttemptAbandoned("k", 1, DOWN), "⟲ discard the text above: down"),
+    (RetryScheduled("k", 1, 3, 0.25, DOWN), "↻ retry in 0.2 s (1 of 3): down"),
+    (BreakerChanged("openai:x", "closed", "open", 30.0), "⊘ openai:x fails too often and is not"),
     (OutputChecked("k", 0.0, "", (Problem("a", LONG),)), "⟲ the answer does not fit: a: x"),
 ]
 

@@ -77,7 +77,7 @@ def test_a_person_approves_edits_always_and_denies(screen: Screen) -> None:
     for shown in ("? May pay run with", '"Ann"', "10"):
         screen.shows(shown)
     screen.type("maybe")
-    screen.shows("that is no answer")
+    screen.shows("not a valid answer")
     screen.type('e {"to": "Ann", "euros": 3}')
     screen.shows("It says: Ann got 3 euros.")
     screen.type("pay Bob")

@@ -51,7 +51,7 @@ async def test_it_is_an_error_and_no_silence(
     assert failures
     assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 1
     said = capsys.readouterr()
-    assert "is no whole record" in said.out + said.err
+    assert "is not a valid record" in said.out + said.err
 
 
 async def test_a_schema_that_is_no_text_is_told_too(tmp_path: Path) -> None:

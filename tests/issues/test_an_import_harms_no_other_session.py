@@ -87,7 +87,7 @@ async def test_an_agent_takes_no_session_that_stands_beside_another(tmp_path: Pa
     with SqliteJournal(tmp_path / "talk.db") as journal:
         agent = Agent(ScriptedModel("Hi", "Hi"), journal=journal)
         for name in ("ada/t1.i0.tool.0", "ada/:title"):
-            with pytest.raises(ConfigurationError, match="stands beside a session"):
+            with pytest.raises(ConfigurationError, match="is reserved for the titles"):
                 await agent.run("Hi", session=name)
         await agent.run("Hi", session="ada/tea")
         assert [info.session for info in await agent.sessions.list()] == ["ada/tea"]

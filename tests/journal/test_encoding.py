@@ -169,13 +169,13 @@ def test_an_unknown_event_is_refused_by_name() -> None:
     ],
 )
 def test_what_is_no_record_is_reported(text: bytes) -> None:
-    with pytest.raises(JournalCorruptError, match="is no whole record"):
+    with pytest.raises(JournalCorruptError, match="is not a valid record"):
         decode(text, "here")
 
 
 @pytest.mark.parametrize("event", [{}, {"message": 3}, {"message": {"role": "x", "parts": []}}])
 def test_an_event_that_does_not_fit_its_type_is_reported(event: object) -> None:
-    with pytest.raises(JournalCorruptError, match="here, t1: is no whole record"):
+    with pytest.raises(JournalCorruptError, match="here, t1: is not a valid record"):
         record_of(decode(changed(event=event)), "here")
 
 

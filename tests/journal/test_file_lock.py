@@ -213,7 +213,7 @@ class TestNames:
                 answer = other.answer()
             assert answer.startswith("JournalBusyError")
             assert "by another name or without its lock file" in answer
-            with pytest.raises(JournalBusyError, match="in this process already"):
+            with pytest.raises(JournalBusyError, match="already open in this process"):
                 SqliteJournal(name)
             await journal.append("r", make_turn_opened(1))
 
@@ -256,7 +256,7 @@ class TestNames:
 class TestFork:
     def test_a_child_is_refused_and_the_parent_keeps_the_journal(self, path: Path) -> None:
         with started(FORKS, path) as parent:
-            assert "was open in the process that this one was forked from" in parent.line()
+            assert "was open in the parent process before the fork" in parent.line()
             with pytest.raises(JournalBusyError, match=f"in process {parent.process.pid}, started"):
                 SqliteJournal(path, wait=0)
 
@@ -331,7 +331,7 @@ class TestRefusals:
                 [sys.executable, "-c", FORBIDDEN, path], capture_output=True, text=True, check=True
             )
             Path(folder).chmod(0o700)
-        problem = f"its lock file {path}.lock cannot be made or written by this user. Allow"
+        problem = f"its lock file {path}.lock cannot be created or written by this user. Allow"
         assert done.stdout.startswith(f"JournalStorageError journal {path}: {problem}")
 
     @pytest.mark.parametrize("kind", ["text", "another journal", "link", "folder", "pipe"])

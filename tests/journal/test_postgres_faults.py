@@ -381,7 +381,7 @@ async def test_a_record_that_was_changed_by_hand_is_said_by_number(
 ) -> None:
     await journal.append("r", make_turn_opened(1))
     postgres.rows(url, "UPDATE holdfast_records SET event = '{'")
-    with pytest.raises(JournalError, match=r"run 'r', record 1: is no whole record"):
+    with pytest.raises(JournalError, match=r"run 'r', record 1: is not a valid record"):
         await journal.read("r")
 
 
@@ -514,15 +514,15 @@ def test_a_journal_that_is_dropped_leaves_no_connection(postgres: PostgresServer
     ("error", "kind", "said"),
     [
         (errors.DiskFull, JournalStorageError, "disk of the server is full"),
-        (errors.InsufficientPrivilege, JournalStorageError, "may not do that"),
+        (errors.InsufficientPrivilege, JournalStorageError, "lacks a privilege"),
         (errors.InvalidPassword, JournalStorageError, "Check user, password"),
         (errors.ReadOnlySqlTransaction, JournalUnreachableError, "cannot be reached"),
         (errors.TooManyConnections, JournalUnreachableError, "cannot be reached"),
         (errors.AdminShutdown, JournalUnreachableError, "cannot be reached"),
-        (errors.UndefinedTable, JournalVersionError, "tables are gone"),
+        (errors.UndefinedTable, JournalVersionError, "tables are missing"),
         (errors.DataCorrupted, JournalCorruptError, "is damaged"),
         (errors.NumericValueOutOfRange, JournalStorageError, "22003"),
-        (TimeoutError, JournalUnreachableError, "no answer came in time"),
+        (TimeoutError, JournalUnreachableError, "did not respond in time"),
         (ConnectionResetError, JournalUnreachableError, "cannot be reached"),
     ],
 )

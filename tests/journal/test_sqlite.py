@@ -143,11 +143,11 @@ async def test_a_group_that_could_not_be_committed_is_not_there(journal: SqliteJ
 async def test_a_second_journal_of_this_process_is_refused(
     journal: SqliteJournal, path: Path
 ) -> None:
-    with pytest.raises(JournalBusyError, match="in this process already"):
+    with pytest.raises(JournalBusyError, match="already open in this process"):
         SqliteJournal(path)
     link = path.with_name("other.db")
     link.symlink_to(path)
-    with pytest.raises(JournalBusyError, match="in this process already"):
+    with pytest.raises(JournalBusyError, match="already open in this process"):
         SqliteJournal(link)
     await journal.append("r", make_turn_opened(1))
 
@@ -282,7 +282,9 @@ async def test_a_full_disk_fails_the_append_and_the_journal_goes_on_when_there_i
         connection.execute(f"PRAGMA max_page_count = {pages}")
 
     await journal._writer.submit(WriterJob(lambda c: most(c, 6), writes=False))
-    with pytest.raises(JournalStorageError, match=r"full\. Free some space; the journal goes on"):
+    with pytest.raises(
+        JournalStorageError, match=r"full\. Free some space; the journal then continues"
+    ):
         await journal.append("r", make_turn_opened(2, "x" * 100_000))
     assert await read_keys(journal, "r") == ["t1"]
     await journal._writer.submit(WriterJob(lambda c: most(c, 100_000), writes=False))
@@ -404,7 +406,7 @@ def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
     SqliteJournal(path).close()
     raw(path, "PRAGMA user_version = 99")
     before = path.read_bytes()
-    with pytest.raises(JournalVersionError, match="has version 99, and this Holdfast knows up to"):
+    with pytest.raises(JournalVersionError, match="has version 99, and this Holdfast reads up to"):
         SqliteJournal(path)
     assert path.read_bytes() == before
 

@@ -78,14 +78,14 @@ def test_a_journal_that_was_closed_is_opened_again(tmp_path: Path) -> None:
         ("talk.db", "sqlite:///file.db"),
         ("", "sqlite:///file.db"),
         ("C:\\talk.db", "sqlite:///file.db"),
-        ("mysql://ada:hush@db/talk", "no journal for mysql:"),
+        ("mysql://ada:hush@db/talk", "mysql: is not a supported scheme"),
         ("sqlite://talk.db", "names no file"),
         ("sqlite:", "names no file"),
         ("sqlite:///", "names no file"),
         ("sqlite:///:memory:", "names no file"),
         ("sqlite:///a%00.db", "names no file"),
         ("sqlite:///etc/talk.db", "four slashes: sqlite:////etc/talk.db"),
-        ("postgresql://ada:hush@db:port/talk", "no address of a PostgreSQL database"),
+        ("postgresql://ada:hush@db:port/talk", "not an address of a PostgreSQL database"),
     ],
 )
 def test_what_is_no_address_is_said_without_its_password(url: str, said: str) -> None:

@@ -206,7 +206,7 @@ async def test_an_act_that_was_changed_is_named(journal: Journal) -> None:
 async def test_two_sessions_in_one_file_are_refused(journal: Journal) -> None:
     records = [Record(TurnOpened("t1", 1.0, user("hi")))]
     lines = list(export_lines({"ada": records, "bob": records}))
-    with pytest.raises(ConfigurationError, match="more than one"):
+    with pytest.raises(ConfigurationError, match="another session"):
         await Sessions(journal).import_(lines)
     for name in ("/:title", "", "x/t1.i0.tool.0"):
         with pytest.raises(ConfigurationError):

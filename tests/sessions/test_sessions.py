@@ -506,7 +506,7 @@ async def test_bad_input_is_named_and_changes_nothing(journal: Journal, clock: F
         "keep": [kept.compact("ada", keep=-1, summary=""), kept.compact("ada", keep=None)],  # type: ignore[arg-type]
         "summary": [kept.compact("ada", keep=1, summary=3)],  # type: ignore[arg-type]
         "pinned": [kept.compact("ada", keep=1, summary="", pinned="x")],  # type: ignore[arg-type]
-        "given": [kept.import_("{}"), kept.import_(b"{}")],  # type: ignore[arg-type]
+        "lines": [kept.import_("{}"), kept.import_(b"{}")],  # type: ignore[arg-type]
         "title": [kept.create(""), kept.rename("ada", None)],  # type: ignore[arg-type]
         "to": [kept.fork("ada", to=" ")],
         "at": [kept.fork("ada", "1")],  # type: ignore[arg-type]

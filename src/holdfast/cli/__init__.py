@@ -1,4 +1,4 @@
 """The terminal client: chat, run, inspect and resume from a shell.
 
-This room must never hold behaviour that the library lacks: it prints what the runtime says and passes answers back.
+It adds no behaviour to the library: it prints what the runtime reports, and passes answers back.
 """

@@ -1,8 +1,8 @@
 """`holdfast chat`: a conversation in the terminal.
 
-Ctrl-C stops the turn and not the program; what was attempted stays in the conversation. Without a
-terminal each line is a turn, the answers are plain lines, and Ctrl-C stops both. It must never end
-because a turn failed.
+Ctrl-C stops the turn but not the program; the interrupted turn stays in the conversation. Without a
+terminal, each input line is a turn, and Ctrl-C stops the turn and the program. A failed turn does
+not end the conversation.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ ReadLine = Callable[[], Awaitable[str | None]]
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """The model or the agent, and which conversation."""
+    """Add the arguments for the model or agent and the conversation."""
     add_model_arguments(sub)
     add_conversation_arguments(sub)
 
 
-def main(given: argparse.Namespace) -> int:
-    """Talk until the input ends; 1 when a turn failed and nobody sat there to see it."""
-    agent = build_chat_agent(given)
+def main(args: argparse.Namespace) -> int:
+    """Chat until the input ends; return 1 when a turn failed and there is no terminal."""
+    agent = build_chat_agent(args)
     source = standard_input()
     terminal = source.isatty() and sys.stdout.isatty()
     if terminal:
-        print(f"{given.agent or given.model}. Ctrl-C stops a turn, Ctrl-D or /quit ends.")
+        print(f"{args.agent or args.model}. Ctrl-C stops a turn, Ctrl-D or /quit ends.")
     lines = LineReader(source.fileno())
 
     def stop() -> bool:
@@ -60,7 +60,7 @@ def main(given: argparse.Namespace) -> int:
         talk.catch_interrupts()
 
     read = _make_prompt_reader(lines, stop, catch) if terminal else lines.read_line
-    talk = _ChatLoop(agent, given.session, read, keep_open=bool(given.journal), prompts=terminal)
+    talk = _ChatLoop(agent, args.session, read, keep_open=bool(args.journal), prompts=terminal)
     try:
         asyncio.run(talk.run_until_end())
     except asyncio.CancelledError:
@@ -69,14 +69,15 @@ def main(given: argparse.Namespace) -> int:
 
 
 class _ChatLoop:
-    """The turns of one conversation, and what Ctrl-C means at each moment of it.
+    """Runs the turns of one conversation and handles Ctrl-C.
 
     Args:
-        agent: whom to talk to.
-        session: the conversation.
-        read: the next line that is typed.
-        keep_open: whether a question may stay open until another time.
-        prompts: whether somebody is asked for each line, and so has another way to end it all.
+        agent: the agent.
+        session: the name of the conversation.
+        read: reads the next input line.
+        keep_open: whether a question may stay open after the program ends.
+        prompts: whether a terminal shows a prompt for each line. Then Ctrl-C stops only the turn,
+            since Ctrl-D ends the program.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class _ChatLoop:
         self.failures = 0
 
     async def run_until_end(self) -> None:
-        """Read a line, take a turn, and so on."""
+        """Read lines and run a turn for each one, until the input ends."""
         self._task = asyncio.current_task()
         self.catch_interrupts()
         if (
@@ -112,7 +113,7 @@ class _ChatLoop:
                 await self._take_turn(line)
 
     async def _resume_waiting(self) -> bool:
-        """Answer what the conversation waits for; whether it is over with that."""
+        """Ask the open questions and resume the turn; return whether the turn is over."""
         over = True
         with self._report_failures():
             over = await waiting_turns.answer_waiting(
@@ -124,7 +125,7 @@ class _ChatLoop:
 
     @property
     def _is_ending(self) -> bool:
-        """Whether it is the program that was stopped, and not a turn."""
+        """Whether the program was stopped, and not only a turn."""
         return self._task is not None and self._task.cancelling() > 0
 
     def _report_failure(self, error: HoldfastError) -> None:
@@ -133,7 +134,7 @@ class _ChatLoop:
 
     @contextmanager
     def _report_failures(self) -> Iterator[None]:
-        """A turn that fails or is stopped is told, and the conversation goes on."""
+        """Print why a turn failed or stopped, and let the conversation continue."""
         try:
             yield
         except HoldfastError as error:
@@ -148,20 +149,20 @@ class _ChatLoop:
             try:
                 await self._watch_turn(self._agent.stream(line, session=self._session))
             except WaitingError:
-                # Answered elsewhere, and nobody went on with it.
+                # A turn waits: for example, another process answered it and did not resume it.
                 if has_waited:
-                    raise  # nor could it go on now
+                    raise  # the turn still waits after it was resumed
                 if await self._resume_waiting():
                     await self._take_turn(line, has_waited=True)
 
     async def _watch_turn(self, stream: RunStream[str]) -> bool:
-        """Show a turn as it goes, and put its questions to whoever sits there; whether it is over."""
-        told = False
+        """Print a turn while it runs and ask its questions; return whether the turn is over."""
+        printed = False
         try:
             async with stream as run:
                 self._run = run
                 async for item in run:
-                    told = True
+                    printed = True
                     if isinstance(item, Question):
                         await terminal_questions.ask_in_terminal(
                             run, item, self._read, self._show, keep_open=self._keep_open
@@ -172,19 +173,19 @@ class _ChatLoop:
             if run.result.status is Status.WAITING:
                 self._show.print_note(waiting_turns.LATER)
                 return False
-            if not told:  # somebody else was faster to let it go on
+            if not printed:  # another process resumed and finished the turn
                 self._show.print_answer(run.result.text)
             return True
         finally:
             self._run = None
 
     def catch_interrupts(self) -> None:
-        """Let Ctrl-C stop the turn; where the platform has no such handler, it ends the program."""
+        """Make Ctrl-C stop the turn; on platforms without signal handlers it ends the program."""
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._on_interrupt)
 
     def stop_turn(self) -> bool:
-        """Stop the turn under way; whether there is one."""
+        """Stop the running turn; return whether there is one."""
         if self._run is None:
             return False
         self._run.cancel()
@@ -193,18 +194,18 @@ class _ChatLoop:
     def _on_interrupt(self) -> None:
         stopped = self._prompts and self.stop_turn()
         if not stopped and self._task is not None:
-            self._task.cancel()  # and with it the turn, if there is one
+            self._task.cancel()  # this also cancels a running turn
 
 
 def _make_prompt_reader(
     lines: LineReader, stop: Callable[[], bool], catch: Callable[[], None]
 ) -> ReadLine:
-    """A prompt with history and editing when prompt_toolkit is there, else a plain one.
+    """Make a prompt with history and editing if prompt_toolkit is installed, else a plain prompt.
 
     Args:
-        lines: for the plain one.
-        stop: called for Ctrl-C at a prompt: stops the turn that asks something, if there is one.
-        catch: called after each prompt, which has a handler of its own and leaves none behind.
+        lines: reads the lines of the plain prompt.
+        stop: called for Ctrl-C at a prompt; stops the turn that asks a question, if there is one.
+        catch: called after each prompt, since prompt_toolkit removes the handler of Ctrl-C.
     """
     try:
         from prompt_toolkit import PromptSession
@@ -212,35 +213,35 @@ def _make_prompt_reader(
         return _make_plain_reader(lines)
     session: PromptSession[str] = PromptSession(history=_open_history())
 
-    async def prompted() -> str:
+    async def show_prompt() -> str:
         try:
             return await session.prompt_async("> ")
         finally:
             catch()
 
-    async def ask() -> str | None:
+    async def read_line() -> str | None:
         while True:
             try:
-                return await prompted()
+                return await show_prompt()
             except KeyboardInterrupt:
                 if stop():
-                    await asyncio.Event().wait()  # until the question is taken back
+                    await asyncio.Event().wait()  # the stopped turn cancels this wait
             except EOFError:
                 return None
 
-    return ask
+    return read_line
 
 
 def _make_plain_reader(lines: LineReader) -> ReadLine:
-    async def ask() -> str | None:
+    async def read_line() -> str | None:
         print("> ", end="", flush=True)
         return await lines.read_line()
 
-    return ask
+    return read_line
 
 
 def _open_history() -> History:
-    """The lines typed before, in a file that nobody else may read; in memory when that cannot be."""
+    """Open the file of typed lines, readable by its owner only; use memory if that fails."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     try:
@@ -249,6 +250,6 @@ def _open_history() -> History:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = folder / "chat-history"
         file.touch(mode=0o600)
-    except (OSError, RuntimeError):  # RuntimeError: there is no home
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home directory
         return InMemoryHistory()
     return FileHistory(str(file))

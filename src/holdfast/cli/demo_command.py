@@ -1,7 +1,7 @@
-"""`holdfast demo [FOLDER]`: an agent does real work over real HTTP while its provider misbehaves.
+"""`holdfast demo [FOLDER]`: an agent does real work over real HTTP while its provider fails.
 
-The provider is the emulator on loopback, so no key and no network are needed. The answer is
-checked against a plain count; the demo must never claim a success that it did not check.
+The provider is the emulator on loopback, so the demo needs no key and no network. The answer is
+compared with a count made without the agent.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from holdfast.testing.emulator import Emulator
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """The folder to ask about."""
+    """Add the argument for the folder."""
     sub.add_argument(
-        "folder", nargs="?", default=".", help="the folder to ask about; default: this one"
+        "folder", nargs="?", default=".", help="the folder to ask about; default: current folder"
     )
 
 
-def main(given: argparse.Namespace) -> int:
-    """Run the demo; 0 when the answer is right and the made-up password went nowhere."""
-    folder = Path(given.folder)
+def main(args: argparse.Namespace) -> int:
+    """Run the demo; return 0 if the answer is right and the invented password did not leak."""
+    folder = Path(args.folder)
     if not folder.is_dir():
-        raise ConfigurationError("folder", f"{given.folder!r} is no folder", fix="Name one")
+        raise ConfigurationError(
+            "folder", f"{args.folder!r} is not a folder", fix="Name an existing folder"
+        )
     return asyncio.run(_run_demo(folder.resolve()))
 
 
 async def _run_demo(folder: Path) -> int:
     before = count_folder(folder, WORD)
     print(f"An agent looks at {shorten(str(folder), 60)}.")
-    print("Its provider, an emulator on this machine, misbehaves by script.\n")
+    print("Its provider is an emulator on this machine that fails by script.\n")
     print(f"? {QUESTION}\n".replace("\n", "\n  ", 1))
     timeline = Timeline()
     async with Emulator(choose_reply, faults=timeline.choose_fault) as provider:
@@ -55,8 +57,8 @@ async def _run_demo(folder: Path) -> int:
                 timeline.print_item(item)
         result = run.result
     _print_summary(timeline, result)
-    right = _check_answer(result.output, before, folder)
-    return 0 if right and not _report_leak(timeline) else 1
+    is_right = _check_answer(result.output, before, folder)
+    return 0 if is_right and not _report_leak(timeline) else 1
 
 
 def _print_summary(timeline: Timeline, result: Result[str]) -> None:
@@ -70,15 +72,15 @@ def _print_summary(timeline: Timeline, result: Result[str]) -> None:
 def _check_answer(answer: str, before: FolderCounts, folder: Path) -> bool:
     after = count_folder(folder, WORD)
     if not text_files(folder).complete:
-        print(f"The folder has more: the first {plural(before.files, 'text file')} were looked at.")
-    right = answer in (format_conclusion(before), format_conclusion(after))
-    if right:
-        print("The answer is right: a plain count says the same.")
+        print(f"The folder has more: only the first {plural(before.files, 'text file')} were read.")
+    is_right = answer in (format_conclusion(before), format_conclusion(after))
+    if is_right:
+        print("The answer is right: a count without the agent gives the same result.")
     elif before != after:
-        print("The answer cannot be checked: the folder changed meanwhile.")
+        print("The answer cannot be checked: the folder changed during the run.")
     else:
-        print("The answer is WRONG: a plain count says something else.")
-    return right
+        print("The answer is WRONG: a count without the agent gives another result.")
+    return is_right
 
 
 def _report_leak(timeline: Timeline) -> bool:

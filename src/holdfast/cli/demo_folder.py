@@ -1,6 +1,6 @@
-"""The demo's three real tools over a folder, and the plain count that its answer is checked against.
+"""The demo's three tools over a folder, and the count that its answer is checked against.
 
-A tool must never leave the folder: paths are resolved first and refused when they lie outside.
+The tools resolve each path first and refuse it if it lies outside the folder.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ MOST_FILES = 1_000
 MOST_LOOKED_AT = 5_000
 LARGEST_FILE = 1_000_000
 _LONGEST_LIST = 60_000
-SECRET = "hunter2"  # noqa: S105  # REASON: made up, to show that it goes nowhere
+SECRET = "hunter2"  # noqa: S105  # REASON: invented, to show that it does not leak
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
 class FolderCounts(Struct, frozen=True):
-    """What is true about a folder: files, lines, the longest file, and lines with the word."""
+    """The counts of a folder: files, lines, the longest file, and lines with the word."""
 
     files: int
     lines: int
@@ -33,17 +33,17 @@ class FolderCounts(Struct, frozen=True):
 
 
 class FolderFiles(Struct, frozen=True):
-    """The text files of a folder in order, and whether these are all."""
+    """The text files of a folder in order, and whether the list is complete."""
 
     files: tuple[Path, ...]
     complete: bool = True
 
 
 def text_files(folder: Path) -> FolderFiles:
-    """The text files below `folder`, without hidden ones and tool folders.
+    """List the text files below `folder`, without hidden files and folders of tools.
 
-    At most 1,000 of at most 5,000 files, and fewer when a list of them would be very long, so that
-    the demo takes seconds wherever it is started.
+    At most 5,000 files are read and at most 1,000 listed, and fewer if their paths are very long.
+    So the demo takes seconds in any folder.
     """
     files: list[Path] = []
     length = 0
@@ -58,18 +58,18 @@ def text_files(folder: Path) -> FolderFiles:
 
 def _all_files(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
-        # In place: what is taken out here is not walked.
+        # Changed in place: `os.walk` skips the folders removed here.
         folders[:] = sorted(filter(_is_shown, folders))
         yield from (Path(parent, name) for name in sorted(filter(_is_shown, files)))
 
 
 def _is_shown(name: str) -> bool:
-    # A name that is no UTF-8 cannot be told to a model.
+    # A name that is not valid UTF-8 cannot be sent to a model.
     return not name.startswith(".") and name not in _SKIPPED and name.isprintable()
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a file of at most a megabyte; None when it is none, or cannot be read."""
+    """Read a text file of at most a megabyte; return None if it is larger, not text or unreadable."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_FILE:
             return None
@@ -80,7 +80,7 @@ def read_text(path: Path) -> str | None:
 
 
 def count_folder(folder: Path, word: str) -> FolderCounts:
-    """The plain count, without any agent."""
+    """Count files, lines and lines with the word, without an agent."""
     sizes: dict[str, int] = {}
     mentions = 0
     for path in text_files(folder).files:
@@ -92,11 +92,11 @@ def count_folder(folder: Path, word: str) -> FolderCounts:
 
 
 class SearchServerDown(Exception):
-    """The search server cannot be reached; its message holds what must not be shown."""
+    """The search server cannot be reached; the message contains a password."""
 
 
 def folder_tools(folder: Path) -> list[Callable[..., object]]:
-    """`list_files`, `count_lines` and `search_text` for one folder."""
+    """Make the tools `list_files`, `count_lines` and `search_text` for one folder."""
     root = folder.resolve()
 
     @tool(effect="read")

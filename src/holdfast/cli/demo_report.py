@@ -1,7 +1,7 @@
-"""What the demo saw: the timeline while it happens, and the table of what each fault cost.
+"""The demo's output: a timeline while it runs, and a table of what each fault cost.
 
-Every figure is measured and every row is made of notices and requests that really came. It must
-never say of a fault that it was met when it was not.
+Every figure is measured, and every row comes from notices and requests of this run. A fault that
+did not happen is reported as such.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLUMNS = (26, 34)
 
 
 class TimedItem(Struct, frozen=True):
-    """One item of the run, and when it came."""
+    """One item of the run, and its time in seconds since the beginning."""
 
     at: float
     item: Item
@@ -42,7 +42,7 @@ class Row(Struct, frozen=True):
 
 
 class Timeline:
-    """Prints what happens with the seconds since the beginning, and remembers it."""
+    """Prints each item with the seconds since the beginning, and collects the items."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -54,7 +54,7 @@ class Timeline:
         self.leaked = False
 
     def elapsed_seconds(self) -> float:
-        """Since the beginning."""
+        """Return the seconds since the beginning."""
         return time.monotonic() - self._begin
 
     def print_line(self, text: str) -> None:
@@ -63,18 +63,18 @@ class Timeline:
         self._print(f"{self.elapsed_seconds():6.2f}s  {text}\n")
 
     def choose_fault(self, request: EmulatedRequest) -> FaultEntry:
-        """The fault script: looks at what was sent, and says aloud what goes wrong with it."""
+        """Choose the fault for a request and print it; this is the emulator's fault script."""
         self._requests[request.number] = self.elapsed_seconds()
         self._look_for_secret(msgspec.json.encode(request.body).decode())
         trouble = trouble_for(request)
         if trouble is None:
             return None
         self._faults_met.add(request.number)
-        self.print_line(f"⚡ the provider misbehaves: {trouble.name}")
+        self.print_line(f"⚡ the provider fails: {trouble.name}")
         return trouble.fault
 
     def print_item(self, item: Item) -> None:
-        """Print one item of the run. Raises OSError when nobody reads what is printed."""
+        """Print one item of the run. Raises OSError if the output is closed."""
         if self._write_error is not None:
             raise self._write_error
         self._items.append(TimedItem(self.elapsed_seconds(), item))
@@ -86,19 +86,19 @@ class Timeline:
             self.print_line(line)
 
     def build_rows(self) -> list[Row]:
-        """What each fault cost."""
+        """Return a row for each fault."""
         rows = [self._row_of(number) for number in TROUBLES]
         rows[2:2] = self._tool_rows()
         return rows
 
     @property
     def secret_was_raised(self) -> bool:
-        """Whether a tool failed, so that there was something to hide."""
+        """Whether a tool raised the password."""
         return any(True for _ in self._tool_rows())
 
     @property
     def requests(self) -> int:
-        """How often the provider was asked."""
+        """The number of requests to the provider."""
         return len(self._requests)
 
     def _row_of(self, number: int) -> Row:
@@ -108,26 +108,27 @@ class Timeline:
         began = self._requests[number]
         ended = self._requests.get(number + 1)
         if ended is None:
-            return Row(name, "was the end of this run", "")
-        between = [seen.item for seen in self._items if began <= seen.at < ended]
+            return Row(name, "ended this run", "")
+        between = [timed.item for timed in self._items if began <= timed.at < ended]
         return Row(name, _describe_response(between), f"{ended - began:.2f} s, 1 request")
 
     def _tool_rows(self) -> Iterator[Row]:
-        """One row for each call that was tried more than once."""
+        """Yield one row for each tool call that was tried more than once."""
         retried = {
-            seen.item.key
-            for seen in self._items
-            if isinstance(seen.item, RetryScheduled) and ".tool." in seen.item.key
+            timed.item.key
+            for timed in self._items
+            if isinstance(timed.item, RetryScheduled) and ".tool." in timed.item.key
         }
         for key in sorted(retried):
-            of_key = [seen for seen in self._items if getattr(seen.item, "key", "") == key]
-            attempts = 1 + sum(isinstance(seen.item, RetryScheduled) for seen in of_key)
-            told = any(isinstance(s.item, ToolFinished) and s.item.result.is_error for s in of_key)
-            done = (
-                f"{attempts} attempts, {'then an error result' if told else 'the last one worked'}"
+            of_key = [timed for timed in self._items if getattr(timed.item, "key", "") == key]
+            items = [timed.item for timed in of_key]
+            attempts = 1 + sum(isinstance(item, RetryScheduled) for item in items)
+            failed = any(isinstance(item, ToolFinished) and item.result.is_error for item in items)
+            outcome = "then an error result" if failed else "the last one succeeded"
+            seconds = of_key[-1].at - of_key[0].at
+            yield Row(
+                "a tool raises a password", f"{attempts} attempts, {outcome}", f"{seconds:.2f} s"
             )
-            took = of_key[-1].at - of_key[0].at
-            yield Row("a tool raises a password", done, f"{took:.2f} s")
 
     def _print_text(self, text: str) -> None:
         if text:
@@ -145,7 +146,7 @@ class Timeline:
         try:
             print(text, end="", flush=True)
         except OSError as error:
-            # Raised by `item`: the provider, which prints too, is no place to fail in.
+            # `print_item` raises it. The provider prints too, and an error would make it fail.
             self._write_error = error
 
     def _look_for_secret(self, text: str) -> None:
@@ -153,11 +154,11 @@ class Timeline:
 
 
 def format_table(rows: list[Row]) -> str:
-    """The rows in columns.
+    """Format the rows as a table.
 
-    >>> print(format_table([Row("429", "asked again", "1.00 s")]))
+    >>> print(format_table([Row("429", "retried", "1.00 s")]))
     what went wrong            what was done                      what it cost
-    429                        asked again                        1.00 s
+    429                        retried                            1.00 s
     """
     head = Row("what went wrong", "what was done", "what it cost")
     first, second = _COLUMNS
@@ -169,17 +170,17 @@ def format_table(rows: list[Row]) -> str:
 
 
 def _describe_response(items: list[Item]) -> str:
-    """What was done about a fault, as the notices tell it."""
+    """Describe the reaction to a fault, from its notices."""
     abandoned = any(isinstance(item, AttemptAbandoned) for item in items)
-    shown = sum(type(item) is TextDelta for item in items)
+    words = sum(type(item) is TextDelta for item in items)
     waits = [item for item in items if isinstance(item, RetryScheduled)]
     ended = [item for item in items if isinstance(item, ToolFinished)]
     refused = sum(item.result.is_error for item in ended)
     if refused:
-        return f"{refused} of {plural(len(ended), 'call')} not run, model told"
+        return f"{refused} of {plural(len(ended), 'call')} not run"
     if not waits:
         return "nothing was needed"
-    if abandoned and shown:
-        return f"{plural(shown, 'word')} withdrawn, asked again"
-    told = " as told" if waits[0].error.retry_after is not None else ""
-    return f"waited {waits[0].delay:.1f} s{told}, asked again"
+    if abandoned and words:
+        return f"{plural(words, 'word')} discarded, retried"
+    reason = " as asked" if waits[0].error.retry_after is not None else ""
+    return f"waited {waits[0].delay:.1f} s{reason}, retried"

@@ -1,8 +1,7 @@
-"""The demo's emulated model, and the script of what goes wrong around it.
+"""The demo's emulated model, and the script of its provider's faults.
 
-The brain is a rule over what the request holds: it asks for what it does not know yet, and answers
-when it knows everything. It must never count anything itself: every number of its answer comes
-from a tool result.
+The model is a function of the request: it calls the tools whose results are missing, and answers
+when it has all of them. It counts nothing itself: every number in its answer is from a tool result.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from holdfast.testing.emulator import (
 WORD = "return"
 QUESTION = (
     "How many text files and lines are here, which file is the longest,\n"
-    f"and how many lines say '{WORD}'?"
+    f"and how many lines contain '{WORD}'?"
 )
 NO_FILES = "There are no text files here."
 
 
 class Trouble(Struct, frozen=True):
-    """One thing that goes wrong with one model request, and its name for people."""
+    """A fault of one model request, and its name in the output."""
 
     fault: Fault
     name: str
@@ -43,11 +42,11 @@ TROUBLES: Mapping[int, Trouble] = {
     3: Trouble(CutToolArguments(), "tool calls with cut JSON"),
     6: Trouble(DropAfter(6), "the stream drops midway"),
 }
-"""By the number of the model request; every other one is served as it should be."""
+"""Faults by the number of the model request; all other requests succeed."""
 
 
 def trouble_for(request: EmulatedRequest) -> Trouble | None:
-    """What goes wrong with this request. Arguments can only be cut where a tool is called."""
+    """Return the fault of this request, or None. Only a tool call's arguments can be cut."""
     trouble = TROUBLES.get(request.number)
     if (
         trouble
@@ -59,23 +58,23 @@ def trouble_for(request: EmulatedRequest) -> Trouble | None:
 
 
 def choose_reply(request: EmulatedRequest) -> str | list[Part]:
-    """What the model says next, from the tool results so far."""
+    """Choose the model's next reply from the tool results so far."""
     known = _good_results(request)
     if "list_files" not in known:
         return [Text("Let me look."), call("list_files")]
     paths = msgspec.json.decode(known["list_files"], type=list[str])
     if not paths:
         return NO_FILES
-    asked: list[Part] = []
+    calls: list[Part] = []
     if "count_lines" not in known:
-        asked.append(call("count_lines", {"paths": paths}))
+        calls.append(call("count_lines", {"paths": paths}))
     if "search_text" not in known:
-        asked.append(_make_search_call(request))
-    return asked or format_conclusion(_total_counts(paths, known))
+        calls.append(_make_search_call(request))
+    return calls or format_conclusion(_total_counts(paths, known))
 
 
 def format_conclusion(known: FolderCounts) -> str:
-    """The final answer."""
+    """Format the final answer."""
     if not known.files:
         return NO_FILES
     return (
@@ -86,7 +85,7 @@ def format_conclusion(known: FolderCounts) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """A number and its noun.
+    """Format a number and its noun.
 
     >>> plural(1, "line"), plural(2, "line")
     ('1 line', '2 lines')
@@ -95,7 +94,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def _make_search_call(request: EmulatedRequest) -> ToolCall:
-    """The server first; the files themselves when that failed."""
+    """Search on the server first, and in the files after that failed."""
     failed = any(
         part.name == "search_text" and "failed" in part.text for part in _collect_results(request)
     )
@@ -115,6 +114,6 @@ def _collect_results(request: EmulatedRequest) -> list[ToolResult]:
 
 
 def _good_results(request: EmulatedRequest) -> dict[str, str]:
-    """What is known. The wire has no mark for an error: its text tells."""
+    """Return the successful results. The wire does not mark errors, so the text is examined."""
     results = _collect_results(request)
     return {part.name: part.text for part in results if not part.text.startswith("Error")}

@@ -1,7 +1,7 @@
 """Lines of standard input for a program with an event loop.
 
-A thread waits for the bytes, so that the loop is free for Ctrl-C; the thread is never waited for,
-since nobody can interrupt it. This module must never read ahead more than one piece.
+A thread reads the bytes, so that the event loop can handle Ctrl-C. The program does not wait for
+that thread, because a blocking read cannot be interrupted. At most one block is read ahead.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TextIO
 
 from holdfast.core.errors import ConfigurationError
 
-_PIECE = 64 * 1024
+_BLOCK_SIZE = 64 * 1024
 
 
 def standard_input() -> TextIO:
-    """Standard input. Raises ConfigurationError when the program was started without one."""
+    """Return standard input. Raises ConfigurationError if the program was started without it."""
     if sys.stdin is None:
         raise ConfigurationError(
-            "standard input", "is closed", fix="Start it with one, or < /dev/null"
+            "standard input", "is closed", fix="Open it, for example with < /dev/null"
         )
     return sys.stdin
 
@@ -31,7 +31,7 @@ class LineReader:
     """Reads lines from a file descriptor.
 
     Args:
-        source: the descriptor; nobody else may read from it, not even `sys.stdin`.
+        source: the descriptor; nothing else may read from it, including `sys.stdin`.
     """
 
     def __init__(self, source: int) -> None:
@@ -39,16 +39,16 @@ class LineReader:
         self._buffer = b""
         self._at_end = False
         self._pending_read: asyncio.Future[bytes] | None = None
-        """What a thread waits for. Whoever is cancelled leaves it to the next one who reads."""
+        """The read of a thread. A cancelled `read_line` leaves it to the next call."""
 
     async def read_line(self) -> str | None:
-        """The next line without its end; None when there are no more. Bytes that are no UTF-8 are marked."""
+        """Return the next line without its end, or None at the end; replace invalid UTF-8."""
         while b"\n" not in self._buffer and not self._at_end:
             self._pending_read = self._pending_read or self._start_read()
-            piece = await asyncio.shield(self._pending_read)
+            data = await asyncio.shield(self._pending_read)
             self._pending_read = None
-            self._buffer += piece
-            self._at_end = not piece
+            self._buffer += data
+            self._at_end = not data
         if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
@@ -56,19 +56,19 @@ class LineReader:
 
     def _start_read(self) -> asyncio.Future[bytes]:
         loop = asyncio.get_running_loop()
-        came: asyncio.Future[bytes] = loop.create_future()
+        future: asyncio.Future[bytes] = loop.create_future()
 
         def read() -> None:
-            # A descriptor that cannot be read has no more lines.
+            # A descriptor that cannot be read counts as one at its end.
             data = b""
             with suppress(OSError):
-                data = os.read(self._source, _PIECE)
-            with suppress(RuntimeError):  # the loop is over: nobody waits any more
-                loop.call_soon_threadsafe(_set_data, came, data)
+                data = os.read(self._source, _BLOCK_SIZE)
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_set_data, future, data)
 
-        # Not the loop's own threads: those are joined when the loop ends.
+        # Not the default executor: `asyncio.run` joins its threads at the end.
         threading.Thread(target=read, name="holdfast-lines", daemon=True).start()
-        return came
+        return future
 
 
 def _set_data(future: asyncio.Future[bytes], data: bytes) -> None:

@@ -1,6 +1,6 @@
-"""`holdfast journal show|export|verify JOURNAL [RUN]`: what a journal holds, in a file or a database.
+"""`holdfast journal show|export|verify JOURNAL [RUN]`: the records of a journal.
 
-It must never print a control character that a model or a tool wrote, and must never change a record.
+It changes no record. Control characters in texts of models and tools are replaced.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ if TYPE_CHECKING:
     from holdfast.journal.sqlite import SqliteJournal
 
 WORDS = {
-    "show": "list the runs, or the records of one run, a line each",
-    "export": "write the records as JSON, a line each",
-    "verify": "read everything, and say what is damaged",
+    "show": "list the runs, or the records of one run, one per line",
+    "export": "write the records as JSON, one per line",
+    "verify": "read all records and report damaged ones",
 }
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """The word, the file and the run."""
+    """Add the arguments for the action, the journal and the run."""
     words = "; ".join(f"{word}: {about}" for word, about in WORDS.items())
     sub.add_argument("word", choices=WORDS, help=words)
-    about = "a file of SqliteJournal, which no process may have open, or sqlite:///... or postgresql://..."
+    about = "a SqliteJournal file that no process has open, or sqlite:///... or postgresql://..."
     sub.add_argument("path", metavar="journal", help=about)
-    sub.add_argument("run", nargs="?", help="a run, or the name of a session; default: all")
+    sub.add_argument("run", nargs="?", help="a run, or the name of a session; default: all runs")
 
 
-def main(given: argparse.Namespace) -> int:
-    """Do it; 1 when `verify` finds damage."""
-    with open_journal_at(given.path) as journal:
-        runs = _select_runs(journal, given.run)
-        if given.word == "verify":
+def main(args: argparse.Namespace) -> int:
+    """Run the action; return 1 if `verify` finds damage."""
+    with open_journal_at(args.path) as journal:
+        runs = _select_runs(journal, args.run)
+        if args.word == "verify":
             return _verify_runs(journal, runs)
-        if given.word == "export":
+        if args.word == "export":
             _export_runs(journal, runs)
-        elif given.run is None:
+        elif args.run is None:
             _list_runs(journal)
         else:
-            _print_lines(map(_format_line, _read_lines(journal, given.run)))
+            _print_lines(map(_format_line, _read_lines(journal, args.run)))
     return 0
 
 
 def open_journal_at(address: str, *, create: bool = False) -> SqliteJournal | PostgresJournal:
-    """The journal of a path or an address.
+    """Open the journal at a path or an address.
 
     Args:
         address: the path or the address.
-        create: whether it may be made; a reader must not make the one that it was to read.
+        create: whether to create a missing journal. Commands that only read do not create one.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: the journal does not exist.
     """
     if address.startswith(("postgresql:", "postgres:")):
         from holdfast.journal.postgres import PostgresJournal
@@ -82,7 +82,7 @@ def _select_runs(journal: SqliteJournal | PostgresJournal, wanted: str | None) -
         return runs
     if wanted not in runs:
         raise ConfigurationError(
-            "run", f"the journal knows no run {wanted!r}", fix="`holdfast journal show` lists them"
+            "run", f"the journal has no run {wanted!r}", fix="`holdfast journal show` lists them"
         )
     return [wanted]
 
@@ -105,9 +105,9 @@ def _list_runs(journal: SqliteJournal | PostgresJournal) -> None:
 def _format_line(line: Line) -> str:
     from holdfast.journal.encoding import to_json
 
-    said = to_json(line.event).decode()
-    named = f"{shorten(line.key):16}  {shorten(line.type):14}"
-    return f"{line.seq:5}  {format_time(line.at)}  {named}  {shorten(said)}"
+    content = to_json(line.event).decode()
+    name = f"{shorten(line.key):16}  {shorten(line.type):14}"
+    return f"{line.seq:5}  {format_time(line.at)}  {name}  {shorten(content)}"
 
 
 def _export_runs(journal: SqliteJournal | PostgresJournal, runs: Iterable[str]) -> None:
@@ -118,12 +118,12 @@ def _export_runs(journal: SqliteJournal | PostgresJournal, runs: Iterable[str]) 
 
 
 def _verify_runs(journal: SqliteJournal | PostgresJournal, runs: list[str]) -> int:
-    """A file itself was checked when it was opened."""
+    """Check the records; the file itself was checked when it was opened."""
     problems = [problem for run in runs for problem in _find_problems(journal, run)]
     _print_lines(shorten(problem, 500) for problem in problems)
     if problems:
         return 1
-    print(f"{len(runs)} runs: every record is whole and known, in order and there once")
+    print(f"{len(runs)} runs: every record is complete, readable and in order")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""The `holdfast` command: reads the arguments and hands over to one file per subcommand.
+"""The `holdfast` command: parses the arguments and calls the module of the subcommand.
 
-It must never print a traceback for what a user can mend: those errors are one clear line. It must
-import nothing before `main` is called, since Ctrl-C would be a traceback until then.
+An error that a user can correct is printed as one line, without a traceback. The module imports
+almost nothing before `main` is called, because Ctrl-C would print a traceback until then.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from holdfast.core.errors import HoldfastError
 
 COMMANDS = {
-    "demo": "an agent answers a question about a folder while its provider misbehaves",
-    "run": "ask once and print the answer",
-    "chat": "talk in the terminal; Ctrl-C stops the turn and not the program",
-    "journal": "show, export or verify the file in which conversations are kept",
-    "sessions": "list, search, fork, rewind, compact, move or forget conversations",
-    "replay": "show what happened in a recorded run, and what each part of it took",
-    "emulate": "serve a provider that misbehaves by script, for any framework",
+    "demo": "watch an agent answer a question about a folder while its provider fails",
+    "run": "ask one question and print the answer",
+    "chat": "chat in the terminal; Ctrl-C stops the turn but not the program",
+    "journal": "show, export or verify the journal in which conversations are saved",
+    "sessions": "list, search, fork, rewind, compact, move or delete conversations",
+    "replay": "show what happened in a recorded run and how long each part took",
+    "emulate": "serve a provider that fails by script, for any framework",
 }
 
 _INTERRUPTED = 130
 STATUSES = """exit status:
-  0    done
-  1    it failed, or the demo's answer was wrong
+  0    success
+  1    failure, or a wrong answer in the demo
   2    wrong arguments or settings; nothing was sent
   130  stopped by Ctrl-C
-  141  whoever read the output went away
+  141  the reader of the output closed it
 """
 
 
 def build_parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The arguments of all subcommands.
+    """Build the parser of all subcommands.
 
     Args:
-        wanted: subcommands whose own arguments are needed; the others are only named, so that
-            their modules need not be loaded.
+        wanted: the subcommands whose arguments are added. The modules of the others are not
+            imported.
     """
     import argparse
     from importlib import import_module
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status, which `STATUSES` explains.
 
     Args:
-        arguments: of the command; without them this is the whole program, which takes its own.
+        arguments: the command's arguments; None means those of this process.
     """
     if arguments is None:
         return _run_program()
@@ -79,30 +79,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_program() -> int:
-    """All that this process does. Whenever Ctrl-C comes, it ends with one status and no word.
+    """Run the process; at any time Ctrl-C ends it with the same status and without output.
 
-    A command that was under way lets go of its journal. While modules are loaded, and at the end,
-    there is nothing to tidy up: an exception would be lost or shown there, depending on who is told
-    of it.
+    A running command closes its journal first. While modules are imported and while the process
+    ends, the handler exits at once: a KeyboardInterrupt raised there could be lost or printed.
     """
     try:
         import signal
 
-        # Whoever started it may have said that Ctrl-C is not for it, as shells do with `&`.
-        wanted = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        # The parent process may have disabled Ctrl-C, as shells do for a command with `&`.
+        is_enabled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
         def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> None:
-            if wanted:
+            if is_enabled:
                 signal.signal(signal.SIGINT, handler)
 
         on_interrupt(_exit_interrupted)
-        given = _parse_arguments(sys.argv[1:])
+        args = _parse_arguments(sys.argv[1:])
         on_interrupt(signal.default_int_handler)
         try:
-            return _run_command(given)
+            return _run_command(args)
         except KeyboardInterrupt:
-            on_interrupt(_exit_interrupted)  # before what the command had open is closed
-            _discard_output()  # or the end would wait for whoever reads what is in a buffer
+            on_interrupt(_exit_interrupted)  # first: a second Ctrl-C exits at once
+            _discard_output()  # flushing at exit could block if nothing reads the output
             return _INTERRUPTED
         finally:
             on_interrupt(_exit_interrupted)
@@ -111,23 +110,23 @@ def _run_program() -> int:
 
 
 def _exit_interrupted(*_: object) -> NoReturn:
-    # Not by an exception, and without waiting for threads or for whoever reads.
+    # `os._exit` raises no exception, waits for no thread and flushes nothing.
     os._exit(_INTERRUPTED)
 
 
 def _parse_arguments(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments; the modules of their subcommand are loaded with them."""
+    """Parse the arguments; this imports the module of the subcommand."""
     _allow_any_text()
     return build_parser([word for word in words if word in COMMANDS]).parse_args(words)
 
 
-def _run_command(given: argparse.Namespace) -> int:
+def _run_command(args: argparse.Namespace) -> int:
     from importlib import import_module
 
     from holdfast.core.errors import ConfigurationError, HoldfastError
 
     try:
-        status: int = import_module(f"holdfast.cli.{given.command}_command").main(given)
+        status: int = import_module(f"holdfast.cli.{args.command}_command").main(args)
         sys.stdout.flush()
     except ConfigurationError as error:
         return _print_error(error, 2)
@@ -158,17 +157,17 @@ def _print_system_error(error: OSError) -> None:
 
 
 def _discard_output() -> None:
-    """Python flushes at its end, and would complain about the same pipe or disk again."""
+    """Discard buffered output, since the flush at exit would raise the same error again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _allow_any_text() -> None:
-    """What a terminal or a file cannot show becomes a question mark and not a traceback."""
+    """Make the output print a question mark for a character that it cannot encode."""
     import io
     from pathlib import Path
 
-    # Started without one of them, as by `>&-`: then nobody reads, and that is no error.
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # REASON: for the whole process
+    # A stream closed by the parent, such as by `>&-`, is None. Output to it is discarded.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # REASON: open until exit
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  # REASON: as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,6 +1,6 @@
 """The arguments of `run` and `chat`, and the agent that they describe.
 
-A key is never an argument, since every user of a machine can read the arguments of a program.
+An API key is never an argument: every user of a machine can read the arguments of a process.
 """
 
 from __future__ import annotations
@@ -25,76 +25,76 @@ _OPTIONS = {
     "retry.max_retries": "--max-retries",
     "journal": "--journal",
 }
-"""What the library calls an argument -> what the terminal calls it."""
+"""The library's name of an argument -> the option in the terminal."""
 
 
 def add_model_arguments(sub: argparse.ArgumentParser) -> None:
-    """`--model`, `--base-url`, `--instructions` and `--max-retries`."""
+    """Add `--model`, `--base-url`, `--instructions` and `--max-retries`."""
     sub.add_argument(
         "--model",
         default=os.environ.get(MODEL_VARIABLE),
-        help=f'"provider:model", such as openai:gpt-5.2; default: ${MODEL_VARIABLE}',
+        help=f'"provider:model", for example openai:gpt-5.2; default: ${MODEL_VARIABLE}',
     )
-    sub.add_argument("--base-url", metavar="URL", help="another address of the provider")
+    sub.add_argument("--base-url", metavar="URL", help="base URL of the provider's API")
     sub.add_argument("--instructions", default="", metavar="TEXT", help="the system prompt")
     sub.add_argument(
         "--max-retries",
         type=int,
         default=3,
         metavar="N",
-        help="attempts after the first one that fails; default: 3",
+        help="retries after a failed first attempt; default: 3",
     )
 
 
 def add_conversation_arguments(sub: argparse.ArgumentParser) -> None:
-    """`--agent`, `--journal` and `--session`."""
+    """Add `--agent`, `--journal` and `--session`."""
     sub.add_argument(
         "--agent",
         metavar="FILE",
-        help="the TOML file of an agent, with its tools; in place of --model and what belongs to it",
+        help="TOML file of an agent with its tools; replaces --model and its options",
     )
     sub.add_argument(
         "--journal",
         metavar="ADDRESS",
-        help="keep the conversation: sqlite:///talk.db or postgresql://...; default: forget it",
+        help="save the conversation in sqlite:///talk.db or postgresql://...; default: not saved",
     )
     sub.add_argument(
-        "--session", default="chat", metavar="NAME", help="which conversation; default: chat"
+        "--session", default="chat", metavar="NAME", help="name of the conversation; default: chat"
     )
 
 
-def build_chat_agent(given: argparse.Namespace) -> Agent[str]:
-    """The agent of these arguments, which keeps what is said and waits for people if need be."""
-    if not given.journal:
-        return load_agent(given.agent, Agent) if given.agent else build_agent(given)
+def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
+    """Build the agent of `chat`. With a journal, it saves the conversation and its open questions."""
+    if not args.journal:
+        return load_agent(args.agent, Agent) if args.agent else build_agent(args)
     try:
-        journal = open_journal(given.journal)
+        journal = open_journal(args.journal)
     except ConfigurationError as error:
         raise _translate_error(error) from error
-    if given.agent:
-        return load_agent(given.agent, partial(Agent, journal=journal, on_wait="suspend"))
-    return build_agent(given, journal)
+    if args.agent:
+        return load_agent(args.agent, partial(Agent, journal=journal, on_wait="suspend"))
+    return build_agent(args, journal)
 
 
-def build_agent(given: argparse.Namespace, journal: Journal | None = None) -> Agent[str]:
-    """The agent of these arguments. Raises ConfigurationError that names the option or variable.
+def build_agent(args: argparse.Namespace, journal: Journal | None = None) -> Agent[str]:
+    """Build the agent of `run`. Raises ConfigurationError that names the option or variable.
 
     Args:
-        given: the arguments.
-        journal: where its conversations are kept, and wait for people if need be.
+        args: the arguments.
+        journal: saves the conversations and their open questions.
     """
-    if not given.model:
+    if not args.model:
         raise ConfigurationError(
             "--model",
-            "no model is named",
+            "is missing",
             fix=f'Pass --model "openai:gpt-5.2" or set {MODEL_VARIABLE}',
         )
     try:
         return Agent(
-            given.model,
-            instructions=given.instructions,
-            base_url=given.base_url,
-            retry=RetryOptions(max_retries=given.max_retries),
+            args.model,
+            instructions=args.instructions,
+            base_url=args.base_url,
+            retry=RetryOptions(max_retries=args.max_retries),
             journal=journal,
             on_wait="hold" if journal is None else "suspend",
         )
@@ -103,7 +103,7 @@ def build_agent(given: argparse.Namespace, journal: Journal | None = None) -> Ag
 
 
 def _translate_error(error: ConfigurationError) -> ConfigurationError:
-    """The same error in the words of somebody who types options."""
+    """Translate an error of the library to the name of the option or variable."""
     if (option := _OPTIONS.get(error.argument)) is not None:
         return ConfigurationError(option, error.problem, fix=error.fix)
     if error.argument.isupper():

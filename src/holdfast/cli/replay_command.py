@@ -1,6 +1,6 @@
-"""`holdfast replay PATH [RUN]`: what happened in a run, from its journal alone.
+"""`holdfast replay PATH [RUN]`: what happened in a run, read from its journal.
 
-It must never print a control character that a model or a tool wrote, and must never change a record.
+It changes no record. Control characters in texts of models and tools are replaced.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """The journal, the run, and what is wanted of it."""
+    """Add the arguments for the journal, the run and the output."""
     sub.add_argument(
         "path",
-        help="a file of SqliteJournal, an export of one, or the address of a journal, "
-        "such as postgresql://...",
+        help="a SqliteJournal file, an export of one, or the address of a journal, "
+        "for example postgresql://...",
     )
     sub.add_argument(
-        "run", nargs="?", help="a run, or the name of a session; default: the only one"
+        "run", nargs="?", help="a run, or the name of a session; default: the only run"
     )
     sub.add_argument("--turn", type=int, metavar="N", help="only this turn")
-    sub.add_argument("--json", action="store_true", help="the same as JSON, on one line")
+    sub.add_argument("--json", action="store_true", help="print JSON on one line")
     sub.add_argument(
-        "--at", metavar="KEY", help="what the run knew after this event, and no timeline"
+        "--at", metavar="KEY", help="print the state after this event instead of the timeline"
     )
     sub.add_argument(
         "--price",
         metavar="IN,OUT[,CACHED]",
-        help="money for a million tokens of input, output and cached input, to show what was paid",
+        help="prices of a million tokens of input, output and cached input, to show the cost",
     )
 
 
-def main(given: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     """Print the timeline, or the state after one event."""
     from holdfast.testing.recording import load_recording
 
-    recording = asyncio.run(load_recording(given.path, given.run))
-    if given.at is not None:
-        lines = _render_state(recording, given.at, as_json=given.json)
+    recording = asyncio.run(load_recording(args.path, args.run))
+    if args.at is not None:
+        lines = _render_state(recording, args.at, as_json=args.json)
     else:
-        lines = _render_timeline(recording, given)
-    if given.json:
+        lines = _render_timeline(recording, args)
+    if args.json:
         write_lines(lines)
         return 0
     for line in lines:
@@ -61,17 +61,17 @@ def main(given: argparse.Namespace) -> int:
     return 0
 
 
-def _render_timeline(recording: Recording, given: argparse.Namespace) -> Iterator[str]:
+def _render_timeline(recording: Recording, args: argparse.Namespace) -> Iterator[str]:
     from holdfast.cli.timeline import build_timeline
 
-    turns = build_timeline(recording.records, _parse_prices(given.price))
+    turns = build_timeline(recording.records, _parse_prices(args.price))
     counted = sum(turn.kind == "turn" and turn.counts for turn in turns)
-    if given.turn is not None:
+    if args.turn is not None:
         last = len(turns)
-        turns = [turn for turn in turns if turn.number == given.turn]
+        turns = [turn for turn in turns if turn.number == args.turn]
         if not turns:
-            raise ConfigurationError("turn", f"there is no turn {given.turn}; the last is {last}")
-    if given.json:
+            raise ConfigurationError("turn", f"there is no turn {args.turn}; the last is {last}")
+    if args.json:
         yield _encode_json({"run": recording.run, "turns": turns})
         return
     yield shorten(f"run {recording.run}: {counted} turns, {len(recording.records)} records")
@@ -81,7 +81,7 @@ def _render_timeline(recording: Recording, given: argparse.Namespace) -> Iterato
 
 
 def _render_turn(turn: TurnLine) -> Iterator[str]:
-    waits = f", {turn.waited:.2f} s of them waiting for answers" if turn.waited else ""
+    waits = f", {turn.waited:.2f} s of it waiting for answers" if turn.waited else ""
     name = "turn" if turn.kind == "turn" else "change"
     took = f" in {turn.seconds:.2f} s" if turn.kind == "turn" else ""
     gone = "" if turn.counts or turn.kind == "rewind" else " (rewound)"
@@ -107,8 +107,8 @@ def _render_entry(entry: TimelineEntry) -> Iterator[str]:
     head = f"  {shorten(place, 16):16} {f'+{entry.after:.2f} s':>10} {took:>9}  "
     yield head + shorten(entry.summary, max(LINE_WIDTH - len(head), 30))
     notes = [
-        f"{one.target} failed after {one.attempts} attempts: {_format_error(one.error)}"
-        for one in entry.tried
+        f"{failed.target} failed after {failed.attempts} attempts: {_format_error(failed.error)}"
+        for failed in entry.tried
     ]
     if entry.attempts != 1:
         notes.append(f"{entry.attempts} attempts")
@@ -121,7 +121,7 @@ def _render_entry(entry: TimelineEntry) -> Iterator[str]:
 
 
 def _format_error(error: ErrorInfo) -> str:
-    """The safe half of an error, with what a provider's support will ask for."""
+    """Format the safe half of an error, with the details that a provider's support asks for."""
     known = {
         "status": error.status,
         "code": error.code,
@@ -173,18 +173,20 @@ def _render_message(message: Message) -> str:
     return " | ".join([message.text, *results, *calls]).strip(" |")
 
 
-def _parse_prices(given: str | None) -> Prices | None:
+def _parse_prices(text: str | None) -> Prices | None:
     from holdfast.cli.timeline import Prices
 
-    if given is None:
+    if text is None:
         return None
     try:
-        numbers = [float(word) for word in given.split(",")]
+        numbers = [float(word) for word in text.split(",")]
     except ValueError:
         numbers = []
-    if len(numbers) not in (2, 3) or not all(math.isfinite(one) and one >= 0 for one in numbers):
+    if len(numbers) not in (2, 3) or not all(
+        math.isfinite(price) and price >= 0 for price in numbers
+    ):
         raise ConfigurationError(
-            "price", f"must be two or three prices, got {given!r}", fix="Write --price 3,15"
+            "price", f"must be two or three prices, got {text!r}", fix="Write --price 3,15"
         )
     return Prices(numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else numbers[0])
 

@@ -1,6 +1,7 @@
-"""`holdfast run "..."`: ask once, stream the answer, and fail with a message and a status.
+"""`holdfast run "..."`: ask one question and stream the answer.
 
-It must never print a part of an answer into a file that a failed attempt left behind.
+A failure prints a message and sets the exit status. Output to a file never contains part of a reply
+whose attempt failed.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from holdfast.core.errors import ConfigurationError
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """The question, or `-` for standard input."""
-    sub.add_argument("question", help='what to ask; "-" reads standard input')
+    """Add the arguments for the question and the model."""
+    sub.add_argument("question", help='the question; "-" reads standard input')
     add_model_arguments(sub)
 
 
-def main(given: argparse.Namespace) -> int:
-    """Ask, and print the answer to standard output and everything else to standard error."""
-    agent = build_agent(given)
-    question = _read_question() if given.question == "-" else given.question
+def main(args: argparse.Namespace) -> int:
+    """Print the answer to standard output and everything else to standard error."""
+    agent = build_agent(args)
+    question = _read_question() if args.question == "-" else args.question
     if not question.strip():
-        raise ConfigurationError("question", "is empty", fix="Say what you want to know")
+        raise ConfigurationError("question", "is empty", fix="Pass the text of a question")
     asyncio.run(_ask_once(agent, question))
     return 0
 
@@ -48,5 +49,5 @@ def _read_question() -> str:
         return standard_input().buffer.read().decode()
     except UnicodeDecodeError as error:
         raise ConfigurationError(
-            "question", "standard input is no text in UTF-8", fix="Convert it first"
+            "question", "standard input is not valid UTF-8", fix="Convert it to UTF-8"
         ) from error

@@ -1,8 +1,8 @@
-"""How a run looks in a terminal: the text as it comes, and one line for each thing that happens.
+"""Prints a run in a terminal: the text while it streams, and one line for each event.
 
-The answer goes to one stream and everything else to another, so that `holdfast run ... > file`
-keeps the answer alone. It must never print an argument or a result of a tool in full, and never
-hand a terminal a control character that a model or a tool wrote.
+The answer goes to one stream and everything else to another, so `holdfast run ... > file` writes
+only the answer to the file. Arguments and results of tools are shortened. Control characters in
+texts of models and tools are replaced, because a terminal would execute them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONTROLS[ord("\r")] = ""
 
 
 def make_printable(text: str) -> str:
-    r"""The text without what a terminal would obey: escape sequences, bells, turns of the direction.
+    r"""Replace the characters that control a terminal: escapes, bells, changes of text direction.
 
     >>> make_printable("a\x1b[2Jb\r\n")
     'a�[2Jb\n'
@@ -42,29 +42,29 @@ def make_printable(text: str) -> str:
 
 
 def shorten(text: str, longest: int = LINE_WIDTH) -> str:
-    r"""One printable line of at most `longest` characters.
+    r"""Shorten a text to one printable line of at most `longest` characters.
 
     >>> shorten("a\nb" * 3, 5)
     'a ba…'
     """
-    # Splitting a text of megabytes to show its beginning would be work for nothing.
+    # Cut first: splitting megabytes of text to print its beginning would be slow.
     line = make_printable(" ".join(text[: longest * 4].split()))
     cut = len(text) > longest * 4
     return line[: longest - 1] + "…" if cut or len(line) > longest else line
 
 
 def format_error(error: HoldfastError) -> str:
-    """One printable line about a failure: what happened, what to do, and why it was not repeated."""
+    """Format a failure as one printable line: what happened, what to do, why it was not retried."""
     notes = getattr(error, "__notes__", ())
     about = str(error) if isinstance(error, ConfigurationError) else explain(error.info)
     return " ".join(make_printable(" ".join([about, *(f"({note})" for note in notes)])).split())
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines for a program to standard output: in UTF-8, whatever the terminal shows.
+    """Write lines for another program to standard output, in UTF-8 whatever the locale is.
 
     Args:
-        lines: without their ends.
+        lines: the lines without their ends.
     """
     sys.stdout.flush()
     for line in lines:
@@ -75,12 +75,11 @@ class RunPrinter:
     """Prints the items of one run.
 
     Args:
-        answer: where the text of the model goes.
-        margin: where everything else goes.
+        answer: the stream for the text of the model.
+        margin: the stream for everything else.
 
-    In a terminal the text is printed while it comes. Elsewhere each accepted reply is printed
-    whole, so that a file never holds the beginning of an attempt that failed; nor does it hold an
-    answer that turned out not to be of the wanted type.
+    In a terminal the text is printed while it streams. Otherwise each accepted reply is printed as
+    a whole, so a file contains neither the text of a failed attempt nor an output of a wrong type.
     """
 
     def __init__(self, answer: TextIO, margin: TextIO) -> None:
@@ -89,9 +88,9 @@ class RunPrinter:
         self._live = answer.isatty()
         self._open = False
         self._text_printed = False
-        """Whether text of the reply that is under way was printed while it came."""
+        """Whether text of the current reply was printed while it streamed."""
         self._pending_reply = ""
-        """An accepted reply that may yet turn out to be no answer."""
+        """An accepted reply whose output may still be rejected."""
 
     def print_item(self, item: Item) -> None:
         """Print one event or notice."""
@@ -120,13 +119,13 @@ class RunPrinter:
             self._pending_reply = text
             return
         if not self._text_printed:
-            # An answer by a tool is no text while it comes.
+            # An output by a tool call does not stream as text.
             self._write_text(make_printable(text))
         self._text_printed = False
         self.finish_line()
 
     def print_answer(self, text: str) -> None:
-        """Print an answer that nobody saw coming."""
+        """Print an answer that was not streamed."""
         self._write_text(make_printable(text) if self._live else text)
         self.finish_line()
 
@@ -140,36 +139,36 @@ class RunPrinter:
             self._open = not text.endswith("\n")
 
     def finish_line(self) -> None:
-        """Print what was held back, and finish the line that is open."""
-        held, self._pending_reply = self._pending_reply, ""
-        self._write_text(held)
+        """Print the pending reply and end the current line."""
+        reply, self._pending_reply = self._pending_reply, ""
+        self._write_text(reply)
         if self._open:
             print(file=self._answer, flush=True)
             self._open = False
 
 
 def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
-    """One line of at most `width` characters about what happened, or None when it is not worth one."""
+    """Describe an item in a line of at most `width` characters; None if it needs no line."""
     if isinstance(item, ToolStarted):
         return f"▸ {shorten(item.name, 30)}({shorten(item.arguments, width - 34)})"
     if isinstance(item, ToolFinished):
         return shorten(_describe_result(item), width)
     if isinstance(item, AttemptAbandoned):
-        return shorten(f"⟲ forget the text above: {item.error.safe}", width)
+        return shorten(f"⟲ discard the text above: {item.error.safe}", width)
     if isinstance(item, OutputChecked) and item.problems:
         return shorten(f"⟲ the answer does not fit: {item.problems[0]}", width)
     if isinstance(item, RetryScheduled):
-        again = f"↻ again in {item.delay:.1f} s ({item.attempt} of {item.max_retries})"
-        return shorten(f"{again}: {item.error.safe}", width)
+        retry = f"↻ retry in {item.delay:.1f} s ({item.attempt} of {item.max_retries})"
+        return shorten(f"{retry}: {item.error.safe}", width)
     if isinstance(item, BreakerChanged) and item.after == "open":
         pause = f" for {item.seconds:.0f} s" if item.seconds else ""
-        return shorten(f"⊘ {item.target} fails too often and is left alone{pause}", width)
+        return shorten(f"⊘ {item.target} fails too often and is not called{pause}", width)
     return None
 
 
 def _describe_result(item: ToolFinished) -> str:
-    name, said = item.result.name, item.result.text[:400]
+    name, text = item.result.name, item.result.text[:400]
     if not item.result.is_error:
-        return f"✓ {name}: {said}"
+        return f"✓ {name}: {text}"
     about = f"Error: Function '{name}' "
-    return f"✗ {name} {said.removeprefix(about)}" if said.startswith(about) else f"✗ {name}: {said}"
+    return f"✗ {name} {text.removeprefix(about)}" if text.startswith(about) else f"✗ {name}: {text}"

@@ -1,6 +1,6 @@
-"""`holdfast sessions WORD JOURNAL ...`: the conversations of a journal, listed, changed and moved.
+"""`holdfast sessions WORD JOURNAL ...`: lists, changes and moves the conversations of a journal.
 
-It must never print a control character that somebody said, and never destroy anything unasked.
+It deletes nothing without asking. Control characters in messages are replaced.
 """
 
 from __future__ import annotations
@@ -24,88 +24,94 @@ if TYPE_CHECKING:
     from holdfast.sessions.sessions import Sessions
 
 WORDS = {
-    "list": "the sessions, the one that changed last first",
-    "show": "the turns of a session with their numbers, and what would be sent next",
-    "search": "where something was said",
-    "fork": "make another session of the turns up to a number",
-    "rewind": "go back to a number: the turns after it no longer count, and nothing is destroyed",
-    "rename": "give a session another title",
-    "delete": "forget a session for good; asks first, unless --yes",
+    "list": "list the sessions, the latest change first",
+    "show": "show the turns of a session with their numbers, and the messages of the next request",
+    "search": "search for a text in all messages and titles",
+    "fork": "copy the turns up to a number to a new session",
+    "rewind": "go back to a number: later turns no longer count, but stay in the journal",
+    "rename": "change the title of a session",
+    "delete": "delete a session permanently; asks first, unless --yes is given",
     "export": "write a session as lines of JSON",
-    "import": "take in a session that was exported; never over another one",
-    "compact": "let a summary stand for the older turns; the original stays in the journal",
+    "import": "read an exported session; never replaces an existing one",
+    "compact": "replace older turns by a summary; the original stays in the journal",
 }
 
-_JOURNAL = (
-    "a file of SqliteJournal, which no process may have open, or sqlite:///... or postgresql://..."
-)
+_JOURNAL = "a SqliteJournal file that no process has open, or sqlite:///... or postgresql://..."
 _ROLES = {"user": "you", "assistant": "agent"}
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """One parser for each word."""
+    """Add a parser for each action."""
     words = sub.add_subparsers(dest="word", required=True, metavar="WORD")
     for word, about in WORDS.items():
-        one = words.add_parser(word, help=about, description=about)
-        one.add_argument("journal", help=_JOURNAL)
-        _ADD[word](one)
+        parser = words.add_parser(word, help=about, description=about)
+        parser.add_argument("journal", help=_JOURNAL)
+        _ADD[word](parser)
 
 
-def _add_list(one: argparse.ArgumentParser) -> None:
-    one.add_argument(
-        "--limit", type=_parse_positive, default=50, help="the most of them (default: 50)"
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit", type=_parse_positive, default=50, help="maximum number of sessions; default: 50"
     )
-    one.add_argument("--before", metavar="SESSION", help="those that changed before this one")
-
-
-def _add_session(one: argparse.ArgumentParser) -> None:
-    one.add_argument("session", help="the id of the session; `list` shows it")
-
-
-def _add_search(one: argparse.ArgumentParser) -> None:
-    one.add_argument("text", help="what was said, in any case")
-    one.add_argument(
-        "--limit", type=_parse_positive, default=20, help="the most places (default: 20)"
+    parser.add_argument(
+        "--before", metavar="SESSION", help="only sessions that changed before this one"
     )
 
 
-def _add_fork(one: argparse.ArgumentParser) -> None:
-    _add_session(one)
-    one.add_argument("at", type=int, nargs="?", help="its last number (default: the latest)")
-    one.add_argument("--to", metavar="SESSION", help="the id of the new session (default: any)")
+def _add_session(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", help="the id of the session; `list` shows it")
 
 
-def _add_rewind(one: argparse.ArgumentParser) -> None:
-    _add_session(one)
-    one.add_argument("to", type=int, help="the number to go back to; 0 for the beginning")
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", help="the text; upper and lower case are equal")
+    parser.add_argument(
+        "--limit", type=_parse_positive, default=20, help="maximum number of results; default: 20"
+    )
 
 
-def _add_rename(one: argparse.ArgumentParser) -> None:
-    _add_session(one)
-    one.add_argument("title", help="for people; the id stays as it is")
+def _add_fork(parser: argparse.ArgumentParser) -> None:
+    _add_session(parser)
+    parser.add_argument(
+        "at", type=int, nargs="?", help="number of the last copied turn; default: the latest"
+    )
+    parser.add_argument(
+        "--to", metavar="SESSION", help="id of the new session; default: a random one"
+    )
 
 
-def _add_delete(one: argparse.ArgumentParser) -> None:
-    _add_session(one)
-    one.add_argument("--yes", action="store_true", help="do not ask")
+def _add_rewind(parser: argparse.ArgumentParser) -> None:
+    _add_session(parser)
+    parser.add_argument("to", type=int, help="the number to go back to; 0 for the beginning")
 
 
-def _add_export(one: argparse.ArgumentParser) -> None:
-    _add_session(one)
-    one.add_argument("-o", "--output", metavar="FILE", help="a new file (default: print)")
+def _add_rename(parser: argparse.ArgumentParser) -> None:
+    _add_session(parser)
+    parser.add_argument("title", help="the title; the id does not change")
 
 
-def _add_import(one: argparse.ArgumentParser) -> None:
-    one.add_argument("file", help="what `export` wrote; - for the standard input")
-    one.add_argument("--to", metavar="SESSION", help="another id than the exported one")
+def _add_delete(parser: argparse.ArgumentParser) -> None:
+    _add_session(parser)
+    parser.add_argument("--yes", action="store_true", help="delete without asking")
 
 
-def _add_compact(one: argparse.ArgumentParser) -> None:
-    _add_session(one)
-    one.add_argument("--keep", type=int, default=4, help="how many turns stay (default: 4)")
-    what = one.add_mutually_exclusive_group(required=True)
-    what.add_argument("--summary", help="the text that stands for the older turns")
-    what.add_argument("--drop", action="store_true", help="leave the older turns out")
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add_session(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="a new file; default: standard output"
+    )
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="a file of `export`; - reads standard input")
+    parser.add_argument("--to", metavar="SESSION", help="id of the session; default: as exported")
+
+
+def _add_compact(parser: argparse.ArgumentParser) -> None:
+    _add_session(parser)
+    parser.add_argument("--keep", type=int, default=4, help="number of turns that stay; default: 4")
+    summary = parser.add_mutually_exclusive_group(required=True)
+    summary.add_argument("--summary", help="the text that replaces the older turns")
+    summary.add_argument("--drop", action="store_true", help="remove the older turns, no summary")
 
 
 _ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
@@ -128,25 +134,25 @@ def _parse_positive(text: str) -> int:
     return int(text)
 
 
-def main(given: argparse.Namespace) -> int:
-    """Do it; 1 when nothing was found, or when somebody said no."""
-    if given.word == "import":
-        given.lines = _read_lines(given.file)  # first, or a wrong name would leave an empty journal
-    with _open_sessions(given) as kept:
-        return asyncio.run(_DO[given.word](kept, given))
+def main(args: argparse.Namespace) -> int:
+    """Run the action; return 1 if there was nothing to do or the user declined."""
+    if args.word == "import":
+        args.lines = _read_lines(args.file)  # first: a wrong name must not create a journal
+    with _open_sessions(args) as sessions:
+        return asyncio.run(_DO[args.word](sessions, args))
 
 
 @contextmanager
-def _open_sessions(given: argparse.Namespace) -> Iterator[Sessions]:
+def _open_sessions(args: argparse.Namespace) -> Iterator[Sessions]:
     from holdfast.sessions.sessions import Sessions
 
-    with open_journal_at(given.journal, create=given.word == "import") as journal:
+    with open_journal_at(args.journal, create=args.word == "import") as journal:
         yield Sessions(journal)
 
 
-async def _list_sessions(sessions: Sessions, given: argparse.Namespace) -> int:
-    before = await sessions.info(given.before) if given.before else None
-    for info in await sessions.list(limit=given.limit, before=before):
+async def _list_sessions(sessions: Sessions, args: argparse.Namespace) -> int:
+    before = await sessions.info(args.before) if args.before else None
+    for info in await sessions.list(limit=args.limit, before=before):
         counts = f"{info.turns:4} turns  {info.messages:5} messages"
         print(
             f"{format_time(info.changed_at)}  {info.status:7}  {counts}  {shorten(info.session, 40)}"
@@ -155,8 +161,8 @@ async def _list_sessions(sessions: Sessions, given: argparse.Namespace) -> int:
     return 0
 
 
-async def _show_session(sessions: Sessions, given: argparse.Namespace) -> int:
-    history = await sessions.read(given.session)
+async def _show_session(sessions: Sessions, args: argparse.Namespace) -> int:
+    history = await sessions.read(args.session)
     for point in history.points:
         print(f"{point.number:4}  {format_time(point.at)}  {_describe_point(point)}")
     print()
@@ -174,59 +180,59 @@ def _describe_point(point: Point) -> str:
     if point.kind == "rewind":
         return f"went back to {point.to}"
     if point.kind == "compaction":
-        return f"summed up: {shorten(point.text, 60)}" if point.text else "left older turns out"
+        return f"compacted: {shorten(point.text, 60)}" if point.text else "removed older turns"
     gone = "" if point.counts else " (rewound)"
     return f"{point.status}{gone}: {shorten(point.text, 60)}"
 
 
-async def _search_text(sessions: Sessions, given: argparse.Namespace) -> int:
-    found = await sessions.search(given.text, limit=given.limit)
-    for one in found:
+async def _search_text(sessions: Sessions, args: argparse.Namespace) -> int:
+    found = await sessions.search(args.text, limit=args.limit)
+    for hit in found:
         print(
-            f"{format_time(one.at)}  {shorten(one.session, 40)}  {shorten(one.key, 20)}  {one.role}:"
-            f" {shorten(one.text, 120)}"
+            f"{format_time(hit.at)}  {shorten(hit.session, 40)}  {shorten(hit.key, 20)}  {hit.role}:"
+            f" {shorten(hit.text, 120)}"
         )
     if not found:
-        print("nobody said that", file=sys.stderr)
+        print("the text was not found", file=sys.stderr)
     return 0 if found else 1
 
 
-async def _fork_session(sessions: Sessions, given: argparse.Namespace) -> int:
-    print(make_printable(await sessions.fork(given.session, given.at, to=given.to)))
+async def _fork_session(sessions: Sessions, args: argparse.Namespace) -> int:
+    print(make_printable(await sessions.fork(args.session, args.at, to=args.to)))
     return 0
 
 
-async def _rewind_session(sessions: Sessions, given: argparse.Namespace) -> int:
-    number = await sessions.rewind(given.session, given.to)
-    print(f"back at {given.to}; `rewind` to {number - 1} takes it back")
+async def _rewind_session(sessions: Sessions, args: argparse.Namespace) -> int:
+    number = await sessions.rewind(args.session, args.to)
+    print(f"rewound to {args.to}; `rewind` to {number - 1} undoes this")
     return 0
 
 
-async def _rename_session(sessions: Sessions, given: argparse.Namespace) -> int:
-    await sessions.info(given.session)  # a title of nobody would make a session
-    await sessions.rename(given.session, given.title)
+async def _rename_session(sessions: Sessions, args: argparse.Namespace) -> int:
+    await sessions.info(args.session)  # raises if it is unknown; a title would create a session
+    await sessions.rename(args.session, args.title)
     return 0
 
 
-async def _delete_session(sessions: Sessions, given: argparse.Namespace) -> int:
-    info = await sessions.info(given.session)
-    if not given.yes:
+async def _delete_session(sessions: Sessions, args: argparse.Namespace) -> int:
+    info = await sessions.info(args.session)
+    if not args.yes:
         about = f"{shorten(info.session, 40)} ({shorten(info.title, 60)}, {info.turns} turns)"
-        print(f"Forget {about} for good? Type yes: ", end="", file=sys.stderr, flush=True)
+        print(f"Delete {about} permanently? Type yes: ", end="", file=sys.stderr, flush=True)
         answer = await LineReader(standard_input().fileno()).read_line()
         if answer is None or answer.strip().lower() != "yes":
             print("Nothing was deleted.", file=sys.stderr)
             return 1
-    print(f"{await sessions.delete(given.session)} records deleted")
+    print(f"{await sessions.delete(args.session)} records deleted")
     return 0
 
 
-async def _export_session(sessions: Sessions, given: argparse.Namespace) -> int:
-    lines = [line async for line in sessions.export(given.session)]
-    if given.output is None:
+async def _export_session(sessions: Sessions, args: argparse.Namespace) -> int:
+    lines = [line async for line in sessions.export(args.session)]
+    if args.output is None:
         write_lines(lines)
         return 0
-    _write_new(Path(given.output), "".join(f"{line}\n" for line in lines))
+    _write_new(Path(args.output), "".join(f"{line}\n" for line in lines))
     return 0
 
 
@@ -235,36 +241,36 @@ def _write_new(file: Path, text: str) -> None:
         out = file.open("x", encoding="utf-8", newline="")
     except FileExistsError:
         raise ConfigurationError(
-            "output", f"{file} is there already", fix="Name a new file"
+            "output", f"{file} already exists", fix="Name a new file"
         ) from None
     try:
         with out:
             out.write(text)
     except BaseException:
-        file.unlink(missing_ok=True)  # half of it would only stand in the way of the next try
+        file.unlink(missing_ok=True)  # a partial file would make the next attempt fail
         raise
 
 
-async def _import_session(sessions: Sessions, given: argparse.Namespace) -> int:
-    name = "standard input" if given.file == "-" else given.file
-    print(make_printable(await sessions.import_(given.lines, session=given.to, name=name)))
+async def _import_session(sessions: Sessions, args: argparse.Namespace) -> int:
+    name = "standard input" if args.file == "-" else args.file
+    print(make_printable(await sessions.import_(args.lines, session=args.to, name=name)))
     return 0
 
 
 def _read_lines(file: str) -> list[str]:
     data = standard_input().buffer.read() if file == "-" else Path(file).read_bytes()
-    # What is no UTF-8 becomes text that fits no sum, so that its line is named.
+    # Invalid UTF-8 becomes text with a wrong checksum, so that the import error names the line.
     return data.decode("utf-8", "surrogateescape").split("\n")
 
 
-async def _compact_session(sessions: Sessions, given: argparse.Namespace) -> int:
+async def _compact_session(sessions: Sessions, args: argparse.Namespace) -> int:
     number = await sessions.compact(
-        given.session, keep=given.keep, summary="" if given.drop else given.summary
+        args.session, keep=args.keep, summary="" if args.drop else args.summary
     )
     if number is None:
-        print("there is nothing to take away", file=sys.stderr)
+        print("there is nothing to compact", file=sys.stderr)
         return 1
-    print(f"compacted; `rewind` to {number - 1} takes it back")
+    print(f"compacted; `rewind` to {number - 1} undoes this")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Questions of a run in a terminal: how they look, and what a typed line answers.
+"""Questions of a run in a terminal: prints them and parses typed answers.
 
-A line that is no answer is asked for again, and the end of the input counts as no. This module must
-never print a control character that a model wrote, nor shorten what somebody is asked to approve.
+An invalid line repeats the question, and the end of the input means no. Control characters are
+replaced, but the arguments that somebody is asked to approve are never shortened.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.core.questions import (
 )
 from holdfast.runtime.run_stream import RunStream
 
-_LATE = "the question waits no more"
+_LATE = "the question is no longer open"
 _YES, _NO = {"y", "yes"}, {"n", "no"}
 _PERMISSION_HELP = (
     "y: yes · n [why]: no · s: always with these arguments · a: always · never · e {json}: edit"
@@ -34,7 +34,7 @@ _PERMISSION_HELP = (
 
 
 def format_question(question: AnyQuestion) -> list[str]:
-    """The question in lines, the last of which says what can be typed."""
+    """Format a question as lines; the last line lists the possible answers."""
     if isinstance(question, PermissionQuestion):
         arguments = msgspec.json.format(msgspec.json.encode(question.arguments), indent=2).decode()
         lines = [f"? May {question.tool} run with {arguments}"]
@@ -43,21 +43,21 @@ def format_question(question: AnyQuestion) -> list[str]:
         lines.append(_PERMISSION_HELP)
     elif isinstance(question, ContinuationQuestion):
         lines = [
-            f"? The limit of {question.limit} iterations is reached. Go on?",
+            f"? The limit of {question.limit} iterations is reached. Continue?",
             f"y [how many]: yes, {question.extension} more · n: no",
         ]
     elif isinstance(question, ClarificationQuestion):
         offered = [f"{number}: {option}" for number, option in enumerate(question.options, 1)]
         lines = [f"? {question.question}", " · ".join(offered) or "type an answer"]
     else:
-        plain = msgspec.json.encode(question).decode()
+        fields = msgspec.json.encode(question).decode()
         wanted = type_name(answer_type(type(question)))
-        lines = [f"? {type(question).__name__} {plain}", f"type {wanted}, as JSON"]
+        lines = [f"? {type(question).__name__} {fields}", f"type {wanted}, as JSON"]
     return [make_printable(part) for line in lines for part in line.splitlines()]
 
 
 def parse_answer(question: AnyQuestion, line: str) -> AnyAnswer | None:
-    """What a line answers; None when it is no answer.
+    """Parse a typed line; return None if it is not a valid answer.
 
     >>> parse_answer(ClarificationQuestion(question="Where?", options=("Porto", "Faro")), "2")
     Answer(key='', value='Faro')
@@ -83,7 +83,7 @@ def _parse_permission(question: PermissionQuestion, word: str, rest: str) -> Any
         return question.deny(rest or DENIED_TEXT)
     if word in {"e", "edit"}:
         return question.approve(arguments=msgspec.json.decode(rest, type=dict[str, object]))
-    if rest:  # a sentence that happens to begin with "a" is no approval
+    if rest:  # a sentence that begins with "a" is not an approval
         return None
     if word in _YES:
         return question.approve()
@@ -114,14 +114,14 @@ async def ask_in_terminal(
     *,
     keep_open: bool = False,
 ) -> None:
-    """Put one question to whoever sits there, until it is answered or waits no more.
+    """Ask one question in the terminal until it is answered here or elsewhere.
 
     Args:
-        run: which asks.
+        run: the run that asks.
         question: the question.
-        read: the next line that is typed; None at the end.
-        show: where it is shown.
-        keep_open: at the end of the input, leave the question open in place of denying it.
+        read: reads the next line; None at the end of the input.
+        show: prints the question.
+        keep_open: whether the question stays open at the end of the input, instead of being denied.
     """
     ended = asyncio.ensure_future(run.wait_until_ended(question))
     show.finish_line()
@@ -134,7 +134,7 @@ async def ask_in_terminal(
             await asyncio.wait([ended, reading], return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 reading.cancel()
-                await asyncio.wait([reading])  # a prompt puts the terminal back as it was
+                await asyncio.wait([reading])  # the prompt restores the terminal
                 show.print_note(_LATE)
                 return
             line = reading.result()
@@ -148,13 +148,13 @@ async def ask_in_terminal(
 def _settle_by_line(
     run: RunStream[str], question: AnyQuestion, line: str | None, show: RunPrinter
 ) -> bool:
-    """Whether a typed line, or the end of them, settles the question."""
+    """Answer or dismiss the question by a typed line; return whether that settles it."""
     if line is None:
         run.dismiss(question)
         return True
     answer = parse_answer(question, line)
     if answer is None:
-        show.print_note("that is no answer to this question")
+        show.print_note("this is not a valid answer to the question")
         return False
     if not run.answer(answer):
         show.print_note(_LATE)

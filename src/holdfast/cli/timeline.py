@@ -1,6 +1,6 @@
-"""What happened in a recorded run, as data: its turns, and in each one the effects with what they took.
+"""What happened in a recorded run, as data: its turns, and the effects of each turn with their times.
 
-It must know nothing but the records, so that a journal tells the same in ten years.
+Everything is computed from the records alone, so the result for a journal never changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.testing.event_text import describe_event
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
-    """A model that was asked in vain before another one answered."""
+    """A model that failed before another model replied."""
 
     target: str
     attempts: int
@@ -33,14 +33,14 @@ class TimelineEntry(Struct, frozen=True, omit_defaults=True):
 
     Args:
         key: its key.
-        after: seconds from the beginning of the turn to its end.
-        took: seconds from when it could begin to its end; None for what takes no time.
-        summary: in a few words.
-        attempts: how often it was tried.
-        error: how it failed.
-        usage: tokens of a model call with all its attempts, or of agents that were a tool.
-        cost: of these tokens, when prices are known.
-        tried: other models that were asked before.
+        after: seconds from the beginning of the turn to the end of the effect.
+        took: seconds from when it became pending to its end; None for an event without duration.
+        summary: what happened, in a few words.
+        attempts: the number of attempts.
+        error: the error, if it failed.
+        usage: tokens of a model call with all its attempts, or of an agent that ran as a tool.
+        cost: the cost of these tokens, if prices are known.
+        tried: the models that failed before.
     """
 
     key: str
@@ -58,19 +58,19 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
     """One turn, or one change of the history.
 
     Args:
-        number: of the turn, or of the change.
+        number: the number of the turn or change.
         at: when it began, in seconds since the epoch.
-        text: what the user said, or how the history was changed.
-        status: how it ended; "running" for one that has no end.
-        seconds: how long it took, with its waits.
-        waited: seconds in which somebody was being asked.
+        text: the user's message, or a description of the change.
+        status: how it ended; "running" for a turn without an end.
+        seconds: how long it took, including its waits.
+        waited: seconds in which a question was open.
         answer: the text of the answer.
-        error: why there is none.
-        usage: tokens of all that was asked in it, as its result counts them.
-        cost: of these, when prices are known.
-        entries: what was done, in the order of its ends.
-        kind: which of the two it is.
-        counts: False for what a later rewind took out of the history, and for the rewind itself.
+        error: the error, if it failed.
+        usage: tokens of all model calls in it, as its result counts them.
+        cost: the cost of these tokens, if prices are known.
+        entries: its effects and questions, in the order in which they ended.
+        kind: a turn, or the kind of change.
+        counts: False for a turn or change that was rewound, and for a rewind itself.
     """
 
     number: int
@@ -89,14 +89,14 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
 
 
 class Prices(Struct, frozen=True):
-    """Money for a million tokens; cached input costs what `cached` says."""
+    """Prices of a million tokens of input, output and cached input."""
 
     input: float
     output: float
     cached: float
 
     def cost_of(self, usage: Usage) -> float:
-        """What these tokens cost.
+        """Compute the cost of these tokens.
 
         >>> Prices(3.0, 15.0, 0.3).cost_of(Usage(1_000_000, 100_000, cached_input=500_000))
         3.15
@@ -107,14 +107,14 @@ class Prices(Struct, frozen=True):
 
 
 def build_timeline(records: Sequence[Record], prices: Prices | None = None) -> list[TurnLine]:
-    """The turns of a run and the changes of its history, in order.
+    """Build the turns of a run and the changes of its history, in order.
 
     Args:
-        records: all of them.
-        prices: what tokens cost; None when nobody said.
+        records: all records of the run.
+        prices: the prices of tokens, if known.
 
     Raises:
-        IllegalEventError: the records are no run.
+        IllegalEventError: the records do not form a run.
     """
     clock, turns, rewinds = _TimedReplay(records), [], {}
     for _ in records:
@@ -130,7 +130,7 @@ def build_timeline(records: Sequence[Record], prices: Prices | None = None) -> l
 
 
 def state_at(records: Sequence[Record], key: str) -> tuple[SessionState, tuple[str, ...]] | None:
-    """What the run knew when it had the outcome of this key, and what was pending; None without one."""
+    """Return the state after the event of this key and the pending keys; None if there is no such event."""
     replay = Replay(records)
     for _ in records:
         if replay.apply_next().key == key:
@@ -140,7 +140,7 @@ def state_at(records: Sequence[Record], key: str) -> tuple[SessionState, tuple[s
 
 
 class _TimedReplay:
-    """The fold, with the moments at which things could begin."""
+    """Replays the events and remembers when each effect became pending."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._replay = Replay(records)
@@ -148,16 +148,16 @@ class _TimedReplay:
         self.machine = self._replay.machine
 
     def apply_next(self) -> tuple[ev.Event, float | None]:
-        """The next event, and how long it took what it ends."""
+        """Apply the next event; return it with the duration of the effect that it ends."""
         event = self._replay.apply_next()
-        begun = self._begins.pop(event.key, None)
+        began = self._begins.pop(event.key, None)
         for effect in self.machine.pending_effects():
             if isinstance(event, ev.ToolsBegun):
                 self._begins[effect.key] = event.at
             self._begins.setdefault(effect.key, event.at)
         if isinstance(event, ev.QuestionAsked):
             self._begins[event.key.removesuffix(ASKED)] = event.at
-        return event, None if begun is None else max(0.0, event.at - begun)
+        return event, None if began is None else max(0.0, event.at - began)
 
 
 def _begin_turn(
@@ -172,7 +172,7 @@ def _begin_turn(
 def _add_event(
     turn: TurnLine, event: ev.Event, took: float | None, replay: _TimedReplay, prices: Prices | None
 ) -> TurnLine:
-    """The turn with one event more."""
+    """Return the turn with one more event."""
     turn = replace(turn, seconds=max(turn.seconds, event.at - turn.at))
     if isinstance(event, ev.TurnClosed):
         reply = replay.machine.reply
@@ -193,7 +193,8 @@ def _add_event(
         usage=usage,
         cost=cost,
         tried=tuple(
-            Attempt(one.target, one.attempts, one.error) for one in getattr(event, "tried", ())
+            Attempt(failed.target, failed.attempts, failed.error)
+            for failed in getattr(event, "tried", ())
         ),
     )
     waited = took if isinstance(event, ev.QuestionAnswered | ev.QuestionUnanswered) else None
@@ -208,11 +209,11 @@ def _add_event(
 
 
 def _get_usage(event: ev.Event) -> Usage | None:
-    """What the machine counts for this event, with the attempts that were paid in vain."""
+    """Return the tokens that the machine counts for this event, including failed attempts."""
     if isinstance(event, ev.ModelReplied | ev.ModelFailed):
         reply = event.reply if isinstance(event, ev.ModelReplied) else event.partial
         used = reply.usage if reply is not None else Usage()
         return used + event.lost if event.lost is not None else used
     if isinstance(event, ev.ToolFinished | ev.TurnInterrupted) and event.usage.total:
-        return event.usage  # of agents that are tools
+        return event.usage  # of agents that ran as tools
     return None

@@ -1,4 +1,4 @@
-"""Moments as people read them, always in UTC."""
+"""Times in a readable form, always in UTC."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def format_time(at: float) -> str:
-    """Seconds since the epoch as a date and a time; as the number itself when it is none.
+    """Format seconds since the epoch as date and time, or as a number if it is out of range.
 
     >>> format_time(1_700_000_000.0)
     '2023-11-14 22:13:20Z'

@@ -1,7 +1,6 @@
-"""A conversation in the terminal whose turn waits for an answer: it is asked for before the turn goes on.
+"""Asks the open questions of a waiting turn in the terminal, before the turn is resumed.
 
-The end of the input is no answer: the question stays open for another time. This module must never
-answer for somebody.
+The end of the input is not an answer: the question stays open.
 """
 
 from __future__ import annotations
@@ -14,44 +13,44 @@ from holdfast.cli.terminal_questions import format_question, parse_answer
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.questions import AnyQuestion
 
-LATER = "■ the question stays open: come back to this session to answer it"
+LATER = "■ the question stays open: start this session again to answer it"
 
 Read = Callable[[], Awaitable[str | None]]
 
 
 async def answer_waiting(agent: Agent[str], session: str, read: Read, show: RunPrinter) -> bool:
-    """Ask for what the session waits for; whether all of it was answered.
+    """Ask the open questions of a session; return whether all of them were answered.
 
-    No turn is under way meanwhile, so that others may answer as well.
+    No turn runs meanwhile, so another process may answer as well.
 
     Args:
-        agent: that was asked.
-        session: the conversation.
-        read: the next line that is typed; None at the end.
-        show: where it is shown.
+        agent: the agent of the session.
+        session: the name of the conversation.
+        read: reads the next line; None at the end of the input.
+        show: prints the questions.
 
     Raises:
-        HoldfastError: an answer could not be kept.
+        HoldfastError: an answer could not be saved.
     """
-    for request in await agent.questions(session):
-        if not await _ask_until_answered(agent, session, request, (read, show)):
+    for question in await agent.questions(session):
+        if not await _ask_until_answered(agent, session, question, (read, show)):
             show.print_note(LATER)
             return False
     return True
 
 
 async def is_waiting(agent: Agent[str], session: str) -> bool:
-    """Whether the session waits for somebody."""
+    """Whether the session has an open question."""
     try:
         return bool(await agent.questions(session))
     except ConfigurationError:
-        return False  # nobody has said anything in it yet
+        return False  # the session does not exist yet
 
 
 async def _ask_until_answered(
     agent: Agent[str], session: str, question: AnyQuestion, terminal: tuple[Read, RunPrinter]
 ) -> bool:
-    """Put one question until a line answers it; whether one did."""
+    """Ask one question until a line answers it; return whether one did."""
     read, show = terminal
     while True:
         for line in format_question(question):
@@ -61,7 +60,7 @@ async def _ask_until_answered(
             return False
         answer = parse_answer(question, typed)
         if answer is None:
-            show.print_note("that is no answer to this question")
+            show.print_note("this is not a valid answer to the question")
             continue
-        await agent.answer(session, answer)  # when somebody else was faster, theirs counts
+        await agent.answer(session, answer)  # an earlier answer of another process counts instead
         return True

@@ -1,6 +1,6 @@
-"""Journals: append-only storage that accepts one outcome per key, behind one port.
+"""Journals: append-only storage of events, with one record per key, behind one port.
 
-A journal must never know what an event means, and must never acknowledge what it may still lose.
+A journal must never interpret events, and must never acknowledge a record that it may still lose.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-r"""Journal records as text: one JSON object a line, which a person can read and any version decodes.
+r"""Encodes journal records as text: one JSON object per line.
 
     {"schema":1,"run":"alice","seq":1,"key":"t1","digest":"","type":"turn_opened","at":2.0,"event":{...}}
 
-`event` holds what the event says beside its type, key and time. Any member of the union `Event` is
-taken, also those that are added later. Rules for editing: a change that an older Holdfast cannot
-read raises `SCHEMA`, and what was written under a lower number is read for ever. This module must
-never guess: what it does not know is refused by name.
+`event` contains the fields of the event except type, key and time. Every member of the union
+`Event` can be encoded. Rules for editing: a change that an older Holdfast cannot read increases
+`SCHEMA`, and records of a lower number stay readable. Unknown schemas and types raise an error.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _UPGRADE = "Update Holdfast to the version that wrote it, or a newer one"
 _HEAD = ("type", "key", "at")
 
 OBEYED = (*range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Characters that JSON leaves as they are, and that a terminal may obey or a reader take for the end
-of a line: old control characters, ends of lines and paragraphs, and turns of the direction."""
+"""Characters that JSON does not escape, but that control a terminal or end a line: C1 control
+characters, line and paragraph separators, and changes of the text direction."""
 
 _ESCAPES = {code: f"\\u{code:04x}" for code in OBEYED}
 
 
 class Line(Struct, frozen=True):
-    """One record with its place: the fields of a line, in their order."""
+    """A record with its run and number: the fields of a line, in their order."""
 
     schema: int
     run: str
@@ -48,12 +47,12 @@ class Line(Struct, frozen=True):
 
 
 def to_line(run: str, seq: int, record: Record) -> Line:
-    """The line of one record.
+    """Make the line of a record.
 
     Args:
         run: the run.
         seq: the record's number in its run, from 1.
-        record: what to keep.
+        record: the record.
     """
     body: dict[str, object] = msgspec.to_builtins(record.event)
     tag = str(body["type"])
@@ -63,12 +62,12 @@ def to_line(run: str, seq: int, record: Record) -> Line:
 
 
 def encode(line: Line) -> bytes:
-    """The text of one line, UTF-8, without the line's end."""
+    """Encode a line as UTF-8, without a line end."""
     return to_json(line)
 
 
 def escape_json(data: bytes) -> str:
-    r"""JSON as text on one line that no terminal obeys; it says the same.
+    r"""Decode JSON and escape the characters in `OBEYED`; the value stays the same.
 
     >>> escape_json('"a\x9bb"'.encode())
     '"a\\u009bb"'
@@ -77,15 +76,15 @@ def escape_json(data: bytes) -> str:
 
 
 def decode(data: bytes | str, location: str = "line") -> Line:
-    """Read one line; the event itself is made by `record_of`.
+    """Read one line; `record_of` then makes its event.
 
     Args:
         data: the text.
-        location: names where it came from, for errors.
+        location: names the source in errors.
 
     Raises:
         JournalVersionError: a newer Holdfast wrote it.
-        JournalCorruptError: it is no record.
+        JournalCorruptError: it is not a valid record.
     """
     found = from_json(data, location)
     check_schema(found.get("schema"), location)
@@ -93,17 +92,17 @@ def decode(data: bytes | str, location: str = "line") -> Line:
         line = msgspec.convert(found, Line)
     except (msgspec.ValidationError, ValueError) as error:
         raise corrupt_record(location, str(error)) from error
-    if not isfinite(line.at):  # JSON has no such number, and no journal can keep it
+    if not isfinite(line.at):  # JSON cannot represent such a number
         raise corrupt_record(location, f"its time is {line.at}")
     return line
 
 
 def record_of(line: Line, location: str = "line") -> Record:
-    """The record of a line, equal to the one that was written.
+    """Make the record of a line, equal to the one that was written.
 
     Raises:
-        JournalVersionError: its schema or its type of event is not known here.
-        JournalCorruptError: its content does not fit its type.
+        JournalVersionError: this version does not know its schema or type of event.
+        JournalCorruptError: its content does not match its type.
     """
     check_schema(line.schema, location)
     if line.type not in TYPES:
@@ -118,7 +117,7 @@ def record_of(line: Line, location: str = "line") -> Record:
 
 
 def check_schema(schema: object, location: str) -> None:
-    """Raise unless records of this schema can be read."""
+    """Raise an error unless this version can read records of this schema."""
     if not isinstance(schema, int) or schema < 1:
         raise corrupt_record(location, "it has no schema number")
     if schema > SCHEMA:
@@ -128,23 +127,23 @@ def check_schema(schema: object, location: str) -> None:
 
 
 def corrupt_record(location: str, why: str) -> JournalError:
-    """The error of a record that cannot be read."""
+    """Return the error of a record that cannot be read."""
     return JournalCorruptError(
-        location, f"is no whole record: {why}", fix="Restore it from a backup"
+        location, f"is not a valid record: {why}", fix="Restore it from a backup"
     )
 
 
 def to_json(value: object) -> bytes:
-    """JSON; text that is no Unicode, such as a file name with odd bytes, is kept by escapes."""
+    """Encode as JSON; lone surrogates, as in names of files with invalid UTF-8, are escaped."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        plain = msgspec.to_builtins(value)
-        return json.dumps(plain, separators=(",", ":")).encode()
+        builtins = msgspec.to_builtins(value)
+        return json.dumps(builtins, separators=(",", ":")).encode()
 
 
 def from_json(data: bytes | str, location: str) -> dict[str, object]:
-    """The object that was written by `to_json`. Raises JournalCorruptError."""
+    """Decode an object that `to_json` wrote. Raises JournalCorruptError."""
     try:
         found = _parse_json(data)
     except ValueError as error:
@@ -160,18 +159,18 @@ def _parse_json(data: bytes | str) -> object:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError):
-        return json.loads(data)  # takes halves of surrogate pairs
+        return json.loads(data)  # accepts lone surrogates
 
 
 _MEMBERS: tuple[type[Event], ...] = get_args(Event)
 
 TYPES = {str(member.__struct_config__.tag): member for member in _MEMBERS}
-"""The types of events that this version knows, by tag."""
+"""The types of events of this version, by tag."""
 
 
 @cache
 def decoder_of(tag: str) -> msgspec.json.Decoder[Event]:
-    """Reads the JSON object of one type of event. Raises ValueError for an unknown one."""
+    """Return the decoder of one type of event. Raises ValueError for an unknown type."""
     if tag not in TYPES:
-        raise ValueError(f"{tag} is no event")
+        raise ValueError(f"unknown type of event: {tag}")
     return msgspec.json.Decoder(TYPES[tag])

@@ -1,6 +1,6 @@
-"""Whether a SQLite database is a journal that this Holdfast can open: its header, its schema, its pages.
+"""Checks whether a SQLite database is a journal of this Holdfast: its header, schema and pages.
 
-It must never write: what is refused here was opened for reading only, or is a copy.
+It never writes to the journal: the database is opened read-only, or is a copy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BROKEN_RECORDS = (
 
 
 class JournalIdentity(NamedTuple):
-    """The row of the table `identity`; see the migration that makes it."""
+    """The row of the table `identity`; the migration that creates it describes the columns."""
 
     journal: str
     log: str
@@ -38,8 +38,8 @@ class JournalIdentity(NamedTuple):
 
 
 def connect_read_only(path: str) -> sqlite3.Connection:
-    """A connection to the main file alone: SQLite takes no lock, and reads and makes no other file."""
-    return _with_care(
+    """Connect to the main file alone: SQLite locks nothing, and reads and creates no other file."""
+    return _harden(
         sqlite3.connect(
             Path(path).as_uri() + "?immutable=1&mode=ro", uri=True, isolation_level=None
         )
@@ -47,14 +47,15 @@ def connect_read_only(path: str) -> sqlite3.Connection:
 
 
 def connect_copy(path: str) -> sqlite3.Connection:
-    """A connection to a copy, with the logs beside it."""
-    connection = _with_care(sqlite3.connect(path, isolation_level=None))
+    """Connect to a copy of the file with copies of its logs."""
+    connection = _harden(sqlite3.connect(path, isolation_level=None))
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    connection.execute("PRAGMA synchronous = OFF")  # it is deleted soon
+    connection.execute("PRAGMA synchronous = OFF")  # the copy is deleted soon
     return connection
 
 
-def _with_care(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _harden(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Prepare a connection to a file that may be damaged or malicious."""
     connection.text_factory = lambda data: data.decode(errors="replace")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -62,7 +63,7 @@ def _with_care(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def check_header(path: str) -> None:
-    """Refuse a file whose first bytes are those of no journal.
+    """Refuse a file whose header is not that of a journal.
 
     Args:
         path: a file that is not empty.
@@ -87,7 +88,7 @@ def _check_mark(path: str, mark: int, version: int, *, may_be_empty: bool) -> No
     if version > len(MIGRATIONS):
         raise JournalVersionError(
             path,
-            f"has version {version}, and this Holdfast knows up to {len(MIGRATIONS)}",
+            f"has version {version}, and this Holdfast reads up to {len(MIGRATIONS)}",
             fix="Update Holdfast to the version that wrote it, or a newer one",
         )
     if version < 0:
@@ -95,24 +96,24 @@ def _check_mark(path: str, mark: int, version: int, *, may_be_empty: bool) -> No
 
 
 def check_database(connection: sqlite3.Connection, path: str, *, check: str) -> None:
-    """Refuse what is not a sound journal of a version that is known here.
+    """Refuse a database that is not an intact journal of a known version.
 
     Args:
-        connection: to the file read-only, or to a copy of it.
+        connection: a read-only connection to the file, or a connection to a copy.
         path: the file, for errors.
-        check: the check of its pages, "quick_check" or "integrity_check".
+        check: the pragma that checks the pages, "quick_check" or "integrity_check".
 
     Raises:
-        JournalError: it is refused.
+        JournalError: it is not an intact journal of a known version.
         sqlite3.Error: it is damaged.
     """
     version = check_owner(connection, path)
-    found = _read_schema(connection)
-    if odd := sorted(found ^ expected_schema(version), key=repr):
-        kind, name = odd[0][:2]
+    schema = _read_schema(connection)
+    if differences := sorted(schema ^ expected_schema(version), key=repr):
+        kind, name = differences[0][:2]
         raise JournalVersionError(
             path,
-            f"has another schema than a journal: see {kind} {name[:60]!r}",
+            f"does not have the schema of a journal: see {kind} {name[:60]!r}",
             fix="Choose another path, or restore a backup",
         )
     problems = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(3)")]
@@ -125,7 +126,7 @@ def check_database(connection: sqlite3.Connection, path: str, *, check: str) -> 
 
 
 def check_owner(connection: sqlite3.Connection, path: str) -> int:
-    """The version of a journal, 0 of a database without tables.
+    """Return the version of a journal; 0 for a database without tables.
 
     Raises:
         JournalError: another program or a newer Holdfast wrote it.
@@ -138,7 +139,7 @@ def check_owner(connection: sqlite3.Connection, path: str) -> int:
 
 @cache
 def expected_schema(version: int) -> frozenset[SchemaEntry]:
-    """What the migrations up to a version make."""
+    """Return the schema that the migrations up to a version create."""
     connection = sqlite3.connect(":memory:")
     try:
         for statements in MIGRATIONS[:version]:
@@ -150,7 +151,7 @@ def expected_schema(version: int) -> frozenset[SchemaEntry]:
 
 
 def _read_schema(connection: sqlite3.Connection) -> frozenset[SchemaEntry]:
-    # ANALYZE leaves tables of its own, which change nothing.
+    # Without the tables that ANALYZE creates: they do not change the journal.
     rows = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_stat%' ESCAPE '!'"
     )
@@ -163,16 +164,16 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def read_number(connection: sqlite3.Connection, query: str) -> int:
-    """The number that a statement gives."""
+    """Return the number that a statement selects."""
     return int(connection.execute(query).fetchone()[0])
 
 
 def read_identity(connection: sqlite3.Connection) -> JournalIdentity | None:
-    """Which journal it is, and where in its history; None before the version that keeps it.
+    """Return the identity of the journal; None if its version has none yet.
 
     Raises:
         sqlite3.Error: it cannot be read.
-        msgspec.ValidationError: the table does not hold one row of these types.
+        msgspec.ValidationError: the table does not contain one row of these types.
     """
     if ("table", "identity") not in {entry[:2] for entry in _read_schema(connection)}:
         return None
@@ -184,14 +185,14 @@ def read_identity(connection: sqlite3.Connection) -> JournalIdentity | None:
 
 
 def read_last_numbers(connection: sqlite3.Connection) -> dict[str, int]:
-    """The number of the last record of each run."""
+    """Return the number of the last record of each run."""
     if is_empty(connection):
         return {}
     return dict(connection.execute("SELECT run, MAX(seq) FROM records GROUP BY run").fetchall())
 
 
 def find_broken_records(connection: sqlite3.Connection) -> set[tuple[str, int]]:
-    """Run and number of records that are not JSON, and run and 0 where a record is missing."""
+    """Return run and number of each record that is not JSON, and run and 0 if a record is missing."""
     if is_empty(connection):
         return set()
     return set(connection.execute(_BROKEN_RECORDS).fetchall())

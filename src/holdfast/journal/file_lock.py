@@ -1,14 +1,15 @@
-"""The lock of a SQLite journal: one process has the file, whatever else it does with that file.
+"""The lock of a SQLite journal: only one process has the file open.
 
-SQLite locks a file by POSIX record locks. The system drops them when the process closes any
-descriptor of the file, for instance after a copy. Hence a lock on a file beside the journal,
-`<journal>.lock`, that belongs to one open file: `flock` on Linux and macOS, `msvcrt.locking` on
-Windows. On Linux the journal itself has such a lock too, at a byte that SQLite does not use, so that
-a hard link or a new name is the same journal. Linux is tested; macOS and Windows are not. Any other
-system is refused.
+SQLite's own POSIX record locks are not sufficient, because the system drops them when the process
+closes any descriptor of the file, for example after a copy. Therefore the process locks a file
+beside the journal, `<journal>.lock`, with a lock that belongs to one open descriptor: `flock` on
+Linux and macOS, `msvcrt.locking` on Windows. On Linux it also locks one byte of the journal itself
+that SQLite does not use, so that the lock also holds for hard links and renamed files. Linux is
+tested; macOS and Windows are not. Other systems are refused.
 
-The lock file is never deleted: whoever waits for it would lock a file that nobody else finds. It
-holds the number and the start time of its owner. A forked child has no part in a lock.
+The lock file is never deleted: a process that waits for a deleted file would lock a file that no
+other process finds. It contains the id and start time of the owner. A forked child does not share
+the lock.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _FREE_BYTE = 1 << 62  # SQLite locks bytes at 1 << 30
 _TAKEN = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 _MOST_OF_RECORD = 4096
 
-# Held while descriptors are opened, locked or closed, and while the process forks.
+# Acquired while descriptors are opened, locked or closed, and while the process forks.
 _guard = threading.Lock()
 _descriptors: set[int] = set()
 _open_here: set[Identity] = set()
@@ -55,15 +56,15 @@ _open_before_fork: set[Identity] = set()
 
 
 class FileLock:
-    """A journal file that this process has, until `release`.
+    """The lock of this process on a journal file, until `release`.
 
     Args:
         path: the journal, without symbolic links.
-        journal: its descriptor.
+        journal: the descriptor of the journal.
         lock: the descriptor of its lock file.
 
     Attributes:
-        descriptor: the journal's.
+        descriptor: the descriptor of the journal.
         identity: device and inode of the journal.
         lock_identity: device and inode of the lock file.
     """
@@ -77,14 +78,14 @@ class FileLock:
         self._process = os.getpid()
 
     def release(self) -> None:
-        """Let go of the file. Its connection must be closed: this ends SQLite's own locks."""
+        """Unlock the file. Close its connection first: this call also drops SQLite's locks."""
         if os.getpid() != self._process:
             return
         with _guard:
             _open_here.discard(self.identity)
             with suppress(OSError):
-                os.ftruncate(self._lock, 0)  # who reads the record later is not misled
-            # Said, and not left to closing: a child that is being forked may have them as well.
+                os.ftruncate(self._lock, 0)  # remove the record of the owner
+            # Unlock before closing: a forked child may still have the descriptors open.
             _unlock_journal(self.descriptor)
             _unlock_file(self._lock)
             _close(self.descriptor)
@@ -92,14 +93,14 @@ class FileLock:
 
 
 def take_lock(path: str, wait: float) -> FileLock:
-    """Lock a journal for this process, and make the file if need be.
+    """Lock a journal for this process; create the file if it does not exist.
 
     Args:
         path: the journal, without symbolic links.
         wait: seconds to wait for another process.
 
     Raises:
-        JournalError: another process has it, or it cannot be locked.
+        JournalError: another process has it open, or it cannot be locked.
         OSError: the journal or its lock file cannot be opened.
     """
     _check_system(path)
@@ -117,7 +118,7 @@ def take_lock(path: str, wait: float) -> FileLock:
 
 
 def identity_of(found: os.stat_result) -> Identity:
-    """What a file is, whatever its name."""
+    """Return the device and inode of a file, which do not depend on its name."""
     return found.st_dev, found.st_ino
 
 
@@ -137,27 +138,25 @@ def _check_own(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(found.st_mode):
-        # Also before a lock file is made beside it.
-        what = "is a folder" if stat.S_ISDIR(found.st_mode) else "is not a regular file"
-        raise JournalStorageError(path, what, fix="Name a file")
+        # Refused here, before a lock file is created beside it.
+        problem = "is a folder" if stat.S_ISDIR(found.st_mode) else "is not a regular file"
+        raise JournalStorageError(path, problem, fix="Name a file")
     if identity_of(found) in _open_here:
         raise _busy_here(path)
     if identity_of(found) in _open_before_fork:
         raise JournalBusyError(
             path,
-            "was open in the process that this one was forked from",
-            fix="Open it in one of them only, and not before the fork",
+            "was open in the parent process before the fork",
+            fix="Open it in one of the two processes only, after the fork",
         )
 
 
 def _busy_here(path: str) -> JournalBusyError:
-    return JournalBusyError(
-        path, "is open in this process already", fix="Use one SqliteJournal for all"
-    )
+    return JournalBusyError(path, "is already open in this process", fix="Share one SqliteJournal")
 
 
 def _busy(path: str, owner: object = "another process") -> JournalBusyError:
-    fix = "Stop that one, or use one journal file for each process"
+    fix = "Stop that process, or use one journal file per process"
     return JournalBusyError(path, f"is open in {owner}", fix=fix)
 
 
@@ -170,11 +169,11 @@ def _try_lock(path: str) -> FileLock | JournalBusyError:
         journal = _open(path)
         if not _lock_journal(journal):
             return _busy(path, "another process, by another name or without its lock file")
-        taken = FileLock(path, journal, lock)
+        file_lock = FileLock(path, journal, lock)
         _write_record(lock)
-        _open_here.add(taken.identity)
+        _open_here.add(file_lock.identity)
         lock = journal = -1
-        return taken
+        return file_lock
     finally:
         for descriptor in (journal, lock):
             if descriptor >= 0:
@@ -182,14 +181,14 @@ def _try_lock(path: str) -> FileLock | JournalBusyError:
 
 
 def _open_lock_file(path: str) -> int | JournalBusyError:
-    """The descriptor of the lock file, which is locked and still has its name."""
+    """Open and lock the lock file; return its descriptor."""
     for _ in range(_ATTEMPTS):
         lock = _open(path + ENDING)
         try:
             record = _read_record(path, lock)
             if not _lock_file(path, lock):
                 return _busy_by(path, decode_owner(record))
-            # Whoever locks a file that was deleted meanwhile locks nothing that others find.
+            # If the file was deleted meanwhile, other processes would not find this lock.
             if _is_at(lock, path + ENDING):
                 opened, lock = lock, -1
                 return opened
@@ -203,13 +202,13 @@ def _busy_by(path: str, owner: LockOwner | None) -> JournalBusyError:
     if owner is None:
         return _busy(path)
     if owner.is_this_process():
-        raise _busy_here(path)  # its journal was deleted, so that `_check_own` did not find it
+        raise _busy_here(path)  # `_check_own` did not find it, because the journal was deleted
     return _busy(path, owner)
 
 
 def _open(path: str) -> int:
-    # 0600: conversations are nobody else's business. A link in place of a lock file could lead to
-    # any file, which would be overwritten. A child that executes another program inherits nothing.
+    # Mode 0600: conversations are private. O_NOFOLLOW: a symbolic link in place of the lock file
+    # could make any file be overwritten. O_CLOEXEC: programs started by this process inherit nothing.
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o600)
     _descriptors.add(descriptor)
@@ -222,7 +221,7 @@ def _close(descriptor: int) -> None:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether the path still names the file that was opened."""
+    """Whether the path still leads to the open file."""
     try:
         return identity_of(os.lstat(path)) == identity_of(os.fstat(descriptor))
     except FileNotFoundError:
@@ -240,7 +239,7 @@ def _read_record(path: str, lock: int) -> bytes:
 
 
 def _write_record(lock: int) -> None:
-    with suppress(OSError):  # a disk that is full: the lock holds without a record
+    with suppress(OSError):  # such as a full disk; the lock does not need the record
         os.ftruncate(lock, 0)
         os.lseek(lock, 0, os.SEEK_SET)
         os.write(lock, encode_owner(this_process()))
@@ -248,15 +247,15 @@ def _write_record(lock: int) -> None:
 
 def _not_ours(path: str) -> JournalError:
     return JournalStorageError(
-        path, f"its lock file {path}{ENDING} is something else", fix="Move that file away"
+        path, f"its lock file {path}{ENDING} is another kind of file", fix="Move that file away"
     )
 
 
 def _lock_file(path: str, lock: int) -> bool:
-    """Lock a lock file; False when it is taken."""
+    """Lock a lock file; return False if another process has locked it."""
     try:
         if sys.platform == "win32":
-            os.lseek(lock, _MOST_OF_RECORD, os.SEEK_SET)  # no one can read a byte that is locked
+            os.lseek(lock, _MOST_OF_RECORD, os.SEEK_SET)  # a locked byte cannot be read
             msvcrt.locking(lock, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -280,12 +279,12 @@ def _unlock_file(lock: int) -> None:
 
 
 def _lock_journal(journal: int) -> bool:
-    """Lock the journal itself, whatever its name; False when it is taken."""
+    """Lock the journal itself under any name; return False if another process has locked it."""
     if sys.platform == "linux":
         try:
             fcntl.fcntl(journal, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK))
         except OSError as error:
-            # A file system without these locks has the lock file.
+            # On a file system without these locks, the lock file must be sufficient.
             return error.errno not in _TAKEN
     return True
 
@@ -297,12 +296,12 @@ def _unlock_journal(journal: int) -> None:
 
 
 def _request(kind: int) -> bytes:
-    """The struct flock of Linux, for the one byte."""
+    """Return the `struct flock` of Linux for the one byte."""
     return struct.pack("hhqqi", kind, os.SEEK_SET, _FREE_BYTE, 1, 0)
 
 
 def _leave_to_parent() -> None:
-    """In a forked child: close the descriptors, which leaves the locks of the parent as they are."""
+    """Close the descriptors in a forked child; this does not change the locks of the parent."""
     for descriptor in _descriptors:
         with suppress(OSError):
             os.close(descriptor)

@@ -1,16 +1,16 @@
-"""Whether the files of an open SQLite journal are still the ones that were opened.
+"""Checks that the files of an open SQLite journal are still the ones that were opened.
 
-SQLite goes on writing to the files that it has open when their names are gone or lead to other
-files. A commit to such files keeps nothing. Nobody else may write, so no file changes between two
-groups of operations: before a group, the names must lead to the open files, the files must have
-their size, and the log its header. After COMMIT, and before it is acknowledged, the names must lead
-to them still, and none may be shorter. A file that is overwritten in its place with as many bytes
-is not noticed.
+SQLite continues to write to its open files after they were deleted or replaced, and such a commit is
+lost. No other program may write to the files, so they do not change between two groups of
+operations. Before a group, the paths must lead to the open files, the files must have their last
+size, and the log must have its last header. After COMMIT, and before it is acknowledged, the paths
+must still lead to the files, and no file may be shorter. A file that is overwritten in place with
+the same number of bytes is not detected.
 
-Every commit waits for these checks, which take about four microseconds each. As long as the folder
-has its time of change, no name in it was changed, and the names are not looked up. The size of the
-log is asked by `lseek` and not by `stat`: after a `stat`, Linux gives the file a new time at the next
-write, which made a commit 50 microseconds slower.
+Every commit waits for two of these checks, which take about four microseconds each. While the
+folder's time of change is the same, no name in it has changed, so the names are not looked up. The
+size of the log comes from `lseek` and not from `stat`: after a `stat`, Linux sets a new time at the
+next write, which made a commit 50 microseconds slower.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from holdfast.journal.journal_errors import JournalError, JournalStorageError
 
 LOG_ENDING = "-wal"
 
-_LOG_HEADER = 32  # bytes; two random numbers in it are other ones in another log
+_LOG_HEADER = 32  # bytes; two random numbers in it differ from log to log
 _LOG_BEGINNING = b"\x37\x7f\x06"
 
 _SECOND = 1_000_000_000  # nanoseconds
-_TICK = 50_000_000  # longer than any Linux lets the time of files stand still
+_TICK = 50_000_000  # nanoseconds; longer than the resolution of file times on Linux
 
-_STOP = "Stop what changes it, restore a backup if records are missing, and open the journal again"
-_FOLD = "Close the journal, which writes what was acknowledged into the file, and open it again"
-_LOCK = "Stop what removes it; another process may have the journal. Open the journal again"
+_STOP = "Stop the program that changes it, restore a backup if records are missing, and reopen it"
+_FOLD = "Close the journal, which writes all acknowledged records into the file, and reopen it"
+_LOCK = "Stop the program that removes it; another process may have the journal open. Reopen it"
 
 _CHANGED = "was written by another program"
 _DELETED = "was deleted"
@@ -43,13 +43,13 @@ _TRUNCATED = "was truncated"
 
 
 class FileWatch:
-    """Compares the journal, its log and its lock file with what they were.
+    """Compares the journal, its log and its lock file with their last known state.
 
-    After the first difference every check raises the same error.
+    After the first difference, every check raises the same error.
 
     Args:
-        path: the journal, which is open.
-        lock: the lock on it.
+        path: the open journal.
+        lock: the lock of the journal.
 
     Raises:
         JournalError: a file is not the one that was locked or opened.
@@ -79,7 +79,7 @@ class FileWatch:
             self._raise()
 
     def check(self) -> None:
-        """Raise unless all files are as they were left; before a group that writes.
+        """Check the files before a group of writes.
 
         Raises:
             JournalError: one of them was changed.
@@ -89,31 +89,32 @@ class FileWatch:
         self._raise()
 
     def check_commit(self) -> None:
-        """Raise unless what was committed is in the files; before it is acknowledged.
+        """Check the files after a commit, before it is acknowledged.
 
         Raises:
-            JournalError: it may not be.
+            JournalError: the files may not contain the commit.
         """
         if self._failure is None and not self._is_committed():
             self._fail(may_grow=True)
         self._raise()
 
     def is_intact(self) -> bool:
-        """Whether all files are as they were left."""
+        """Whether no file was changed."""
         with suppress(JournalError):
             self.check()
         return self._failure is None
 
     def observe(self) -> None:
-        """Take the sizes as they are for what they should be; after an operation that changes them."""
+        """Remember the current sizes, after an operation of this process that changed them."""
         self._file_size = os.lseek(self._file, 0, os.SEEK_END)
         self._log_size = os.lseek(self._log, 0, os.SEEK_END)
         self._log_header = self._read_log_header()
 
     def allows_checkpoint(self) -> bool:
-        """Whether the log may be written into the file when the journal is closed.
+        """Whether closing the journal may copy the log into the file.
 
-        It may when nothing was changed. When the log has only lost its name, that saves it.
+        It may if no file was changed. If the log was only deleted or replaced, copying the open log
+        saves its records.
         """
         if self.is_intact():
             return True
@@ -125,7 +126,7 @@ class FileWatch:
         )
 
     def close(self) -> None:
-        """Let go of the log, before SQLite deletes it."""
+        """Close the log, before SQLite deletes it."""
         os.close(self._log)
 
     def _is_unchanged(self) -> bool:
@@ -143,8 +144,8 @@ class FileWatch:
         if (
             file_size < self._file_size
             or log_size < self._log_size
-            # A log that was cut off, and written on where it had its end, begins with zeros. One
-            # that a loss of power left may do so too, until SQLite begins it anew.
+            # A log that was truncated and then written at its old end begins with zeros. A log
+            # left by a power failure may do so too, until SQLite restarts it.
             or (header != self._log_header and not header.startswith(_LOG_BEGINNING[: len(header)]))
             or not self._have_names()
         ):
@@ -155,7 +156,7 @@ class FileWatch:
         return True
 
     def _have_names(self) -> bool:
-        """Whether the three names lead to the files that are open."""
+        """Whether the three paths lead to the open files."""
         try:
             folder = os.lstat(self._folder)
             changed = (folder.st_dev, folder.st_ino, folder.st_ctime_ns)
@@ -176,17 +177,17 @@ class FileWatch:
         return b"" if sys.platform == "win32" else os.pread(self._log, _LOG_HEADER, 0)
 
     def _fail(self, *, may_grow: bool) -> None:
-        """Say what is different, the worst first."""
-        if what := _difference(self._path, self._file_id, self._file_size, may_grow=may_grow):
-            problem, fix = what, _STOP
-        elif what := _difference(self._lock_path, self._lock_id):
-            problem, fix = f"its lock file {Path(self._lock_path).name} {what}", _LOCK
+        """Describe the most serious difference."""
+        if change := _difference(self._path, self._file_id, self._file_size, may_grow=may_grow):
+            problem, fix = change, _STOP
+        elif change := _difference(self._lock_path, self._lock_id):
+            problem, fix = f"its lock file {Path(self._lock_path).name} {change}", _LOCK
         else:
-            what = _difference(self._log_path, self._log_id, self._log_size, may_grow=may_grow)
-            # Only the log is looked into, so a difference that no size shows is there.
-            what = what or (_TRUNCATED if may_grow else _CHANGED)
-            self._lost_log = what in {_DELETED, _REPLACED}
-            problem, fix = f"its {LOG_ENDING} file {what}", _FOLD if self._lost_log else _STOP
+            change = _difference(self._log_path, self._log_id, self._log_size, may_grow=may_grow)
+            # Without a difference in size it is the header of the log, the only content compared.
+            change = change or (_TRUNCATED if may_grow else _CHANGED)
+            self._lost_log = change in {_DELETED, _REPLACED}
+            problem, fix = f"its {LOG_ENDING} file {change}", _FOLD if self._lost_log else _STOP
         self._failure = f"{problem} while it was open", fix
 
     def _raise(self) -> None:
@@ -196,7 +197,7 @@ class FileWatch:
 
 
 def _difference(path: str, identity: Identity, size: int = 0, *, may_grow: bool = True) -> str:
-    """What happened to a file, in words; empty when nothing did."""
+    """Describe how a file was changed; "" if it was not."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -211,7 +212,7 @@ def _difference(path: str, identity: Identity, size: int = 0, *, may_grow: bool 
 
 
 def _is_settled(folder: os.stat_result) -> bool:
-    """Whether a change of the folder from now on gives it another time."""
+    """Whether any later change of the folder will change its time."""
     if sys.platform != "linux" or folder.st_ctime_ns % _SECOND == 0:
-        return False  # not tested there; a file system that counts in seconds
+        return False  # other systems are not tested; some file systems have times in seconds
     return time.time_ns() - folder.st_ctime_ns > _TICK

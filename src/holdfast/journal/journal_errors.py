@@ -1,15 +1,15 @@
-"""What a journal raises when it cannot keep or cannot give back: one error for each thing to do.
+"""The errors of a journal that cannot save or read a record; each needs another reaction.
 
     JournalError                  a HoldfastError; `.path`, `.problem`, `.fix`
-    ├── JournalBusyError          somebody else has the file open
-    ├── JournalStorageError       the disk is full, the file cannot be written or locked
-    ├── JournalCorruptError       the file, a record of it or its log is damaged or another one's
-    ├── JournalVersionError       a newer Holdfast wrote it, or another program did
-    ├── JournalUnreachableError   the server does not answer, or the connection was lost
+    ├── JournalBusyError          the file is already open
+    ├── JournalStorageError       the disk is full, or the file cannot be written or locked
+    ├── JournalCorruptError       the file or a record is damaged, or the log is of another file
+    ├── JournalVersionError       a newer Holdfast or another program wrote it
+    ├── JournalUnreachableError   the server does not respond, or the connection was lost
     ├── LeaseLostError            another driver has taken over the run
-    └── JournalClosedError        the journal was closed, or belongs to the process before a fork
+    └── JournalClosedError        the journal was closed, or opened before a fork
 
-A text here must never hold the content of a record: it may stand in a log.
+A message never contains the content of a record, since messages are logged.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class JournalError(HoldfastError):
 
     Args:
         path: the file or the server, without a password.
-        problem: what is wrong with it.
-        fix: what to do.
+        problem: what is wrong.
+        fix: what to do about it.
 
-    >>> str(JournalError("a.db", "is on fire", fix="Leave the building"))
-    'journal a.db: is on fire. Leave the building'
+    >>> str(JournalError("a.db", "the disk is full", fix="Free some space"))
+    'journal a.db: the disk is full. Free some space'
     """
 
     landed = Landed.UNKNOWN
@@ -49,37 +49,37 @@ class JournalBusyError(JournalError):
 
 
 class JournalStorageError(JournalError):
-    """The place cannot be read, written or locked: missing, full, read-only, failing, or changed by others."""
+    """The file or server cannot be read, written or locked, or another program changed the file."""
 
 
 class JournalCorruptError(JournalError):
-    """The file or a record is damaged, or the log beside the file is not its own; nothing was changed."""
+    """The file or a record is damaged, or the log belongs to another file; nothing was changed."""
 
     landed = Landed.NO
 
 
 class JournalVersionError(JournalError):
-    """What is there was written by a newer Holdfast, or is no journal of Holdfast."""
+    """The journal was written by a newer Holdfast, or is not a journal of Holdfast."""
 
     landed = Landed.NO
 
 
 class JournalUnreachableError(JournalError):
-    """The server of the journal does not answer.
+    """The server of the journal does not respond.
 
-    An append that raises this was kept or was not: `read` says which as soon as there is a server
-    again. While it is not known, nobody may go on.
+    The record of an append that raises this may or may not have been saved. `read` tells which as
+    soon as the server responds again; until then the run must not continue.
     """
 
 
 class LeaseLostError(JournalError):
-    """Another process took over the run, or the run was deleted; the append is not saved."""
+    """Another driver has taken over the run, or it was deleted; the record was not saved."""
 
     landed = Landed.NO
 
 
 def lease_lost_error(path: str, run: str) -> LeaseLostError:
-    """The error of a driver whose run was taken over.
+    """Return the error of a driver whose run was taken over.
 
     Args:
         path: the journal.
@@ -88,11 +88,11 @@ def lease_lost_error(path: str, run: str) -> LeaseLostError:
     return LeaseLostError(
         path,
         f"the run {run!r} was taken over by another driver, or deleted",
-        fix="Stop this driver: the other one goes on",
+        fix="Stop this driver; the other one continues the run",
     )
 
 
 class JournalClosedError(JournalError):
-    """The journal was closed, or this process is a fork of the one that opened it."""
+    """The journal was closed, or was opened before this process was forked."""
 
     landed = Landed.NO

@@ -1,7 +1,7 @@
-"""Who has a journal open: the record in its lock file, which an error can name.
+"""The record in a lock file: the process that has the journal open, for error messages.
 
-The record locks nothing and may be old. It is believed only as long as a process of that number and
-that start time runs.
+The record is not the lock, and it may be out of date. It is used only if a process with its id and
+start time is running.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class LockOwner(msgspec.Struct, frozen=True, tag=_MARK):
     """A process that has a journal open.
 
     Args:
-        pid: its number.
+        pid: its id.
         host: the machine or container that it runs on.
-        started: when it started, in UTC; empty where the system does not say it (not on Linux).
-        ticks: the same as the system counts it, which no change of the clock alters.
+        started: its start time in UTC; empty on systems other than Linux.
+        ticks: its start time in clock ticks since the system started, independent of the clock.
     """
 
     pid: int
@@ -39,18 +39,18 @@ class LockOwner(msgspec.Struct, frozen=True, tag=_MARK):
         return f"process {self.pid}{place}" + (f", started {self.started}" if self.started else "")
 
     def is_this_process(self) -> bool:
-        """Whether it is the process that asks."""
+        """Whether this is the calling process."""
         return self.pid == os.getpid() and self.host == socket.gethostname() and self.may_run()
 
     def may_run(self) -> bool:
-        """Whether nothing shows that this process has ended."""
+        """Whether the process may still be running."""
         if self.host != socket.gethostname() or not self.ticks:
             return True
         return _start_ticks(self.pid) == self.ticks
 
 
 def this_process() -> LockOwner:
-    """The record of the process that asks."""
+    """Return the record of the calling process."""
     pid = os.getpid()
     ticks = _start_ticks(pid)
     started = ""
@@ -61,29 +61,29 @@ def this_process() -> LockOwner:
 
 
 def encode_owner(owner: LockOwner) -> bytes:
-    """The record as a line of text."""
+    """Encode the record as a line of text."""
     return msgspec.json.encode(owner) + b"\n"
 
 
 def decode_owner(data: bytes) -> LockOwner | None:
-    """The owner that a lock file names, unless that process has ended."""
+    """Decode the owner in a lock file; None if there is none or its process has ended."""
     try:
         owner = msgspec.json.decode(data, type=LockOwner)
     except (msgspec.MsgspecError, ValueError):
-        return None  # empty, or half written
+        return None  # empty, or partly written
     return owner if owner.may_run() else None
 
 
 def is_lock_file(data: bytes) -> bool:
     """Whether a file with this content may be overwritten as a lock file."""
-    # A crash may leave the beginning of a record, or zeros.
+    # A crash may leave a partial record, or zeros.
     return _BEGINNING.startswith(data[: len(_BEGINNING)]) or not data.strip(b"\0")
 
 
 def _start_ticks(pid: int) -> int:
-    """Clock ticks between the start of the system and that of a process; 0 when it is not known."""
+    """Return the start time of a process in clock ticks since the system started; 0 if unknown."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-        return int(line.rpartition(")")[2].split()[19])  # the name before may hold anything
+        return int(line.rpartition(")")[2].split()[19])  # the name before it may contain anything
     except (OSError, ValueError, IndexError):
         return 0

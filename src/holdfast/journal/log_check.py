@@ -1,8 +1,8 @@
-"""Looks at all files of a SQLite journal before it is opened, and leaves them as they are if it refuses.
+"""Checks all files of a SQLite journal before it is opened, without changing them.
 
-SQLite writes a log into the file beside which it finds it, whatever the file is, and does so when a
-file is opened or closed. Hence nothing is opened for writing before it was accepted: a file without
-a log is read as it is, and a log that is not known to belong to the file is tried on a copy.
+When SQLite opens or closes a file, it copies the log beside it into the file, even if the log
+belongs to another file. Therefore no file is opened for writing before this check. A file without a
+log is opened read-only, and a log that may belong to another file is applied to a copy.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from holdfast.journal.trial_copy import copied_files, remove_leftover
 if sys.platform != "win32":
     import fcntl
 
-_PAUSE = 0.01  # seconds between two looks whether another process has the file
+_PAUSE = 0.01  # seconds between two checks whether another process has the file open
 _SQLITE_LOCKS = (0x40000000, 512)  # the bytes that SQLite locks
 
 
 def check_left_alone(path: str) -> None:
-    """Refuse a file that is missing or empty while there is a log: SQLite would delete the log.
+    """Refuse a missing or empty file with a log beside it: SQLite would delete the log.
 
     Raises:
-        JournalCorruptError: there is one.
+        JournalCorruptError: there is such a log.
     """
     if size_of(path):
         return
@@ -70,20 +70,20 @@ def check_left_alone(path: str) -> None:
 
 
 def _is_of_new_file(path: str) -> bool:
-    # The header says how many pages the file had: none when its making was interrupted.
+    # The header contains the number of pages: 0 if the creation of the file was interrupted.
     with Path(path + ROLLBACK).open("rb") as file:
         return not any(file.read(20)[16:])
 
 
 def check_files(path: str, wait: float) -> None:
-    """Refuse a journal that must not be opened for writing; nothing of it is changed.
+    """Check that a journal may be opened for writing; change nothing.
 
     Args:
-        path: a file that this process has claimed.
+        path: a file that this process has locked.
         wait: seconds to wait for another program that has it open.
 
     Raises:
-        JournalError: it is refused.
+        JournalError: it must not be opened for writing.
         sqlite3.Error: it is damaged.
     """
     _wait_for_others(path, wait)
@@ -103,7 +103,7 @@ def check_files(path: str, wait: float) -> None:
 
 
 def _wait_for_others(path: str, wait: float) -> None:
-    """Wait until no program has the file open by SQLite; `claim` keeps other journals away."""
+    """Wait until no other program has the file open with SQLite; journals use `FileLock`."""
     if sys.platform == "win32":
         return
     deadline = time.monotonic() + wait
@@ -114,7 +114,7 @@ def _wait_for_others(path: str, wait: float) -> None:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
-                    return  # no locks there; SQLite says what is wrong
+                    return  # locks are not supported there; SQLite reports the error
             else:
                 return
         left = deadline - time.monotonic()
@@ -124,11 +124,11 @@ def _wait_for_others(path: str, wait: float) -> None:
 
 
 def busy_error(path: str) -> JournalBusyError:
-    """The error of a file that another process has open."""
+    """Return the error of a file that another process has open."""
     return JournalBusyError(
         path,
         "is open in another process",
-        fix="Stop that one, or use one journal file for each process",
+        fix="Stop that process, or use one journal file per process",
     )
 
 
@@ -150,7 +150,8 @@ def _check_copy(copy: str, path: str) -> None:
         try:
             check_database(connection, path, check="integrity_check")
         except (JournalError, sqlite3.DatabaseError) as error:
-            # Sound without the log: the log is the wrong one, unless a newer Holdfast wrote both.
+            # If the file is intact without the log, the log belongs to another file, unless a newer
+            # Holdfast wrote both.
             if _is_damage(error, connection) and _is_sound_alone(path):
                 raise _foreign_log(path) from error
             raise
@@ -168,10 +169,10 @@ def _is_damage(error: Exception, connection: sqlite3.Connection) -> bool:
 
 
 def _check_log_is_whole(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a log of which SQLite would read a part only, and then overwrite the rest.
+    """Refuse a log that SQLite would read only in part; it would then overwrite the rest.
 
     Args:
-        connection: to a copy with the log.
+        connection: a connection to a copy with the log.
         path: the journal.
     """
     header = read_header(path + LOG)
@@ -180,22 +181,22 @@ def _check_log_is_whole(connection: sqlite3.Connection, path: str) -> None:
             return
         raise _damaged_log(path)
     _, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    # A process that is killed leaves at most one transaction, the last, that is not whole.
+    # A killed process leaves at most one incomplete transaction, the last one.
     if sum(number > frames for number in find_commits(path + LOG, header)) > 1:
         raise _damaged_log(path)
 
 
 def _descends(after: sqlite3.Connection, before: sqlite3.Connection, path: str) -> bool:
-    """Whether the state with the log comes after the state of the main file alone.
+    """Whether the state with the log is a later state than that of the main file alone.
 
     Args:
-        after: to a copy with the log, which is sound.
-        before: to the main file alone. It may be damaged, when a process was killed while it copied
-            the log into the file; what can be read is then a part of a state before `after`.
+        after: a connection to a copy with the log, which is intact.
+        before: a connection to the main file alone. It may be damaged if a process was killed while
+            it copied the log into the file. Then the readable part is of an earlier state.
         path: the journal.
 
     Raises:
-        JournalError: the main file is another program's.
+        JournalError: the main file is of another program.
     """
     now = read_identity(after)
     try:
@@ -203,7 +204,7 @@ def _descends(after: sqlite3.Connection, before: sqlite3.Connection, path: str) 
         if is_empty(before):
             return True
         then = read_identity(before)
-        if then is None:  # of a version before there was an identity
+        if then is None:  # a version without an identity
             last = read_last_numbers(after)
             known = read_last_numbers(before)
             return all(last.get(run, 0) >= number for run, number in known.items())
@@ -222,18 +223,16 @@ def _breaks_records(after: sqlite3.Connection, before: sqlite3.Connection) -> bo
     try:
         return bool(broken and broken - find_broken_records(before))
     except sqlite3.DatabaseError:
-        return False  # they cannot be compared, and were broken before or not
+        return False  # the records of the main file cannot be compared
 
 
 def _foreign_log(path: str) -> JournalCorruptError:
     return JournalCorruptError(
         path,
-        f"has a log beside it, {path}{LOG}, that belongs to another database or another state of it",
-        fix="Put the log that belongs to it back, or move that file away to open it without a log",
+        f"has a log, {path}{LOG}, that belongs to another database or another state of this one",
+        fix="Restore the right log, or move that file away to open the journal without a log",
     )
 
 
 def _damaged_log(path: str) -> JournalCorruptError:
-    return JournalCorruptError(
-        path, f"is damaged: a part of {path}{LOG} cannot be read", fix=RESTORE
-    )
+    return JournalCorruptError(path, f"is damaged: part of {path}{LOG} cannot be read", fix=RESTORE)

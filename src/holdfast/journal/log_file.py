@@ -1,10 +1,11 @@
-"""The write-ahead log beside a SQLite journal: what its header says, and which log belongs to the file.
+"""The write-ahead log (WAL) of a SQLite journal: reads its header, and tells which log is its own.
 
-SQLite starts a log again from its beginning when all of it was copied into the file, and gives it
-new salts. The first transaction of each log names it in the table `identity`, and names the log
-before it, which the file then holds completely. Beside that, a small file, `<journal>-wal.json`,
-notes the salts of the log and the state of the file: with it, a log is known without a look into it.
-The note is a short cut only. Without it, or with an old one, the log is tried on a copy.
+After SQLite has copied the whole log into the file, it restarts the log with new salts (random
+numbers in its header). The first transaction of each log writes a new name for the log into the
+table `identity`, together with the name of the log before it, which the file then contains
+completely. A small file, `<journal>-wal.json`, notes the salts of the log and the state of the
+file, so that the log need not be read to identify it. The note only saves time: without a current
+note, the log is applied to a copy.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LOG = "-wal"
 NOTE = "-wal.json"
 ROLLBACK = "-journal"
 FRAMES_TO_FOLD = 1000
-"""The length of a log, in pages, from which it is copied into the file; SQLite's own default."""
+"""The length of a log, in pages, at which it is copied into the file; the default of SQLite."""
 
 _HEADER = 32
 _FRAME = 24
@@ -35,23 +36,23 @@ _MOST_OF_NOTE = 4096
 
 
 class LogHeader(NamedTuple):
-    """What the header of a log says."""
+    """The page size and the salts in the header of a log."""
 
     page_size: int
     salts: bytes
 
 
 class LogNote(Struct, frozen=True):
-    """What is kept of a log, in the small file beside it."""
+    """The note about a log, in the small file beside it."""
 
     journal: str
     salts: str
     file: tuple[int, int, int]
-    """Inode, size and time of change of the main file, which does not change while the log grows."""
+    """Inode, size and modification time of the main file; it does not change while the log grows."""
 
 
 def size_of(path: str) -> int:
-    """The size of a file, 0 when there is none."""
+    """Return the size of a file; 0 if it does not exist."""
     try:
         return Path(path).stat().st_size
     except OSError:
@@ -59,7 +60,7 @@ def size_of(path: str) -> int:
 
 
 def parse_header(data: bytes) -> LogHeader | None:
-    """The header of a log, of its first bytes; None when it is damaged, or no header."""
+    """Parse the header from the first bytes of a log; return None if it is invalid."""
     if len(data) < _HEADER:
         return None
     magic, version, page_size = struct.unpack(">III", data[:12])
@@ -78,7 +79,7 @@ def parse_header(data: bytes) -> LogHeader | None:
 
 
 def read_header(path: str) -> LogHeader | None:
-    """The header of the log at a path; None when there is none, or when it is damaged."""
+    """Read the header of the log at a path; return None if it is missing or invalid."""
     try:
         with Path(path).open("rb") as file:
             return parse_header(file.read(_HEADER))
@@ -87,7 +88,9 @@ def read_header(path: str) -> LogHeader | None:
 
 
 def find_commits(path: str, header: LogHeader) -> list[int]:
-    """The numbers, from 1, of the frames that end a transaction, by their salts alone.
+    """Return the numbers, from 1, of the frames that end a transaction.
+
+    Frames are recognised by their salts; their checksums are not verified.
 
     Args:
         path: the log.
@@ -95,25 +98,25 @@ def find_commits(path: str, header: LogHeader) -> list[int]:
     """
     commits = []
     with Path(path).open("rb", buffering=0) as file:
-        at, number = _HEADER, 0
-        while len(frame := _read_at(file, at, _FRAME)) == _FRAME:
+        offset, number = _HEADER, 0
+        while len(frame := _read_at(file, offset, _FRAME)) == _FRAME:
             number += 1
             if frame[8:16] == header.salts and any(frame[4:8]):
                 commits.append(number)
-            at += _FRAME + header.page_size
+            offset += _FRAME + header.page_size
     return commits
 
 
 def is_blank(path: str) -> bool:
-    """Whether a log has no content: shorter than a header, or zeros, as after a loss of power."""
+    """Whether a log is empty: shorter than a header, or only zeros, as after a power failure."""
     if size_of(path) < _HEADER:
         return True
     with Path(path).open("rb") as file:
-        return not any(any(piece) for piece in iter(lambda: file.read(1 << 16), b""))
+        return not any(any(block) for block in iter(lambda: file.read(1 << 16), b""))
 
 
 def is_noted(path: str) -> bool:
-    """Whether the note says that the log beside a journal belongs to the file as it is now.
+    """Whether the note confirms that the log belongs to the file in its current state.
 
     Args:
         path: the journal.
@@ -125,7 +128,7 @@ def is_noted(path: str) -> bool:
 
 
 def read_note(path: str) -> LogNote | None:
-    """The note beside a journal; None when there is none, or when it is something else."""
+    """Read the note of a journal; return None if it is missing or invalid."""
     place = Path(path + NOTE)
     try:
         if not stat.S_ISREG(place.lstat().st_mode):
@@ -141,16 +144,16 @@ def _state_of(path: str) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _read_at(file: BinaryIO, at: int, count: int) -> bytes:
-    file.seek(at)
+def _read_at(file: BinaryIO, offset: int, count: int) -> bytes:
+    file.seek(offset)
     return file.read(count)
 
 
 class LogKeeper:
     """Names each log of an open journal, notes it, and copies it into the file when it is long.
 
-    It must be made before the file is opened. Nothing here fails a transaction that is committed:
-    without a note, the next opening takes longer.
+    Create it before the file is opened. An error here never fails a committed transaction: without a
+    note, the next opening only takes longer.
 
     Args:
         path: the journal.
@@ -165,24 +168,24 @@ class LogKeeper:
         self._begins_log = False
 
     def start(self, connection: sqlite3.Connection) -> None:
-        """Take over a file that was opened: fold a log that a killed process left."""
+        """Start after the file was opened: copy the log of a killed process into the file."""
         try:
             self._journal = connection.execute("SELECT journal FROM identity").fetchone()[0]
             if self._found_log:
                 self._is_folded = _fold(connection, "TRUNCATE")
-            elif size_of(self._path + LOG):  # the migrations wrote it, and named it
+            elif size_of(self._path + LOG):  # the migrations wrote and named it
                 self._note()
         except (OSError, sqlite3.Error):
             return
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """Name the log that the transaction begins, if it begins one."""
+        """Name the log, if this transaction begins a new one."""
         self._begins_log = self._is_folded or self._is_empty()
         if self._begins_log:
             connection.execute("UPDATE identity SET base = log, log = lower(hex(randomblob(16)))")
 
     def finish(self, connection: sqlite3.Connection) -> bool:
-        """The transaction is committed: note its log if it is new, and fold it if it is long.
+        """After a commit, note a new log and copy a long one into the file.
 
         Returns:
             Whether the file may have been written to.
@@ -202,10 +205,10 @@ class LogKeeper:
         return is_long
 
     def close(self, *, keep_note: bool) -> None:
-        """Let go of the log.
+        """Close the log.
 
         Args:
-            keep_note: False when the log is about to be copied into the file and deleted.
+            keep_note: False if the log will be copied into the file and deleted.
         """
         if self._log is not None:
             self._log.close()
@@ -232,9 +235,9 @@ class LogKeeper:
         if self._log is None or len(header) < _HEADER:
             return False
         page_size = int.from_bytes(header[8:12], "big")
-        at = _HEADER + (FRAMES_TO_FOLD - 1) * (_FRAME + page_size)
-        # What stands after the end of this log is of an older one, with other salts.
-        return _read_at(self._log, at, _FRAME)[8:16] == header[16:24]
+        offset = _HEADER + (FRAMES_TO_FOLD - 1) * (_FRAME + page_size)
+        # The bytes after the end of this log are of an older log with other salts.
+        return _read_at(self._log, offset, _FRAME)[8:16] == header[16:24]
 
     def _note(self) -> None:
         header = parse_header(self._read_header())
@@ -254,6 +257,6 @@ class LogKeeper:
 
 
 def _fold(connection: sqlite3.Connection, mode: str) -> bool:
-    """Copy the log into the file; whether all of it was copied."""
+    """Copy the log into the file; return whether all of it was copied."""
     busy, frames, copied = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     return bool(busy == 0 and frames == copied)

@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, for a journal that several event loops and threads share.
+"""Runs an event loop in a separate thread, for a journal that several loops and threads share.
 
-The thread starts with the first act, so that a process may fork before it. An act that nobody waits
-for any more is dropped if it has not begun. This module must never know what an act does.
+The thread starts with the first job, so that the process may fork before it. A job whose caller was
+cancelled is dropped if it has not begun.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from holdfast.journal.journal_errors import JournalClosedError
 T = TypeVar("T")
 
 Begin: TypeAlias = Callable[[], None]
-"""An act calls it before it changes anything; it raises Withdrawn when nobody waits any more."""
+"""A job calls it before it changes anything; it raises WithdrawnError if the caller was cancelled."""
 
 LoopJob: TypeAlias = Callable[[Begin], Coroutine[object, object, T]]
 
 
 class WithdrawnError(BaseException):
-    """Whoever asked for the act was cancelled before it began."""
+    """The caller of a job was cancelled before the job began."""
 
 
 class LoopThread:
-    """Runs acts until it is closed.
+    """Runs jobs until it is closed.
 
     Args:
-        path: names the journal, for errors.
-        on_close: what to do when the last act has ended.
+        path: names the journal in errors.
+        on_close: called when the last job has ended.
     """
 
     def __init__(self, path: str, on_close: Callable[[], Coroutine[object, object, None]]) -> None:
@@ -46,7 +46,7 @@ class LoopThread:
         self._closed = False
 
     def submit(self, act: LoopJob[T]) -> Handoff[T]:
-        """Start an act. Raises JournalClosedError after `close`, and after a fork."""
+        """Start a job. Raises JournalClosedError after `close`, and after a fork."""
         way: Handoff[T] = Handoff()
         with self._lock:
             if self._closed:
@@ -57,7 +57,7 @@ class LoopThread:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._process = os.getpid()
-            # Not the default: PostgreSQL's driver cannot use the one of Windows.
+            # Not the default loop: the PostgreSQL driver does not support that of Windows.
             self._loop = asyncio.SelectorEventLoop()
             self._thread = threading.Thread(
                 target=_run_loop, args=(self._loop,), name="holdfast-journal", daemon=True
@@ -96,7 +96,7 @@ class LoopThread:
         task.add_done_callback(ended)
 
     def close(self) -> None:
-        """Wait until every act has ended, and stop the thread. May be repeated."""
+        """Wait until every job has ended, and stop the thread. A second call does nothing."""
         with self._lock:
             if self._closed or os.getpid() != self._process:
                 return
@@ -105,7 +105,7 @@ class LoopThread:
         if loop is None or thread is None:
             return
         asyncio.run_coroutine_threadsafe(self._drain_and_stop(loop), loop)
-        # The collector may drop a journal in any thread, in its own too.
+        # The garbage collector may finalize a journal in any thread, including this one.
         if threading.current_thread() is not thread:
             thread.join()
 
@@ -115,7 +115,7 @@ class LoopThread:
                 try:
                     begin()
                 except WithdrawnError:
-                    task.cancel()  # or a server that does not answer would be waited for
+                    task.cancel()  # do not wait for a server that does not respond
             while self._acts:
                 await asyncio.wait(self._acts)
             await self._on_close()

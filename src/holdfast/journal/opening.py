@@ -1,6 +1,7 @@
-"""Opens the file of a SQLite journal: one owner, checked, and brought to the newest schema.
+"""Opens the file of a SQLite journal: locks it, checks it, and migrates it to the newest schema.
 
-It must never change a file that is damaged, newer, or somebody else's; each has its own error.
+It does not change a file that is damaged, of a newer version or of another program; each of these
+raises its own error.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _STORAGE = {
 }
 _FULL_VACUUM = 1
 _FILE = {
-    errno.ENOENT: ("its folder does not exist", "Make the folder first"),
+    errno.ENOENT: ("its folder does not exist", "Create the folder first"),
     errno.ENOTDIR: ("its folder is a file", "Choose another path"),
     errno.EISDIR: ("is a folder", "Name a file in it"),
     errno.EACCES: ("cannot be written by this user", "Allow it, or choose another path"),
@@ -38,8 +39,8 @@ _FILE = {
     errno.ENOSPC: ("the disk is full", "Free some space"),
 }
 _LOCK_FILE = {
-    errno.EACCES: "cannot be made or written by this user",
-    errno.EPERM: "cannot be made or written by this user",
+    errno.EACCES: "cannot be created or written by this user",
+    errno.EPERM: "cannot be created or written by this user",
     errno.EISDIR: "is a folder",
     errno.ELOOP: "is a symbolic link",
 }
@@ -47,16 +48,16 @@ _ALLOW_LOCK = "Allow this user to write to the folder and to that file, or move 
 
 
 def claim_file(path: str, wait: float) -> FileLock:
-    """Make the file if need be, and lock it for this process.
+    """Lock the file for this process; create it if it does not exist.
 
     Args:
         path: the file, without symbolic links.
-        wait: seconds to wait for another process to let go of it.
+        wait: seconds to wait for another process to close it.
 
     Raises:
-        JournalError: the file cannot be had.
+        JournalError: the file cannot be locked.
     """
-    check_left_alone(path)  # before the lock makes the file
+    check_left_alone(path)  # before `take_lock` creates the file
     try:
         lock = take_lock(path, wait)
     except OSError as error:
@@ -77,11 +78,11 @@ def _failure_to_open(error: OSError, path: str) -> JournalStorageError:
 
 
 def open_connection(path: str, wait: float) -> sqlite3.Connection:
-    """The one connection: exclusive, durable, checked and migrated.
+    """Open the connection: exclusive, durable, checked and migrated.
 
     Args:
-        path: a file that was claimed.
-        wait: seconds to wait for another process to let go of it.
+        path: a locked file.
+        wait: seconds to wait for another process to close it.
 
     Raises:
         JournalError: the file cannot be used.
@@ -105,40 +106,40 @@ def open_connection(path: str, wait: float) -> sqlite3.Connection:
 
 
 def close(connection: sqlite3.Connection, *, checkpoint: bool) -> None:
-    """Close the connection, and write the log into the file or leave both as they are.
+    """Close the connection.
 
     Args:
-        connection: the one of the journal.
-        checkpoint: whether the log belongs to the file.
+        connection: the connection of the journal.
+        checkpoint: whether to copy the log into the file; otherwise both stay unchanged.
     """
     if not checkpoint:
         if sys.version_info >= (3, 12):
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
         else:
-            connection.interrupt()  # SQLite then gives up the checkpoint, and keeps the log
+            connection.interrupt()  # SQLite then skips the checkpoint and keeps the log
     connection.close()
 
 
 def _prepare_connection(connection: sqlite3.Connection, path: str) -> None:
     run = connection.execute
-    run("PRAGMA locking_mode = EXCLUSIVE")  # before WAL: no shared memory, and one process only
+    run("PRAGMA locking_mode = EXCLUSIVE")  # before WAL mode: one process, no shared memory
     run("PRAGMA journal_mode = WAL")
-    run("PRAGMA wal_autocheckpoint = 0")  # the writer does that, and knows when it is done
+    run("PRAGMA wal_autocheckpoint = 0")  # `LogKeeper` does it and must know when
     run("PRAGMA synchronous = FULL")
-    run("PRAGMA journal_size_limit = -1")  # a log that gets shorter was changed by somebody else
-    run("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+    run("PRAGMA journal_size_limit = -1")  # `FileWatch` treats a shorter log as damage
+    run("PRAGMA secure_delete = ON")  # deleted data is overwritten
     run("PRAGMA trusted_schema = OFF")
-    run("BEGIN IMMEDIATE")  # takes the lock now, and keeps it
+    run("BEGIN IMMEDIATE")  # takes the lock, which EXCLUSIVE mode keeps
     run("COMMIT")
     apply_migrations(connection, path)
     if run("PRAGMA auto_vacuum").fetchone()[0] == _FULL_VACUUM:
-        run("PRAGMA auto_vacuum = INCREMENTAL")  # the file gets shorter only when it is cut off
+        run("PRAGMA auto_vacuum = INCREMENTAL")  # otherwise a commit could shorten the file
 
 
 def apply_migrations(
     connection: sqlite3.Connection, path: str, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS
 ) -> None:
-    """Apply what is missing, each in one transaction."""
+    """Apply the missing migrations, each in one transaction."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     for number, statements in enumerate(migrations[version:], version + 1):
         connection.execute("BEGIN IMMEDIATE")
@@ -154,25 +155,25 @@ def apply_migrations(
 
 
 def to_journal_error(error: Exception, path: str, *, is_open: bool = False) -> JournalError:
-    """What an error of SQLite, of its adapter or of a check means for whoever has to mend it.
+    """Translate an error of SQLite, its adapter or a check into a JournalError.
 
     Args:
-        error: what was raised.
+        error: the error.
         path: the file.
-        is_open: whether a journal has it, which goes on; else it was being opened.
+        is_open: whether the journal is open; otherwise it was being opened.
     """
     if isinstance(error, JournalError):
         return type(error)(error.path, error.problem, fix=error.fix)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
         return busy_error(path)
-    # Python has no code of its own for text that is no UTF-8, not even in what SQLite says.
+    # Python has no error code for invalid UTF-8, even in messages of SQLite.
     unreadable = isinstance(error, UnicodeError) or "Could not decode" in str(error)
     if code in _BROKEN or unreadable:
         return JournalCorruptError(path, f"is damaged: {error}", fix=RESTORE)
     if code in _STORAGE:
         problem, fix = _STORAGE[code]
         if code == sqlite3.SQLITE_FULL:
-            fix += "; the journal goes on by itself" if is_open else ", and open it again"
+            fix += "; the journal then continues" if is_open else ", and open it again"
         return JournalStorageError(path, problem, fix=fix)
     return JournalStorageError(path, f"{error}", fix="Check the disk and the file")

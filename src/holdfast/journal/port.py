@@ -1,10 +1,9 @@
-"""The journal port: one outcome per key of a run, append-only.
+"""The journal port: append-only storage with one record per key of a run.
 
-A journal must never change, reorder or drop a record, and must never accept a second record with
-the same run and key: that is what keeps two drivers of one run from both going on. A whole run may
-be deleted, since people may ask for that. A journal that several processes share gives out leases;
-one that belongs to a single process needs none. `holdfast.testing.journal_conformance` tests all of
-it.
+A journal must never change, reorder or drop a record. It must refuse a second record with the same
+run and key, so that two drivers of one run cannot both continue. Only a whole run may be deleted. A
+journal that several processes share provides leases; a journal of a single process needs none.
+`holdfast.testing.journal_conformance` tests these rules.
 """
 
 from __future__ import annotations
@@ -19,18 +18,23 @@ from holdfast.core.events import Event
 
 
 class Record(Struct, frozen=True):
-    """One line: the event, and the fingerprint of the effect that it ends ("" for none)."""
+    """One record: an event, and the digest of the effect that it ends ("" if it ends none)."""
 
     event: Event
     digest: str = ""
 
 
 class RunEntry(Struct, frozen=True):
-    """One run of a journal: how many records it has, and the earliest and the latest time in them.
+    """A run in the list of a journal.
 
-    Times are in seconds since the epoch. `turn_open` says that its last turn has no end: somebody
-    works on it, or its process died. `agent` is the one that opened the last turn. `leased` says
-    that a living process works on it, as far as this journal can know.
+    Args:
+        run: its name.
+        records: the number of its records.
+        opened_at: its earliest time, in seconds since the epoch.
+        changed_at: its latest time, in seconds since the epoch.
+        turn_open: whether its last turn has not ended: it is running, or its process died.
+        agent: the name of the agent that opened the last turn.
+        leased: whether a driver has a lease of it that has not expired.
     """
 
     run: str
@@ -43,46 +47,46 @@ class RunEntry(Struct, frozen=True):
 
 
 class RunLog(Protocol):
-    """What the driver of a run needs of a journal."""
+    """The part of a journal that the driver of a run uses."""
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Keep one event; returns when it is kept.
+        """Save one event; return when it is saved.
 
-        A cancelled append has ended when it raises CancelledError: the record is then kept or it
-        is not, `read` says which, and nothing comes later.
+        A cancelled append raises CancelledError only after it has ended. The record was then saved
+        or it was not, and `read` tells which.
 
         Args:
             run: the run.
-            event: what happened.
-            effect: what the event ends, so that its digest can be kept; None for a marker.
+            event: the event.
+            effect: the effect that the event ends, whose digest is saved too; None for a marker.
 
         Raises:
-            ConflictError: the run has an outcome for this key already.
+            ConflictError: the run already has a record with this key.
             SessionBusyError: another driver has a lease of the run.
-            LeaseLostError: this is a lease, and another driver has taken over.
-            JournalError: it could not be kept.
+            LeaseLostError: this log is a lease, and another driver has taken over.
+            JournalError: the event could not be saved.
         """
         ...
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        """The records of one run in order, without the first `after`; empty for an unknown run."""
+        """Return the records of one run in order, without the first `after`; none if it is unknown."""
         ...
 
 
 @runtime_checkable
 class Journal(RunLog, Protocol):
-    """Where the facts of runs are kept."""
+    """Stores the events of runs."""
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
-        """All runs, by name.
+        """Return all runs, sorted by name.
 
         Args:
-            turn_open: only those whose last turn has no end.
+            turn_open: return only the runs whose last turn has not ended.
         """
         ...
 
     async def delete(self, run: str) -> int:
-        """Forget a run for good; returns how many records it had."""
+        """Delete a run permanently; return the number of its records."""
         ...
 
 
@@ -143,18 +147,17 @@ class QueueingLog(RunLog, Protocol):
 
 
 class Lease(RunLog, Protocol):
-    """One run, for one driver at a time, until `release` or until its process is gone.
+    """The right of one driver to append to a run, until `release` or until it expires.
 
-    It is renewed by itself. What was read under it stays true: nobody else can append to the run
-    until the lease has run out and somebody else has taken over. From then on each append through
-    it raises LeaseLostError, also when its process was only asleep and comes back: `token`, the
-    fencing token, is looked at in the same transaction as the append, and a later lease of a run
-    has a greater one.
+    The journal renews the lease while its process is alive. Until the lease has expired and another
+    driver has taken over, nobody else can append to the run. After that, each append through the
+    lease raises LeaseLostError, even if its process was only paused: the transaction of an append
+    compares `token`, the fencing token, and each later lease of a run has a greater token.
     """
 
     @property
     def run(self) -> str:
-        """The run that was claimed."""
+        """The claimed run."""
         ...
 
     @property
@@ -163,7 +166,7 @@ class Lease(RunLog, Protocol):
         ...
 
     async def release(self) -> None:
-        """Let others have the run. May be repeated, and never raises because of the journal."""
+        """End the lease. A second call does nothing, and errors of the journal are ignored."""
         ...
 
 
@@ -172,12 +175,10 @@ class SharedJournal(Journal, Protocol):
     """A journal that several processes may use at the same time."""
 
     async def claim(self, run: str) -> Lease:
-        """Take the run for one driver.
-
-        Cancelled, it leaves nothing claimed.
+        """Claim a run for one driver. A cancelled call leaves no lease.
 
         Raises:
-            SessionBusyError: a living driver has it.
+            SessionBusyError: another driver has a lease of the run.
             JournalError: the journal cannot be reached.
         """
         ...

@@ -1,8 +1,8 @@
-"""The journal in a PostgreSQL database, which many processes share: each run has one driver at a time.
+"""A journal in a PostgreSQL database that many processes share; each run has one driver at a time.
 
-A record is safe when `append` returns: its transaction was committed. All talk with the server runs
-on one thread of the journal's own. This module must never import the driver before a journal is
-made, and must never show a password.
+When `append` returns, the transaction of the record was committed. All communication with the server
+runs in one thread of the journal. The database driver is imported when a journal is created. No
+password appears in a message.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ Row = tuple[object, ...]
 Append: TypeAlias = Callable[[str, Event, Effect | None, int | None], Awaitable[None]]
 Release: TypeAlias = Callable[[int], Awaitable[None]]
 
-_LONGEST_KEY = 2000  # bytes; an index of the server takes little more
+_LONGEST_KEY = 2000  # bytes; below the limit of an index of the server
 
 
 class PostgresJournal:
-    """Saves records in a PostgreSQL database; any number of processes may share it.
+    """Stores records in a PostgreSQL database; any number of processes may share it.
 
-    Its tables, which begin with `holdfast_`, are made when they are first needed, in the first
-    schema of the search path. Any number of agents, threads and event loops may share one object.
-    Nothing is connected before the first use.
+    Its tables, whose names begin with `holdfast_`, are created on first use in the first schema of
+    the search path. Any number of agents, threads and event loops may share one object. It connects
+    on first use.
 
     Args:
-        url: `postgresql://user:password@host:5432/database`, as libpq reads it. What is missing
-            comes from PGUSER, PGPASSWORD, ~/.pgpass and the like.
-        connections: how many appends and reads run at once.
+        url: `postgresql://user:password@host:5432/database`, as in libpq. Missing parts come from
+            PGUSER, PGPASSWORD, ~/.pgpass and so on.
+        connections: the maximum number of appends and reads at the same time.
         timeout: seconds for one statement.
-        wait: seconds for which an append or a read is tried again while the server is gone.
-        lease: seconds after which another process may take over a run whose process shows no life.
-        create: whether to make the tables when they are missing.
+        wait: seconds for which appends and reads are retried while the server is unreachable.
+        lease: seconds without renewal after which another process may take over a run.
+        create: whether to create missing tables.
 
     Raises:
-        ConfigurationError: an argument is wrong, or the driver is not installed.
+        ConfigurationError: an argument is invalid, or the driver is not installed.
 
     >>> PostgresJournal("postgresql://ada:secret@db.example/talk")
     PostgresJournal('postgresql://ada@db.example/talk')
@@ -94,19 +94,19 @@ class PostgresJournal:
             address, connections, ConnectionPolicy(timeout, wait, create), lease
         )
         self._thread = LoopThread(self.path, self._server.close)
-        # Also at the end of the interpreter, so that leases are given back at once.
+        # Also runs when the interpreter exits, so that leases end at once.
         self._finalizer = weakref.finalize(self, self._thread.close)
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Keep one event; returns when it is committed.
+        """Save one event; return when it is committed.
 
-        When the connection is lost meanwhile, the append is sent again, and kept once.
+        If the connection is lost, the append is sent again and saved once.
 
         Raises:
-            ConflictError: the run has an outcome for this key already.
+            ConflictError: the run already has a record with this key.
             SessionBusyError: another driver has a lease of the run.
-            JournalUnreachableError: nobody knows whether it was kept: the server is gone.
-            JournalError: it could not be kept.
+            JournalUnreachableError: the server is unreachable; the event may have been saved.
+            JournalError: the event could not be saved.
         """
         await self._append_event(run, event, effect, None)
 
@@ -132,11 +132,11 @@ class PostgresJournal:
         await self._thread.submit(lambda begin: self._server.append(insert, begin))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        """The records of one run in order, without the first `after`; empty for an unknown run."""
+        """Return the records of one run in order, without the first `after`; none if it is unknown."""
         return await records_from(await self._select_lines(run, after), self.path)
 
     async def read_lines(self, run: str, after: int = 0) -> Sequence[Line]:
-        """The same as lines, for export; an unknown type of event is no error here."""
+        """Return the records as lines, for an export; unknown types of events raise no error."""
         return [line_from(row, self.path) for row in await self._select_lines(run, after)]
 
     async def _select_lines(self, run: str, after: int) -> list[Row]:
@@ -147,7 +147,7 @@ class PostgresJournal:
         return await self._thread.submit(lambda _: self._server.fetch_rows(statement, values))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
-        """All runs, by name; or those whose last turn has no end."""
+        """Return all runs sorted by name, or only those whose last turn has not ended."""
         rows = await self._fetch_rows(sql.OPEN_RUNS if turn_open else sql.RUNS, {})
         return [
             msgspec.convert(dict(zip(RunEntry.__struct_fields__, row, strict=True)), RunEntry)
@@ -155,22 +155,22 @@ class PostgresJournal:
         ]
 
     async def delete(self, run: str) -> int:
-        """Forget a run for good; returns how many records it had.
+        """Delete a run permanently; return the number of its records.
 
-        Whoever works on it has lost its lease. The server takes the space back when it vacuums;
-        what its backups and its log keep is up to them.
+        A lease of the run is lost. The server frees the space when it vacuums. Backups and the
+        write-ahead log of the server may still contain the records.
         """
         name = _digest_name(run)
         return await self._thread.submit(lambda begin: self._server.delete(name, begin))
 
     async def keys(self, run: str) -> Sequence[str]:
-        """The keys of a run, in order of the records."""
+        """Return the keys of a run, in order of the records."""
         return [
             str(key) for (key,) in await self._fetch_rows(sql.KEYS, {"name": _digest_name(run)})
         ]
 
     async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
-        """Those records of a run that have one of these keys, in order."""
+        """Return the records of a run that have one of these keys, in order."""
         wanted = [key for key in keys if "\x00" not in key]
         rows = await self._fetch_rows(
             sql.PICK, {"name": _digest_name(run), "run": run, "keys": wanted}
@@ -178,18 +178,18 @@ class PostgresJournal:
         return await records_from(rows, self.path)
 
     async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Run and key of every record whose text may hold all of these words, the newest first."""
+        """Return run and key of each record that may contain all of these words, newest first."""
         from holdfast.journal.postgres_queries import make_word_values
 
         rows = await self._fetch_rows(sql.HOLDING, make_word_values(words))
         return [(str(run), str(key)) for run, key in rows]
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
-        """Keep these runs with exactly these records: all of them or, on failure, nothing.
+        """Save these runs with exactly these records: either all of them or, on failure, none.
 
         Raises:
-            ConflictError: one of the runs has records already.
-            JournalError: they could not be kept.
+            ConflictError: one of the runs already has records.
+            JournalError: they could not be saved.
         """
         from holdfast.journal.postgres_queries import make_restore
 
@@ -198,17 +198,17 @@ class PostgresJournal:
         await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def load_snapshot(self, run: str) -> bytes | None:
-        """What `save_snapshot` kept last."""
+        """Return the last snapshot of a run, if there is one."""
         rows = await self._fetch_rows(sql.SNAPSHOT, {"name": _digest_name(run)})
         return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else None
 
     async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
-        """Keep what was folded of the first records of a run, until the run is deleted.
+        """Save the state after the first records of a run, until the run is deleted.
 
         Args:
             run: the run.
-            records: how many.
-            state: what they come to.
+            records: the number of records.
+            state: the encoded state.
         """
         from holdfast.journal.postgres_queries import make_save_snapshot
 
@@ -216,37 +216,37 @@ class PostgresJournal:
         await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def claim(self, run: str) -> PostgresLease:
-        """Take the run for one driver; see `holdfast.journal.port.SharedJournal`.
+        """Claim a run for one driver; see `holdfast.journal.port.SharedJournal`.
 
         Raises:
-            SessionBusyError: a living driver has it.
+            SessionBusyError: another driver has a lease of the run.
             JournalError: the server cannot be reached.
         """
         from holdfast.journal.postgres_renewal import LeaseState
 
-        name, owner, held = _digest_name(run), os.urandom(16), LeaseState(run)
-        way = self._thread.submit(lambda begin: self._server.claim(name, held, owner, begin))
+        name, owner, state = _digest_name(run), os.urandom(16), LeaseState(run)
+        claim = self._thread.submit(lambda begin: self._server.claim(name, state, owner, begin))
         try:
-            token = await way
+            token = await claim
         except BaseException:
-            if way.value is not None:
-                await self._release_token(way.value)  # cancelled when it was claimed already
+            if claim.value is not None:
+                await self._release_token(claim.value)  # cancelled after the claim succeeded
             raise
-        return PostgresLease(self, held, token, self._append_event, self._release_token)
+        return PostgresLease(self, state, token, self._append_event, self._release_token)
 
     async def _release_token(self, token: int) -> None:
         await self._thread.submit(lambda _: self._server.release([token]))
 
     def close(self) -> None:
-        """Wait until everything is kept, give back all leases, and close all connections.
+        """Wait until all records are saved, end all leases, and close all connections.
 
-        May be repeated.
+        A second call does nothing.
         """
         self._finalizer()
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the journal was closed."""
         return not self._finalizer.alive
 
     def __enter__(self) -> Self:
@@ -265,7 +265,7 @@ class PostgresJournal:
 
 
 class PostgresLease:
-    """One run for one driver; see `holdfast.journal.port.Lease`. Made by `PostgresJournal.claim`."""
+    """A lease of one run; see `holdfast.journal.port.Lease`. `PostgresJournal.claim` creates it."""
 
     __slots__ = ("_append", "_is_released", "_journal", "_release", "_state", "token")
 
@@ -286,30 +286,30 @@ class PostgresLease:
 
     @property
     def run(self) -> str:
-        """The run that was claimed."""
+        """The claimed run."""
         return self._state.run
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Keep one event, unless another driver has taken over: then LeaseLostError."""
+        """Save one event. Raises LeaseLostError if another driver has taken over the run."""
         self._check_run(run)
         if self._state.is_lost or self._is_released:
             raise lease_lost_error(self._journal.path, run)
         await self._append(run, event, effect, self.token)
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        """The records of the run in order, without the first `after`."""
+        """Return the records of the run in order, without the first `after`."""
         self._check_run(run)
         return await self._journal.read(run, after)
 
     async def release(self) -> None:
-        """Let others have the run. May be repeated."""
+        """End the lease. A second call does nothing."""
         if not self._is_released:
             self._is_released = True
             await self._release(self.token)
 
     def _check_run(self, run: str) -> None:
         if run != self.run:
-            raise ConfigurationError("run", f"the lease is of {self.run!r}, and not of {run!r}")
+            raise ConfigurationError("run", f"the lease is for {self.run!r}, not for {run!r}")
 
     def __repr__(self) -> str:
         return f"PostgresLease({self.run!r}, token={self.token})"
@@ -326,7 +326,9 @@ def _digest_name(run: str) -> bytes:
 
 
 def _check_text(text: str, argument: str) -> str:
-    """A text that the server can keep as it is."""
+    """Return the text. Raises ConfigurationError if the server cannot store it."""
     if "\x00" in check_unicode(text, argument):
-        raise ConfigurationError(argument, "contains a NUL character, which PostgreSQL cannot keep")
+        raise ConfigurationError(
+            argument, "contains a NUL character, which PostgreSQL cannot store"
+        )
     return text

@@ -1,7 +1,7 @@
-"""What the driver of PostgreSQL and its server say, as errors of a journal. The password never.
+"""Translates errors of the PostgreSQL driver and server into errors of a journal.
 
-It must never put the content of a record into a text: of a server's message only the first line
-is kept, since the others quote rows.
+The messages contain no password and no content of records. Of a server's message only the primary
+line is used, because the other lines quote rows.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from holdfast.journal.journal_errors import (
 )
 
 _STORAGE = {
-    "53100": ("the disk of the server is full", "Free some space; the journal goes on by itself"),
-    "57014": ("the server took too long", "Look for locks and for load; or raise timeout"),
+    "53100": ("the disk of the server is full", "Free some space; the journal then continues"),
+    "57014": ("the server took too long", "Check its locks and load, or increase the timeout"),
     "42501": (
-        "this user may not do that",
-        "Grant it; making the tables needs CREATE on the schema",
+        "this user lacks a privilege",
+        "Grant it; to create the tables it needs CREATE on the schema",
     ),
-    "3D000": ("there is no such database", "Create it, or choose another"),
-    "3F000": ("the search path names no schema", "Create it, or choose another"),
+    "3D000": ("the database does not exist", "Create it, or choose another"),
+    "3F000": ("the search path contains no schema", "Create it, or choose another"),
 }
 _VERSION = {
-    "42P01": ("its tables are gone", "Was the schema changed, or the search path?"),
-    "42703": ("its tables are of another program", "Choose another schema or database"),
-    "42P07": ("its tables are of another program", "Choose another schema or database"),
+    "42P01": ("its tables are missing", "Check whether the schema or the search path was changed"),
+    "42703": ("its tables belong to another program", "Choose another schema or database"),
+    "42P07": ("its tables belong to another program", "Choose another schema or database"),
 }
 _CORRUPT = ("XX001", "XX002")
-# Lost connections, a server that starts or stops, too many connections, a standby, lost races.
+# Lost connections, a starting or stopping server, too many connections, a standby, conflicts.
 _PASSING = ("08", "57P", "53300", "25006", "40001", "40P01")
-# A refusal at the door carries no code, only words.
+# If the server refuses a connection, the driver reports a message without a code.
 _REFUSED = ("authentication failed", "no pg_hba.conf entry", "does not exist", "not permitted")
 
 
 class PostgresAddress:
-    """Where the server is: what the driver needs, and what people may see of it.
+    """The address of a server: the parts for the driver, and a form without the password.
 
     Args:
-        url: `postgresql://user:password@host:port/database?...`, as libpq reads it.
+        url: `postgresql://user:password@host:port/database?...`, as in libpq.
 
     Raises:
-        ConfigurationError: it is no such address.
+        ConfigurationError: the address is invalid.
     """
 
     def __init__(self, url: str) -> None:
@@ -58,7 +58,7 @@ class PostgresAddress:
         try:
             self.parts = conninfo_to_dict(url)
         except (psycopg.Error, UnicodeError, ValueError):
-            # Without its cause, which may quote the password.
+            # Without the cause, which may quote the password.
             raise _invalid_address() from None
         ports = str(self.parts.get("port") or "5432").split(",")
         if not all(port.isdecimal() or not port for port in ports):
@@ -70,47 +70,48 @@ class PostgresAddress:
         )
 
     def __repr__(self) -> str:
-        return f"Address({self.location!r})"
+        return f"PostgresAddress({self.location!r})"
 
     def to_journal_error(self, error: Exception) -> JournalError:
-        """What an error of the driver means for whoever has to mend it."""
+        """Translate an error of the driver into a JournalError."""
         code = getattr(error, "sqlstate", None) or ""
-        said = self._redact_message(error)
+        message = self._redact_message(error)
         if code in _STORAGE:
             problem, fix = _STORAGE[code]
-            return JournalStorageError(self.location, f"{problem} ({said})", fix=fix)
+            return JournalStorageError(self.location, f"{problem} ({message})", fix=fix)
         if code in _VERSION:
             problem, fix = _VERSION[code]
-            return JournalVersionError(self.location, f"{problem} ({said})", fix=fix)
+            return JournalVersionError(self.location, f"{problem} ({message})", fix=fix)
         if code in _CORRUPT:
             return JournalCorruptError(
-                self.location, f"is damaged: {said}", fix="Restore it from a backup"
+                self.location, f"is damaged: {message}", fix="Restore it from a backup"
             )
         if is_access_denied(error):
-            return JournalStorageError(self.location, said, fix="Check user, password and database")
+            fix = "Check user, password and database"
+            return JournalStorageError(self.location, message, fix=fix)
         if is_transient(error):
-            return JournalUnreachableError(
-                self.location, f"cannot be reached: {said}", fix="Start it, or check host and port"
-            )
+            problem = f"cannot be reached: {message}"
+            fix = "Start it, or check host and port"
+            return JournalUnreachableError(self.location, problem, fix=fix)
         return JournalStorageError(
             self.location,
-            f"{said} ({code or type(error).__name__})",
-            fix="Look into the server's log",
+            f"{message} ({code or type(error).__name__})",
+            fix="See the log of the server",
         )
 
     def _redact_message(self, error: Exception) -> str:
         diag = getattr(error, "diag", None)
-        # Without a message of its own it comes from the way there, and quotes no row.
+        # An error without a primary message comes from the connection and quotes no row.
         text = getattr(diag, "message_primary", None) or " ".join(str(error).split())[:500]
         if isinstance(error, TimeoutError):
-            text = "no answer came in time"
+            text = "the server did not respond in time"
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text or type(error).__name__
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether trying again on another connection can help."""
+    """Whether a retry on another connection can succeed."""
     code = getattr(error, "sqlstate", None) or ""
     if code:
         return code.startswith(_PASSING)
@@ -119,7 +120,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def is_access_denied(error: Exception) -> bool:
-    """Whether the server refused to be talked to by this user, which no patience changes."""
+    """Whether the server refused this user, so that a retry cannot succeed."""
     code = getattr(error, "sqlstate", None) or ""
     if code:
         return code.startswith("28")
@@ -137,7 +138,7 @@ def _format_location(parts: dict[str, str]) -> str:
 def _invalid_address() -> ConfigurationError:
     return ConfigurationError(
         "url",
-        "is no address of a PostgreSQL database",
-        fix="Write postgresql://user@host:5432/database; a password with special characters is "
-        "percent-encoded, or stands in PGPASSWORD or ~/.pgpass",
+        "is not an address of a PostgreSQL database",
+        fix="Write postgresql://user@host:5432/database; percent-encode special characters in a "
+        "password, or put it into PGPASSWORD or ~/.pgpass",
     )

@@ -1,8 +1,8 @@
-"""Connections to a PostgreSQL server: a few at a time, made when needed, dropped when lost.
+"""A pool of connections to a PostgreSQL server.
 
-An act whose connection is lost is tried again on another one, so it must be of a kind that may be
-repeated. This module must never decide what an act is, and never hand out a connection in whose
-transaction something is left.
+Connections are opened when needed and dropped when lost. Work whose connection is lost is repeated
+on another connection, so it must be safe to repeat. A connection with an open transaction is closed
+and not used again.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ T = TypeVar("T")
 Connection: TypeAlias = psycopg.AsyncConnection[Any]
 Work: TypeAlias = Callable[[Connection], Awaitable[T]]
 
-_GRACE = 5.0  # seconds for which the server's own timeout may be late before the connection is lost
+_GRACE = 5.0  # seconds to wait for the server's own timeout before the connection is closed
 
 
 class ConnectionPolicy(Struct, frozen=True):
-    """How to treat a server.
+    """Timeouts of the connections to a server.
 
     Args:
         timeout: seconds for one statement.
-        wait: seconds for which an act is tried again while the server is gone.
-        create: whether to make tables that are missing.
+        wait: seconds for which work is retried while the server is unreachable.
+        create: whether to create missing tables.
     """
 
     timeout: float
@@ -45,12 +45,12 @@ class ConnectionPolicy(Struct, frozen=True):
 
 
 class Pool:
-    """At most `size` connections; lives on one event loop.
+    """A pool of at most `size` connections; it belongs to one event loop.
 
     Args:
-        address: where the server is.
-        size: how many acts run at once.
-        policy: how long each may take.
+        address: the address of the server.
+        size: the maximum number of connections.
+        policy: the timeouts.
     """
 
     def __init__(self, address: PostgresAddress, size: int, policy: ConnectionPolicy) -> None:
@@ -61,14 +61,14 @@ class Pool:
         self._was_reached = False
 
     async def perform(self, work: Work[T], *, retry: bool = True) -> T:
-        """Do the work on a connection; if that is lost, on another one.
+        """Do the work on a connection; if the connection is lost, repeat it on another one.
 
         Args:
-            work: may be done twice with the effect of once.
-            retry: whether to try again at all.
+            work: the work; it must be safe to repeat.
+            retry: whether to repeat it.
 
         Raises:
-            JournalError: what went wrong; no password stands in it.
+            JournalError: the work failed. The message contains no password.
         """
         loop = asyncio.get_running_loop()
         end, pause = None, 0.0
@@ -76,7 +76,8 @@ class Pool:
             try:
                 return await self._perform_once(work)
             except (psycopg.Error, OSError, TimeoutError) as error:
-                # A server that was never there is more likely a wrong address than a restart.
+                # Before the first connection, the address is more likely wrong than the server
+                # restarting, so there is no retry.
                 end = end or loop.time() + (self._policy.wait if retry and self._was_reached else 0)
                 if not is_transient(error) or loop.time() + pause >= end:
                     raise self._address.to_journal_error(error) from error
@@ -136,7 +137,7 @@ class Pool:
         if encoding != "UTF8":
             raise JournalStorageError(
                 self._address.location,
-                f"keeps text as {encoding}, which cannot hold every text",
+                f"has the encoding {encoding}, which cannot store every text",
                 fix="Create the database with ENCODING 'UTF8' TEMPLATE template0",
             )
         if not self._was_reached:
@@ -145,7 +146,7 @@ class Pool:
             )
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the idle connections."""
         await self._close_all(self._idle)
 
     async def _close_all(self, connections: list[Connection]) -> None:

@@ -1,6 +1,6 @@
-"""Acts of a PostgreSQL journal for whoever lists, searches, copies or opens long sessions.
+"""Queries of a PostgreSQL journal that list, search, restore and open sessions.
 
-It must never change a record, and a run that is restored is there whole or not at all.
+A run is restored completely or not at all.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from holdfast.journal.rows import SAID, row_of
 
 
 def make_word_values(words: Sequence[str]) -> dict[str, object]:
-    """The values of the statement `HOLDING`.
+    """Make the values of the statement `HOLDING`.
 
     Args:
-        words: what the text is to hold. A word with other letters than those of ASCII is left out:
-            JSON may have written it with escapes, and the server may not know its capitals.
+        words: the words to find. Words with non-ASCII letters are ignored, because JSON may escape
+            them and the server may not know their upper case.
     """
-    plain = [word for word in words if word.isascii() and "\x00" not in word]
-    return {"said": list(SAID), "patterns": [_make_pattern(word) for word in plain]}
+    ascii_words = [word for word in words if word.isascii() and "\x00" not in word]
+    return {"said": list(SAID), "patterns": [_make_pattern(word) for word in ascii_words]}
 
 
 def _make_pattern(word: str) -> str:
@@ -33,20 +33,20 @@ def _make_pattern(word: str) -> str:
 
 
 def make_restore(runs: Mapping[bytes, tuple[str, Sequence[Record]]], ticket: bytes) -> Work[None]:
-    """Adds whole runs, in one transaction. The work raises ConflictError.
+    """Make the work that adds whole runs in one transaction. The work raises ConflictError.
 
     Args:
-        runs: by the digests of their names.
-        ticket: of this act alone, so that it knows its own runs when an answer was lost.
+        runs: the runs by the digests of their names.
+        ticket: a random value, by which repeated work recognises runs that it already added.
 
     Raises:
-        ConfigurationError: a record cannot be kept.
+        ConfigurationError: a record cannot be stored.
     """
-    # Here and not in the work, which runs where all acts of the journal run, and may run twice.
+    # Encoded here and not in the work, which runs in the thread of the journal, perhaps twice.
     wanted = [
         (
             _run_values(name, run, records),
-            [_record_values(run, *one) for one in enumerate(records, 1)],
+            [_record_values(run, seq, record) for seq, record in enumerate(records, 1)],
         )
         for name, (run, records) in runs.items()
     ]
@@ -58,8 +58,8 @@ def make_restore(runs: Mapping[bytes, tuple[str, Sequence[Record]]], ticket: byt
                 if row is None:
                     first = {"name": run["name"], "key": records[0]["key"]}
                     if await _fetch_first(connection, sql.TICKET, first) == (ticket,):
-                        return  # all of it was committed before its connection was lost
-                    raise ConflictError(f"the journal has a run {run['run']!r} already")
+                        return  # it was committed before the connection was lost
+                    raise ConflictError(f"the journal already has a run {run['run']!r}")
                 values = [{**record, "id": row[0], "ticket": ticket} for record in records]
                 async with connection.cursor() as cursor:
                     await cursor.executemany(sql.RESTORE_RECORD, values)
@@ -69,7 +69,8 @@ def make_restore(runs: Mapping[bytes, tuple[str, Sequence[Record]]], ticket: byt
 
 def _run_values(name: bytes, run: str, records: Sequence[Record]) -> dict[str, object]:
     times = [record.event.at for record in records]
-    turns = [one.event for one in records if isinstance(one.event, TurnOpened | TurnClosed)]
+    events = [record.event for record in records]
+    turns = [event for event in events if isinstance(event, TurnOpened | TurnClosed)]
     agents = [event.agent for event in turns if isinstance(event, TurnOpened)]
     return {
         "name": name,
@@ -96,11 +97,11 @@ def _record_values(run: str, seq: int, record: Record) -> dict[str, object]:
 
 
 def make_save_snapshot(name: bytes, records: int, state: bytes) -> Work[None]:
-    """Keeps a snapshot in place of the one before, unless the run was deleted meanwhile.
+    """Make the work that replaces the snapshot of a run, unless the run was deleted meanwhile.
 
     Args:
         name: the digest of the run's name.
-        records: of how many records it is.
+        records: the number of records in the snapshot.
         state: the snapshot.
     """
 

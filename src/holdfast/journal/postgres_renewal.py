@@ -1,8 +1,8 @@
-"""Keeps the leases of a process alive: one statement for all of them, three times in their time.
+"""Renews the leases of a process: one statement for all of them, three times per lease period.
 
-A lease that nobody holds any more is not renewed. A renewal that has no answer holds up none after
-it, since a connection can fall silent while the server is well. It must never renew by a run's name:
-a token that is gone stays gone.
+A lease whose object was deleted is not renewed. A renewal without a response does not delay the next
+one, because a connection can hang while the server works. Renewals use tokens and not names of runs,
+so that a lost lease stays lost.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from holdfast.journal.journal_errors import JournalError
 
 MOST_AT_ONCE = 3
-"""Renewals without an answer; each has a connection of its own."""
+"""The maximum number of renewals at the same time; each uses its own connection."""
 
 
 class LeaseState:
-    """A lease as its holder knows it.
+    """The state of a lease in this process.
 
     Args:
-        run: what was claimed.
+        run: the claimed run.
     """
 
     __slots__ = ("__weakref__", "is_lost", "run")
@@ -32,11 +32,11 @@ class LeaseState:
 
 
 class Renewal:
-    """The leases that are held, and the task that renews them.
+    """The leases of this process, and the task that renews them.
 
     Args:
-        renew: renews tokens, and says which of them still stand.
-        lease: seconds that a lease lives without it.
+        renew: renews tokens, and returns those that are still valid.
+        lease: seconds after which a lease expires without renewal.
     """
 
     def __init__(self, renew: Callable[[Sequence[int]], Awaitable[set[int]]], lease: float) -> None:
@@ -47,22 +47,22 @@ class Renewal:
         self._renewals: set[asyncio.Task[None]] = set()
 
     def add(self, token: int, state: LeaseState) -> None:
-        """Renew this lease from now on, for as long as somebody has it."""
+        """Renew this lease from now on, as long as its state object exists."""
         self._leases[token] = state
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._renew_regularly())
 
     def remove(self, token: int) -> None:
-        """Renew it no more."""
+        """Stop renewing a lease."""
         self._leases.pop(token, None)
 
     async def stop(self) -> Sequence[int]:
-        """Renew nothing any more; returns the tokens that are still held."""
+        """Stop all renewals; return the tokens of the remaining leases."""
         tasks = [*self._renewals, *([self._task] if self._task is not None else ())]
         for task in tasks:
             task.cancel()
         if tasks:
-            # They may be talking with the server, and must be through with their connections.
+            # They may use connections, which must be idle before the pool is closed.
             await asyncio.wait(tasks)
         return list(self._leases)
 
@@ -80,9 +80,9 @@ class Renewal:
 
     async def _renew_once(self, tokens: Sequence[int]) -> None:
         try:
-            standing = await self._renew(tokens)
+            valid = await self._renew(tokens)
         except JournalError:
-            return  # the next one may reach the server; an append says what is wrong
+            return  # the next renewal may reach the server, and an append reports the error
         for token in tokens:
-            if token not in standing and (held := self._leases.pop(token, None)):
-                held.is_lost = True
+            if token not in valid and (state := self._leases.pop(token, None)):
+                state.is_lost = True

@@ -1,8 +1,8 @@
-"""What a PostgreSQL journal asks of its server: append, read, list, delete, and the acts of leases.
+"""The operations of a PostgreSQL journal on its server: append, read, list, delete, and leases.
 
-An append carries a ticket of its own. When the connection is lost, nobody knows whether it was
-committed: it is sent again, and the ticket of what stands there then says whether it was this
-append or another driver's. This module must never guess.
+Each append has a random ticket, which is stored with the record. If the connection is lost, it is
+not known whether the append was committed. It is then sent again, and the ticket of an existing
+record tells whether that is this append or one of another driver.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Row = tuple[object, ...]
 
 
 class Insert(Struct, frozen=True):
-    """One append: its line, its event as text, what it says about the run, and whose it is.
+    """The values of one append.
 
     Args:
-        line: the columns.
+        line: the columns of the record.
         event: the event as text.
         name: the digest of the run's name.
-        ticket: of this append alone.
-        open: whether a turn is open after it; None when it says nothing of that.
-        agent: who opened the turn, if it opens one.
-        token: the fencing token of the lease; None without one.
+        ticket: a random value that identifies this append.
+        open: whether a turn is open after it; None if the event does not change that.
+        agent: the agent of the turn, if the event opens one.
+        token: the fencing token of the lease; None without a lease.
     """
 
     line: Line
@@ -51,13 +51,13 @@ class Insert(Struct, frozen=True):
 
 
 class PostgresServer:
-    """The acts; all run on one event loop, that of the journal.
+    """Performs the operations; all run on the event loop of the journal.
 
     Args:
-        address: where the server is.
-        size: how many acts run at once.
-        policy: how long each may take.
-        lease: seconds after which others may take over a run whose driver shows no life.
+        address: the address of the server.
+        size: the maximum number of operations at the same time.
+        policy: the timeouts.
+        lease: seconds without renewal after which another driver may take over a run.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class PostgresServer:
         self.address = address
         self._lease = lease
         self._pool = Pool(address, size, policy)
-        # Places of their own: no queue of appends may make a lease run out.
+        # A separate pool: a queue of appends must not delay a renewal until the lease expires.
         self._renewal_pool = Pool(address, MOST_AT_ONCE, policy)
         self._renewal = Renewal(self._renew_leases, lease)
 
     async def append(self, insert: Insert, begin: Begin) -> None:
-        """Keep a record; see the port."""
+        """Save a record; see `RunLog.append`."""
 
         async def work(connection: Connection) -> bool:
             begin()
@@ -113,44 +113,44 @@ class PostgresServer:
         return await self._is_saved(connection, insert)
 
     async def _is_saved(self, connection: Connection, insert: Insert) -> bool:
-        """Whether this very append was committed before its connection was lost."""
+        """Whether this append was committed before its connection was lost."""
         values = {"name": insert.name, "key": insert.line.key}
         row = await (await connection.execute(sql.TICKET, values)).fetchone()
         return row is not None and row[0] == insert.ticket
 
     async def fetch_rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
-        """What a statement of `postgres_statements` gives that changes nothing."""
+        """Return the rows of a reading statement of `postgres_statements`."""
         return await self._pool.perform(lambda c: _fetch_all(c, statement, values))
 
     async def apply_change(self, work: Work[T], begin: Begin) -> T:
-        """A change that may be repeated with the effect of once."""
+        """Make a change that is safe to repeat."""
 
-        async def begun(connection: Connection) -> T:
+        async def begin_work(connection: Connection) -> T:
             begin()
             return await work(connection)
 
-        return await self._pool.perform(begun)
+        return await self._pool.perform(begin_work)
 
     async def delete(self, name: bytes, begin: Begin) -> int:
-        """Forget a run; whoever has a lease of it has lost it."""
-        gone = 0
+        """Delete a run and end its lease; return the number of its records."""
+        count = 0
 
         async def work(connection: Connection) -> int:
-            nonlocal gone
+            nonlocal count
             begin()
             async with connection.transaction():
                 row = await (await connection.execute(sql.DELETE_RUN, {"name": name})).fetchone()
                 if row is None:
-                    return gone  # or the answer to the first try was lost
-                gone = int(row[1])
+                    return count  # not 0 if the response to the first attempt was lost
+                count = int(row[1])
                 for statement in (sql.DELETE_RECORDS, sql.DELETE_SNAPSHOT):
                     await connection.execute(statement, {"id": row[0]})
-            return gone
+            return count
 
         return await self._pool.perform(work)
 
     async def claim(self, name: bytes, state: LeaseState, owner: bytes, begin: Begin) -> int:
-        """The token of a new lease. Raises SessionBusyError when the run is taken."""
+        """Return the token of a new lease. Raises SessionBusyError if another driver has one."""
         values = {"name": name, "run": state.run, "owner": owner, "lease": self._lease}
 
         async def work(connection: Connection) -> Row | None:
@@ -165,7 +165,7 @@ class PostgresServer:
         return token
 
     async def release(self, tokens: Sequence[int]) -> None:
-        """End leases; one that cannot be ended runs out."""
+        """End leases; a lease that cannot be ended expires."""
         for token in tokens:
             self._renewal.remove(token)
         values = {"tokens": list(tokens)}

@@ -1,8 +1,8 @@
-"""The statements of a PostgreSQL journal. Each is one act of the server: it happens whole or not.
+"""The statements of a PostgreSQL journal. Each statement is atomic.
 
-Rules for editing. The row of a run is locked by whatever appends to it, so its records are numbered
-without a gap. The fencing token is looked at in the statement that appends. Times that leases are
-judged by are the server's, and read after the lock is had: `clock_timestamp()`, never `now()`.
+Rules for editing. An append locks the row of its run, so the numbers of the records have no gap.
+The statement that appends also compares the fencing token. The expiry of a lease is compared with
+the server's time after the lock was acquired: `clock_timestamp()`, never `now()`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event,
 SELECT id, records, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s, %(ticket)s
 FROM head RETURNING seq
 """
-"""Without a lease. A lease that ran out ends here, so that its holder cannot append after this."""
+"""An append without a lease. It ends an expired lease, so that its driver cannot append later."""
 
 APPEND_LEASED: Final = """
 WITH head AS (
@@ -45,7 +45,7 @@ INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event,
 SELECT id, records, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s, %(ticket)s
 FROM head RETURNING seq
 """
-"""Under a lease, which it renews by the way; nothing when another driver has taken over."""
+"""An append with a lease, which it also renews; no row if another driver has taken over."""
 
 TICKET: Final = """
 SELECT ticket FROM holdfast_records
@@ -72,7 +72,7 @@ FROM holdfast_runs WHERE records > 0 AND turn_open ORDER BY run COLLATE "C"
 
 DELETE_RUN: Final = "DELETE FROM holdfast_runs WHERE name = %(name)s RETURNING id, records"
 
-# A statement of its own: it must see what was appended while the first one waited for the row.
+# A separate statement: it must see records appended while the first one waited for the row.
 DELETE_RECORDS: Final = "DELETE FROM holdfast_records WHERE run_id = %(id)s"
 
 DELETE_SNAPSHOT: Final = "DELETE FROM holdfast_snapshots WHERE run_id = %(id)s"
@@ -88,7 +88,7 @@ WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) AND key = AN
 ORDER BY seq
 """
 
-# In "C" as no other collation decides what is the same letter in another case: the Turkish i is not.
+# Collation "C", because other collations may compare letters differently, such as the Turkish i.
 HOLDING: Final = """
 SELECT run, key FROM holdfast_records JOIN holdfast_runs ON run_id = id
 WHERE type = ANY(%(said)s) AND event COLLATE "C" ILIKE ALL(%(patterns)s)
@@ -105,7 +105,7 @@ ON CONFLICT (name) DO UPDATE SET
 WHERE r.records = 0
 RETURNING id
 """
-"""What has been claimed and has no record yet is free: who restores it may be its holder."""
+"""A claimed run without records may be restored: the caller may have the lease."""
 
 RESTORE_RECORD: Final = """
 INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
@@ -117,7 +117,7 @@ SELECT state FROM holdfast_snapshots
 WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s)
 """
 
-# The lock keeps a run from being deleted meanwhile, which would leave its snapshot behind.
+# The lock prevents a deletion of the run meanwhile, which would leave the snapshot behind.
 KEEP_SNAPSHOT: Final = """
 INSERT INTO holdfast_snapshots AS s (run_id, state)
 SELECT id, %(state)s FROM holdfast_runs WHERE name = %(name)s AND records >= %(records)s
@@ -135,7 +135,7 @@ ON CONFLICT (name) DO UPDATE SET
 WHERE r.expires IS NULL OR r.expires <= clock_timestamp() OR r.owner = excluded.owner
 RETURNING token
 """
-"""A claim whose answer was lost is repeated with the same owner."""
+"""A claim whose response was lost is repeated with the same owner."""
 
 RENEW: Final = """
 UPDATE holdfast_runs SET expires = clock_timestamp() + make_interval(secs => %(lease)s)
@@ -156,4 +156,4 @@ SELECT set_config('statement_timeout', %(timeout)s, false),
     WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
   current_setting('server_encoding')
 """
-"""What a session of the server must be like, whatever its defaults: what is acknowledged is kept."""
+"""Settings of a connection that override the server's defaults, so that no acknowledged record is lost."""

@@ -1,7 +1,4 @@
-"""Records as rows of a database, and rows as records: the part that SQLite and PostgreSQL share.
-
-It must never run a statement, and must never change what an event says.
-"""
+"""Converts records to database rows and back, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -35,37 +32,37 @@ SAID = (
     "history_compacted",
     "session_titled",
 )
-"""The types of events that hold what somebody said."""
+"""The types of events that contain the text of a message or a title."""
 
 _BLANK = '{"key":"","at":0,'
-_MANY = 500  # records that take longer to decode than an event loop should wait
+_MANY = 500  # records; decoding more would block the event loop for too long
 
 
 def check_unicode(name: str, argument: str = "session") -> str:
-    """A name as it is. Raises ConfigurationError when it is no Unicode text."""
+    """Return the name. Raises ConfigurationError if it is not valid Unicode."""
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise ConfigurationError(argument, "is no valid Unicode text") from None
+        raise ConfigurationError(argument, "is not valid Unicode text") from None
     return name
 
 
 def row_of(run: str, seq: int, record: Record) -> tuple[Line, str]:
-    """The row of a record: its columns, and its event as text.
+    """Make the row of a record: its columns, and its event as text.
 
     Args:
         run: the run.
         seq: the record's number in its run, from 1.
-        record: what to keep.
+        record: the record.
 
     Raises:
-        ConfigurationError: the event has no JSON form, or what a database keeps beside it is no
-            Unicode text.
+        ConfigurationError: the event cannot be written as JSON, or the text of another column is
+            not valid Unicode.
     """
     check_unicode(record.event.key, "event.key")
     check_unicode(record.digest, "digest")
     if isinstance(record.event, TurnOpened):
-        check_unicode(record.event.agent, "name")  # a list of all runs shows it
+        check_unicode(record.event.agent, "name")  # PostgreSQL has a column for it
     try:
         line = to_line(run, seq, record)
         return line, to_json(line.event).decode()
@@ -74,12 +71,12 @@ def row_of(run: str, seq: int, record: Record) -> tuple[Line, str]:
 
 
 def encode_record(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
-    """The row of a record that is appended; its number is given at the insert."""
+    """Make the row of a record to append; the insert sets its number."""
     try:
-        ended = effect_digest(effect) if effect else ""
+        digest = effect_digest(effect) if effect else ""
     except (TypeError, ValueError) as error:
         raise _unwritable_error(event, error) from error
-    return row_of(run, 0, Record(event, ended))
+    return row_of(run, 0, Record(event, digest))
 
 
 def _unwritable_error(event: Event, error: Exception) -> ConfigurationError:
@@ -87,15 +84,15 @@ def _unwritable_error(event: Event, error: Exception) -> ConfigurationError:
 
 
 def line_from(row: Sequence[object], path: str) -> Line:
-    """The line of a row whose columns are those of `Line`, the event as text.
+    """Make the line of a row.
 
     Args:
-        row: the columns.
+        row: the columns of `Line`, with the event as text.
         path: the journal, for errors.
 
     Raises:
         JournalVersionError: a newer Holdfast wrote it.
-        JournalCorruptError: it is no record.
+        JournalCorruptError: it is not a valid record.
     """
     columns = dict(zip(Line.__struct_fields__, row, strict=True))
     place = _format_location(path, columns["run"], columns["seq"])
@@ -108,10 +105,10 @@ def line_from(row: Sequence[object], path: str) -> Line:
 
 
 async def records_from(rows: Sequence[tuple[object, ...]], path: str) -> Sequence[Record]:
-    """The records of rows; of many in a thread, so that nobody else waits.
+    """Decode rows; many rows are decoded in a thread, so that the event loop is not blocked.
 
     Args:
-        rows: their columns are those of `Line`, the event as text.
+        rows: rows with the columns of `Line`, the event as text.
         path: the journal, for errors.
     """
     if len(rows) < _MANY:
@@ -124,7 +121,7 @@ def _decode_rows(rows: Sequence[tuple[object, ...]], path: str) -> list[Record]:
 
 
 def _decode_fast(row: tuple[object, ...]) -> Record | None:
-    """The record of an ordinary row; None when something about it has to be looked at."""
+    """Decode a row without detailed checks; return None if it needs them."""
     schema, _, _, key, digest, tag, at, event = row
     if not (isinstance(event, str) and isinstance(tag, str) and isinstance(digest, str)):
         return None
@@ -134,7 +131,7 @@ def _decode_fast(row: tuple[object, ...]) -> Record | None:
         found = decoder_of(tag).decode(_BLANK + event[1:] if event != "{}" else _BLANK[:-1] + "}")
     except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError):
         return None
-    # They have columns of their own, and are put back without writing them into the text first.
+    # Key and time have their own columns. Setting them is faster than adding them to the text.
     force_setattr(found, "key", key)
     force_setattr(found, "at", at)
     return Record(found, digest)

@@ -1,7 +1,6 @@
-"""The journal in one SQLite file: durable before it is acknowledged, for one process at a time.
+"""A journal in one SQLite file, for one process at a time.
 
-A record is kept when `append` returns: it was committed with the file synchronised. This module
-must never lose an acknowledged record, and never touch a file that it does not understand.
+When `append` returns, the record is committed and the file synchronised to the disk.
 """
 
 from __future__ import annotations
@@ -54,20 +53,20 @@ _OPEN = _RUNS.format(
 
 
 class SqliteJournal:
-    """Saves records in an SQLite file; agents, threads and event loops of a process may share it.
+    """Stores records in a SQLite file; any number of agents, threads and event loops may share it.
 
-    Appends that wait at the same time are committed together. The file belongs to this object until
-    `close`, or until the object or the process is gone; a forked child must open another file. The
-    lock is on `<path>.lock`, which stays. It is tested on Linux, written and not tested for macOS and
-    Windows, and other systems are refused. When the file, its log or its lock file is deleted,
-    replaced or truncated, every append fails until the journal is opened again.
+    Appends that wait at the same time are committed together. The object locks the file until
+    `close`, or until the object is deleted or the process ends. A forked child must open another
+    file. The lock file `<path>.lock` is never deleted. The lock is tested on Linux and implemented
+    but not tested on macOS and Windows; other systems are refused. If the file, its log or its lock
+    file is deleted, replaced or truncated, every append fails until the journal is opened again.
 
     Args:
-        path: the file; it is made, readable by this user only, when it does not exist.
+        path: the file; if it does not exist it is created, readable by this user only.
         wait: seconds to wait while another process has the file open.
 
     Raises:
-        JournalError: the file cannot be used; the kind, the path and the fix say why.
+        JournalError: the file cannot be used; `problem` and `fix` say why and what to do.
 
     >>> import asyncio, tempfile
     >>> from holdfast import Agent
@@ -94,15 +93,15 @@ class SqliteJournal:
             raise ConfigurationError("wait", f"must be at least 0 seconds, got {wait}")
         self.path = str(Path(name).resolve())
         self._writer = Writer(self.path, wait)
-        # Also at the end of the interpreter, so that what is queued is never lost.
+        # Also runs when the interpreter exits, so that queued records are not lost.
         self._finalizer = weakref.finalize(self, self._writer.close)
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Keep one event; returns when it is on the disk.
+        """Save one event; return when it is on the disk.
 
         Raises:
-            ConflictError: the run has an outcome for this key already.
-            JournalError: it could not be kept, for instance because the disk is full.
+            ConflictError: the run already has a record with this key.
+            JournalError: the event could not be saved, for example because the disk is full.
         """
         await self.enqueue(run, event, effect)
 
@@ -124,11 +123,11 @@ class SqliteJournal:
         return self._writer.submit(WriterJob(insert, writes=True, after=after, then=then))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        """The records of one run in order, without the first `after`; empty for an unknown run."""
+        """Return the records of one run in order, without the first `after`; none if it is unknown."""
         return await records_from(await self._select_lines(run, after), self.path)
 
     async def read_lines(self, run: str, after: int = 0) -> Sequence[Line]:
-        """The same as lines, for export; an unknown type of event is no error here."""
+        """Return the records as lines, for an export; unknown types of events raise no error."""
         return [line_from(row, self.path) for row in await self._select_lines(run, after)]
 
     async def _select_lines(self, run: str, after: int) -> list[tuple[object, ...]]:
@@ -136,46 +135,46 @@ class SqliteJournal:
         return await self._writer.submit(WriterJob(select, writes=False))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
-        """All runs, by name; or those whose last turn has no end."""
+        """Return all runs sorted by name, or only those whose last turn has not ended."""
         select = partial(_fetch_rows, _OPEN if turn_open else _EVERY, ())
         rows = await self._writer.submit(WriterJob(select, writes=False))
         return [_to_entry(row, self.path) for row in rows]
 
     async def delete(self, run: str) -> int:
-        """Forget a run for good, in the file and in its log; returns how many records it had."""
-        gone = await self._writer.submit(
+        """Delete a run from the file and its log; return the number of its records."""
+        count = await self._writer.submit(
             WriterJob(partial(_delete_run, check_unicode(run)), writes=True)
         )
         await self._writer.submit(WriterJob(_truncate_log, writes=False))
-        return gone
+        return count
 
     async def heads(self) -> Sequence[RunEntry]:
-        """All runs, as `runs` tells them, without looking at all records; in no order."""
+        """Return all runs in no order, without reading all records."""
         rows = await self._writer.submit(WriterJob(sqlite_queries.select_heads, writes=False))
         return [_to_entry(row, self.path) for row in rows]
 
     async def keys(self, run: str) -> Sequence[str]:
-        """The keys of a run, in order of the records."""
+        """Return the keys of a run, in order of the records."""
         find = partial(sqlite_queries.select_keys, check_unicode(run))
         return await self._writer.submit(WriterJob(find, writes=False))
 
     async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
-        """Those records of a run that have one of these keys, in order."""
+        """Return the records of a run that have one of these keys, in order."""
         find = partial(sqlite_queries.select_by_keys, check_unicode(run), keys)
         rows = await self._writer.submit(WriterJob(find, writes=False))
         return await records_from(rows, self.path)
 
     async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Run and key of every record whose text may hold all of these words, the newest first."""
+        """Return run and key of each record that may contain all of these words, newest first."""
         find = partial(sqlite_queries.find_words, words)
         return await self._writer.submit(WriterJob(find, writes=False))
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
-        """Keep these runs with exactly these records: all of them or, on failure, nothing.
+        """Save these runs with exactly these records: either all of them or, on failure, none.
 
         Raises:
-            ConflictError: one of the runs has records already.
-            JournalError: they could not be kept.
+            ConflictError: one of the runs already has records.
+            JournalError: they could not be saved.
         """
         rows = {
             check_unicode(run): [row_of(run, seq, one) for seq, one in enumerate(records, 1)]
@@ -185,28 +184,28 @@ class SqliteJournal:
         await self._writer.submit(WriterJob(insert, writes=True))
 
     async def load_snapshot(self, run: str) -> bytes | None:
-        """What `save_snapshot` kept last."""
+        """Return the last snapshot of a run, if there is one."""
         find = partial(sqlite_queries.select_snapshot, check_unicode(run))
         return await self._writer.submit(WriterJob(find, writes=False))
 
     async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
-        """Keep what was folded of the first records of a run, until the run is deleted.
+        """Save the state after the first records of a run, until the run is deleted.
 
         Args:
             run: the run.
-            records: how many.
-            state: what they come to.
+            records: the number of records.
+            state: the encoded state.
         """
         keep = partial(sqlite_queries.insert_snapshot, check_unicode(run), records, state)
         await self._writer.submit(WriterJob(keep, writes=True))
 
     def close(self) -> None:
-        """Wait until everything is kept, and let go of the file. May be repeated."""
+        """Wait until all queued records are saved, and close the file. A second call does nothing."""
         self._finalizer()
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the journal was closed."""
         return not self._finalizer.alive
 
     def __enter__(self) -> Self:
@@ -225,9 +224,10 @@ class SqliteJournal:
 
 
 def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:
-    named = dict(zip(RunEntry.__struct_fields__, row, strict=False))  # a file has no leases
+    # Not strict: a file has no column for `leased`.
+    fields = dict(zip(RunEntry.__struct_fields__, row, strict=False))
     try:
-        return msgspec.convert(named, RunEntry, strict=False)
+        return msgspec.convert(fields, RunEntry, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
         raise corrupt_record(f"{path}, run {row[0]!r}", str(error)) from error
 
@@ -261,5 +261,5 @@ def _delete_run(run: str, connection: sqlite3.Connection) -> int:
 
 
 def _truncate_log(connection: sqlite3.Connection) -> None:
-    # The log still holds the pages as they were before the deletion.
+    # The log still contains the deleted data.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

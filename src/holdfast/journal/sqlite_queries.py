@@ -1,7 +1,6 @@
-"""Statements of a SQLite journal by which sessions are found without decoding all their records.
+"""Queries of a SQLite journal that find sessions without decoding all their records.
 
-Each function is an act for the writer. It must never change a record, and `insert_runs` must add
-whole runs or nothing.
+The writer thread calls these functions with its connection.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ _PICK = (
     "SELECT schema, run, seq, key, digest, type, at, event FROM records"
     " INDEXED BY records_by_key WHERE run = ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"
 )
-# What was said by somebody. JSON writes what is no plain letter in a way that LIKE cannot know.
+# JSON may escape non-ASCII letters, and LIKE does not know the escapes.
 _HOLDING = f"SELECT run, key FROM records WHERE type IN {SAID}{{}} ORDER BY at DESC, run, seq DESC"  # noqa: S608  # REASON: names of our own
 _LIKE = " AND event LIKE ? ESCAPE '!'"
 _LIKE_OR_ESCAPED = " AND (event LIKE ? ESCAPE '!' OR INSTR(event, '\\u'))"
 NEXT_ID = "SELECT MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)) + 1 FROM identity"
-"""The id of the next record: it was never given to another one, not even to one that was deleted."""
+"""The id of the next record; the id of a deleted record is not used again."""
 
 _INSERT = (
     "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event)"  # noqa: S608  # REASON: a text of our own
     f" VALUES (({NEXT_ID}), ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-# From one name to the next by an index, and then to the first and the last record of each: what is
-# between them is not looked at.
+# An index leads from one run to the next, and to the first and last record of each run. The records
+# between them are not read.
 _HEADS = """
 WITH RECURSIVE names(run) AS (
   SELECT MIN(run) FROM records
@@ -57,35 +56,35 @@ Row = tuple[object, ...]
 
 
 def select_heads(connection: sqlite3.Connection) -> list[Row]:
-    """What `RunEntry` says of each run, its times those of the first and the last record."""
+    """Select the fields of `RunEntry` for each run, with the times of its first and last record."""
     return connection.execute(_HEADS).fetchall()
 
 
 def select_keys(run: str, connection: sqlite3.Connection) -> list[str]:
-    """The keys of a run in order; from an index, so that no record is read."""
+    """Select the keys of a run in order, from an index alone."""
     return [str(key) for (key,) in connection.execute(_KEYS, (run,))]
 
 
 def select_by_keys(run: str, wanted: Sequence[str], connection: sqlite3.Connection) -> list[Row]:
-    """The rows of a run that have one of these keys, in order."""
+    """Select the rows of a run that have one of these keys, in order."""
     return connection.execute(_PICK, (run, json.dumps(wanted))).fetchall()
 
 
 def find_words(words: Sequence[str], connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Run and key of what may hold all of these words, the newest first."""
+    """Select run and key of each record that may contain all of these words, the newest first."""
     tests = "".join(_LIKE if word.isascii() else _LIKE_OR_ESCAPED for word in words)
     patterns = [f"%{_escape_like(word)}%" for word in words]
     return connection.execute(_HOLDING.format(tests), patterns).fetchall()
 
 
 def select_snapshot(run: str, connection: sqlite3.Connection) -> bytes | None:
-    """The snapshot of a run, if there is one."""
+    """Select the snapshot of a run, if there is one."""
     found = connection.execute("SELECT state FROM snapshots WHERE run = ?", (run,)).fetchone()
     return found[0] if found and isinstance(found[0], bytes) else None
 
 
 def insert_snapshot(run: str, records: int, state: bytes, connection: sqlite3.Connection) -> None:
-    """Keep a snapshot in place of the one before, unless the run was deleted meanwhile."""
+    """Replace the snapshot of a run, unless the run was deleted meanwhile."""
     connection.execute(
         "INSERT OR REPLACE INTO snapshots (run, state)"
         " SELECT ?, ? WHERE EXISTS (SELECT 1 FROM records WHERE run = ? AND seq = ?)",
@@ -100,11 +99,11 @@ def _escape_like(word: str) -> str:
 def insert_runs(
     runs: Mapping[str, Sequence[tuple[Line, str]]], connection: sqlite3.Connection
 ) -> None:
-    """Add whole runs; the caller's transaction makes them one. Raises ConflictError."""
+    """Insert whole runs, in the transaction of the caller. Raises ConflictError."""
     for run in runs:
-        # Looked at first: what raises here must leave nothing to undo.
+        # Checked before the first insert: the group's transaction is not rolled back for this error.
         if connection.execute("SELECT 1 FROM records WHERE run = ? LIMIT 1", (run,)).fetchone():
-            raise ConflictError(f"the journal has a run {run!r} already")
+            raise ConflictError(f"the journal already has a run {run!r}")
     for run, rows in runs.items():
         connection.executemany(
             _INSERT,

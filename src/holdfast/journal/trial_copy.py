@@ -1,7 +1,7 @@
-"""Copies of a SQLite journal and its logs, in a folder beside it, on which a log is tried.
+"""Copies a SQLite journal and its logs to a folder beside it, to apply the logs to the copy.
 
-The folder is for its owner only, since a copy holds conversations, and is removed in any case. It
-must never touch what is not a copy.
+Only the owner can read the folder, since the copy contains conversations. The folder is always
+removed afterwards.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _COPIES = (_COPY, _COPY + LOG, _COPY + ROLLBACK, _COPY + "-shm")
 
 @contextmanager
 def copied_files(path: str, *, pages: bool) -> Iterator[str]:
-    """A copy of a journal and its logs in a folder beside it, for as long as it is looked at.
+    """Copy a journal and its logs to a folder beside it; remove the folder at the end.
 
     Args:
         path: the journal.
-        pages: whether all its pages are needed; else the first one.
+        pages: whether to copy all pages; otherwise only the first one.
     """
     folder = _folder_of(path)
     logs = [ending for ending in (LOG, ROLLBACK) if size_of(path + ending)]
-    needed = (size_of(path) if pages else 0) + 2 * sum(size_of(path + one) for one in logs)
+    needed = (size_of(path) if pages else 0) + 2 * sum(size_of(path + ending) for ending in logs)
     try:
         if shutil.disk_usage(folder.parent).free < needed:
             raise OSError(errno.ENOSPC, "no room")
@@ -46,13 +46,15 @@ def copied_files(path: str, *, pages: bool) -> Iterator[str]:
             _remove_folder(folder)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            problem = f"has a log, and no room for a copy of {needed} bytes to check it on"
+            problem = (
+                f"has a log, and the disk has no room for a copy of {needed} bytes to check it"
+            )
             raise JournalStorageError(
                 path, problem, fix="Free some space, and open it again"
             ) from error
         problem = f"has a log that cannot be checked on a copy in {folder}: {error.strerror}"
         raise JournalStorageError(
-            path, problem, fix="See that this user can make that folder"
+            path, problem, fix="Check that this user can create that folder"
         ) from error
 
 
@@ -60,9 +62,9 @@ def _copy_file(path: str, copy: Path, *, pages: bool) -> None:
     if pages:
         shutil.copyfile(path, copy)
         return
-    with Path(path).open("rb") as file, copy.open("xb") as made:
-        made.write(file.read(_LARGEST_PAGE))
-        made.truncate(size_of(path))  # a hole: it takes no room
+    with Path(path).open("rb") as file, copy.open("xb") as target:
+        target.write(file.read(_LARGEST_PAGE))
+        target.truncate(size_of(path))  # a sparse file: it needs no space
 
 
 def _folder_of(path: str) -> Path:
@@ -70,7 +72,7 @@ def _folder_of(path: str) -> Path:
 
 
 def remove_leftover(path: str) -> None:
-    """Remove the copies of a process that was killed while it looked at them, and nothing else.
+    """Remove the copies that a killed process left, and nothing else.
 
     Args:
         path: the journal.

@@ -1,6 +1,6 @@
-"""From the address of a journal to the journal: memory, a SQLite file, a PostgreSQL database.
+"""Opens a journal by its address: memory, a SQLite file or a PostgreSQL database.
 
-It must never show more of an address than its scheme: a password may stand in the rest.
+Errors show only the scheme of an address, because the rest may contain a password.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _open: weakref.WeakValueDictionary[tuple[int, str], OpenedJournal] = weakref.Wea
 
 
 def open_journal(url: str) -> MemoryJournal | OpenedJournal:
-    """The journal of this address; agents of one process that name the same one share it.
+    """Open the journal at an address; within a process, equal addresses share one journal.
 
     Args:
         url: `memory:`, `sqlite:///file.db`, `sqlite:////folder/file.db` or `postgresql://...`.
 
     Raises:
-        ConfigurationError: no journal has such an address, or its driver is not installed.
+        ConfigurationError: the address is invalid, or the driver is not installed.
         JournalError: the file cannot be used.
 
     >>> open_journal("memory:")  # doctest: +ELLIPSIS
@@ -55,10 +55,10 @@ def open_journal(url: str) -> MemoryJournal | OpenedJournal:
 
 
 def sqlite_path(url: str) -> Path:
-    """The file that `sqlite:///...` names: three slashes from the current folder, four from the root.
+    """Return the file of `sqlite:///...`: three slashes for a relative path, four for an absolute one.
 
     Raises:
-        ConfigurationError: it names none.
+        ConfigurationError: the address names no file.
 
     >>> sqlite_path("sqlite:////var/lib/talk.db")
     PosixPath('/var/lib/talk.db')
@@ -68,26 +68,26 @@ def sqlite_path(url: str) -> Path:
         raise ConfigurationError(
             "journal",
             "names no file",
-            fix="Write sqlite:///file.db, or sqlite:////folder/file.db from the root",
+            fix="Write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path",
         )
     path = Path(name)
     if not path.parent.exists() and Path("/", name).parent.exists() and path.parent.parts:
         raise ConfigurationError(
             "journal",
             f"sqlite:///{name} names a file in {path.parent}, below the current folder",
-            fix=f"From the root it has four slashes: sqlite:////{name}",
+            fix=f"An absolute path needs four slashes: sqlite:////{name}",
         )
     return path.resolve()
 
 
 def _get_shared_journal(name: str, make: Callable[[], OpenedJournal]) -> OpenedJournal:
-    """The journal that this process has under that name; a fork cannot use those of its parent."""
-    place = (os.getpid(), name)
+    """Return the open journal of that name, or open it. A fork does not share it with its parent."""
+    key = (os.getpid(), name)
     with _lock:
-        kept = _open.get(place)
-        if kept is None or kept.closed:
-            kept = _open[place] = make()
-        return kept
+        journal = _open.get(key)
+        if journal is None or journal.closed:
+            journal = _open[key] = make()
+        return journal
 
 
 def _open_sqlite(path: Path) -> SqliteJournal:
@@ -105,5 +105,5 @@ def _open_postgres(url: str) -> PostgresJournal:
 def _suggest_fix(url: str) -> str:
     scheme, colon, _ = url.partition(":")
     if colon and len(scheme) > 1:
-        return f"There is no journal for {scheme[:20]}:"
+        return f"{scheme[:20]}: is not a supported scheme"
     return "For a file write sqlite:///file.db"

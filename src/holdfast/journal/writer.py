@@ -1,9 +1,8 @@
-"""The one thread that touches the file of a SQLite journal: it commits in groups and reads between.
+"""The thread that uses the file of a SQLite journal: it commits in groups and reads between them.
 
-An act is acknowledged after COMMIT and never before; an act that nobody waits for any more is
-dropped if it has not begun. Each act of a group has its own outcome. The connection lives in this
-thread only, so that a forked child, where the thread does not exist, can never close it and with it
-the log of its parent.
+A job is acknowledged only after COMMIT. A job whose caller was cancelled is dropped if it has not
+begun. Each job of a group has its own result. Only this thread uses the connection. So a forked
+child, which does not have the thread, cannot close the connection and delete the log of its parent.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Writer:
 
     Args:
         path: the file.
-        wait: seconds to wait for another process to let go of it.
+        wait: seconds to wait for another process to close it.
     """
 
     def __init__(self, path: str, wait: float) -> None:
@@ -84,7 +83,7 @@ class Writer:
         self._lock = threading.Lock()
         self._closed = False
         opened: Future[None] = Future()
-        # A daemon: `close` runs at the end of the interpreter, which is after other threads are joined.
+        # A daemon, because `close` runs when the interpreter exits, after other threads were joined.
         self._thread = threading.Thread(
             target=_run_writer,
             args=(path, wait, self._queue, opened),
@@ -96,7 +95,7 @@ class Writer:
             opened.result()
         except BaseException:
             self._closed = True
-            self._queue.put(None)  # should it be open a moment later, nobody has it
+            self._queue.put(None)  # if the file is opened later, the thread closes it
             raise
 
     def submit(self, act: WriterJob[T]) -> WriterJob[T]:
@@ -114,14 +113,17 @@ class Writer:
         return act
 
     def close(self) -> None:
-        """Finish what is queued, fold the log into the file and let go of it. May be repeated."""
+        """Finish the queued jobs, copy the log into the file and close it.
+
+        A second call does nothing.
+        """
         if os.getpid() != self._process:
             return
         with self._lock:
             if not self._closed:
                 self._closed = True
                 self._queue.put(None)
-        # The collector may drop a journal in any thread, in its own too.
+        # The garbage collector may finalize a journal in any thread, including this one.
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -131,7 +133,7 @@ def _run_writer(
 ) -> None:
     try:
         lock, connection, watch, log = _open(path, wait)
-    except Exception as error:  # noqa: BLE001  # REASON: whoever opens it waits for this outcome
+    except Exception as error:  # noqa: BLE001  # REASON: the constructor raises it
         opened.set_exception(error)
         return
     opened.set_result(None)
@@ -153,7 +155,7 @@ def _run_writer(
 
 
 def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWatch, LogKeeper]:
-    # In this thread, where no KeyboardInterrupt can leave a lock behind.
+    # In this thread no KeyboardInterrupt can occur and leave a lock behind.
     deadline = time.monotonic() + wait
     lock = opening.claim_file(path, wait)
     try:
@@ -197,10 +199,10 @@ def _perform_group(
             _write(connection, watch, log, group)
         else:
             _read(connection, watch, group)
-    except Exception as error:  # noqa: BLE001  # REASON: without this thread all would wait for ever
+    except Exception as error:  # noqa: BLE001  # REASON: the thread must survive, or all callers would wait for ever
         _roll_back(connection)
         with suppress(JournalError):
-            watch.check_commit()  # what failed may have left frames in the log
+            watch.check_commit()  # the failed group may have left frames in the log
         for act in group:
             act.error = opening.to_journal_error(error, path, is_open=True)
             act.error.__cause__ = error
@@ -222,8 +224,8 @@ def _write(
 
 
 def _read(connection: sqlite3.Connection, watch: FileWatch, group: list[WriterJob[object]]) -> None:
-    # What was changed by others is still read, as it may be all there is. The end of a deletion
-    # empties the log.
+    # Changed files are still read, because their records may exist nowhere else. Sizes are observed
+    # afterwards, because the second part of a deletion empties the log.
     intact = watch.is_intact()
     try:
         for act in group:
@@ -234,9 +236,9 @@ def _read(connection: sqlite3.Connection, watch: FileWatch, group: list[WriterJo
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
-    # SQLite may have rolled back by itself, for instance when the disk is full.
+    # SQLite may already have rolled back, for example when the disk was full.
     if connection.in_transaction:
         try:
             connection.execute("ROLLBACK")
         except sqlite3.Error:
-            return  # the next BEGIN says what is wrong
+            return  # the next BEGIN raises the error

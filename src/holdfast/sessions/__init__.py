@@ -1,7 +1,7 @@
-"""Sessions as a user sees them: list, search, fork, rewind, compact, export and delete conversations.
+"""Lists, searches, forks, rewinds, compacts, moves and deletes sessions.
 
-A session is a fold of its journal, so this room must never keep anything of its own, and must never
-change or drop a record: what is taken back is said by a further record.
+A session is computed from the records of its journal; this room must never store anything else. A
+change is a new record, such as a rewind. Only `delete` removes records.
 """
 
 from __future__ import annotations

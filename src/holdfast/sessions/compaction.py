@@ -1,7 +1,7 @@
-"""Which messages a compaction takes away, and what stands for them.
+"""Chooses the messages that a compaction removes, and makes the summary that replaces them.
 
-Turns stay or go whole, so that no call is parted from its result. Nothing here may ask a model by
-itself: whoever can makes a `Summarize`.
+A turn is kept or removed as a whole, so that no tool call loses its result. This module calls no
+model: the caller passes a `Summarize` function.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from holdfast.core.errors import ConfigurationError, NoTextError
 from holdfast.core.messages import Message
 
 Summarize: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
-"""Messages to a summary of them."""
+"""An async function from messages to their summary."""
 
 Pinned: TypeAlias = Callable[[Message], bool]
-"""Whether a message, and with it its turn, stays."""
+"""A function that says whether a message, and so its whole turn, is kept."""
 
 
 class CompactionPlan(Struct, frozen=True):
-    """The ranges of messages that stay, and the messages that go."""
+    """The index ranges of the messages that are kept, and the removed messages."""
 
     kept_ranges: tuple[tuple[int, int], ...]
     removed: tuple[Message, ...]
 
 
 def plan_compaction(history: Sequence[Message], keep: int, pinned: Pinned | None) -> CompactionPlan:
-    """What stays when only the last turns are kept.
+    """Choose the messages that a compaction keeps. System messages are always kept.
 
     Args:
         history: all messages.
-        keep: how many turns stay at the end.
-        pinned: what stays wherever it is.
+        keep: the number of turns to keep at the end.
+        pinned: says which earlier messages to keep with their turns.
 
     >>> from holdfast.core.messages import assistant, system, user
-    >>> said = [system("Be kind."), user("a"), assistant("b"), user("c"), assistant("d")]
-    >>> plan_compaction(said, 1, None).kept
+    >>> history = [system("Be kind."), user("a"), assistant("b"), user("c"), assistant("d")]
+    >>> plan_compaction(history, 1, None).kept_ranges
     ((0, 1), (3, 5))
     """
     turns = _find_turn_ranges(history)
     first = max(len(turns) - keep, 0)
-    kept: list[tuple[int, int]] = []
-    gone: list[Message] = []
+    ranges: list[tuple[int, int]] = []
+    removed: list[Message] = []
     for number, (start, end) in enumerate(turns):
-        said = history[start:end]
-        if number < first and said[0].role != "system" and not _is_pinned(said, pinned):
-            gone += said
-        elif kept and kept[-1][1] == start:
-            kept[-1] = (kept[-1][0], end)
+        messages = history[start:end]
+        if number < first and messages[0].role != "system" and not _is_pinned(messages, pinned):
+            removed += messages
+        elif ranges and ranges[-1][1] == start:
+            ranges[-1] = (ranges[-1][0], end)
         else:
-            kept.append((start, end))
-    return CompactionPlan(tuple(kept), tuple(gone))
+            ranges.append((start, end))
+    return CompactionPlan(tuple(ranges), tuple(removed))
 
 
 def _is_pinned(turn: Sequence[Message], pinned: Pinned | None) -> bool:
@@ -61,29 +61,30 @@ def _is_pinned(turn: Sequence[Message], pinned: Pinned | None) -> bool:
 
 
 def _find_turn_ranges(history: Sequence[Message]) -> list[tuple[int, int]]:
-    """From each message of a user or the system up to the next one."""
-    starts = [at for at, message in enumerate(history) if message.role in ("user", "system")]
-    return list(zip(starts, [*starts[1:], len(history)], strict=False))  # nothing of nothing
+    """Return the range from each user or system message to the next one."""
+    starts = [index for index, message in enumerate(history) if message.role in ("user", "system")]
+    # Not strict: without a start, the second list still has one item.
+    return list(zip(starts, [*starts[1:], len(history)], strict=False))
 
 
 async def make_summary(removed: Sequence[Message], summary: str | Summarize | None) -> str:
-    """The text that stands for these messages; "" leaves them out.
+    """Make the text that replaces these messages; "" means no replacement.
 
     Raises:
-        ConfigurationError: nobody can make one.
-        NoTextError: the summariser said nothing.
+        ConfigurationError: there is neither a summary nor a model to write one.
+        NoTextError: the function returned no text.
     """
     if summary is None:
         raise ConfigurationError(
             "summary",
-            "is needed: this journal has no model",
-            fix="Give a text, a function, or '' to leave the turns out; or use agent.sessions",
+            "is required: there is no model to write it",
+            fix="Pass a text, a function, or '' to remove the turns; or use agent.sessions",
         )
     if isinstance(summary, str):
         return summary
     if not callable(summary):
         raise ConfigurationError("summary", f"must be a text or a function, got {summary!r}")
-    made: object = await summary(removed)
-    if isinstance(made, str) and made.strip():
-        return made
-    raise NoTextError("the summary is empty; the history is as it was")
+    text: object = await summary(removed)
+    if isinstance(text, str) and text.strip():
+        return text
+    raise NoTextError("the summary is empty; the history was not changed")

@@ -1,7 +1,8 @@
-"""Which runs of a journal are sessions, and which stand beside one of them.
+"""Tells the sessions of a journal from the runs that belong to a session.
 
-`ada/:title` holds the titles of `ada`, and `ada/t1.i0.tool.0` is what an agent did that was a tool
-of it. This module must never take another session of a similar name for one of these.
+Two kinds of run belong to the session `ada`: `ada/:title` holds its titles, and `ada/t1.i0.tool.0`
+is the run of an agent that one of its turns called as a tool. A session such as `ada/notes` does
+not belong to `ada`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _OF_TOOLS = re.compile(r"(/t\d+\.i\d+\.tool\.\d+(\.again\.\d+)?)+")
 
 
 def title_run(session: str) -> str:
-    """The run that holds the titles of a session.
+    """Return the name of the run that holds the titles of a session.
 
     >>> title_run("ada")
     'ada/:title'
@@ -28,7 +29,7 @@ def title_run(session: str) -> str:
 
 
 def is_session(run: str) -> bool:
-    """Whether a run is a session of its own.
+    """Whether a run is a session.
 
     >>> [is_session(run) for run in ("ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0")]
     [True, True, False, False]
@@ -37,7 +38,7 @@ def is_session(run: str) -> bool:
 
 
 def find_related_runs(session: str, runs: Iterable[str]) -> list[str]:
-    """The runs that belong to a session and are not the session itself, by name.
+    """Return the names of the runs that belong to a session, without the session, sorted.
 
     >>> find_related_runs("ada", ["ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0", "adam/:title"])
     ['ada/:title', 'ada/t1.i0.tool.0']
@@ -52,18 +53,18 @@ def find_related_runs(session: str, runs: Iterable[str]) -> list[str]:
 
 
 def new_name() -> str:
-    """A name that no other session has."""
+    """Return a random name, unique for all practical purposes."""
     return f"{random.getrandbits(128):032x}"
 
 
 def check_session_name(session: object, argument: str = "session") -> str:
-    """The name as it is. Raises ConfigurationError when no session can have it."""
+    """Return the name. Raises ConfigurationError if a session cannot have it."""
     if not isinstance(session, str) or not session.strip():
         raise ConfigurationError(argument, f"must be a text that is not empty, got {session!r}")
     if not is_session(session):
         raise ConfigurationError(
             argument,
-            f"{session!r} is what stands beside a session: its titles, or what its tools did",
+            f"{session!r} is reserved for the titles or the tool runs of a session",
             fix="Choose another name",
         )
     return session

@@ -1,6 +1,6 @@
-"""What a list shows of each session, made of keys and a few records: no journal is folded for it.
+"""Describes each session for a list, from its keys and a few records.
 
-This module must never read the whole of a session when its journal can do with less.
+It reads a whole session only if the journal cannot find single records.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from holdfast.sessions.session_index import SessionIndex, list_heads
 _LONGEST_TITLE = 80
 
 SessionStatus: TypeAlias = Literal["closed", "open", "waiting"]
-"""Its last turn is over; it is not; it is not, and somebody is asked something."""
+"""The last turn has ended; it has not; or it has not and waits for an answer."""
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """One session in a list of sessions.
+    """A session in a list.
 
     Args:
-        session: its id, which `agent.run(session=...)` takes.
-        title: as it was named; without that, the beginning of what was said first.
-        turns: how many count; those that were rewound do not, failed ones do.
-        messages: how many were said in them, by people, models and tools.
-        opened_at: when it began, in seconds since the epoch.
-        changed_at: when something happened last.
-        status: whether a turn is under way, or was left.
-        agent: the name of the agent that was asked last.
+        session: its id, as for `agent.run(session=...)`.
+        title: its title, or without one the beginning of its first message.
+        turns: the number of turns that count: not the rewound ones, but the failed ones.
+        messages: the approximate number of messages in these turns, by users, models and tools.
+        opened_at: the time of its first record, in seconds since the epoch.
+        changed_at: the time of its latest record, in seconds since the epoch.
+        status: "closed", "open" (the last turn has not ended) or "waiting" (for an answer).
+        agent: the name of the agent of the latest turn.
     """
 
     session: str
@@ -49,21 +49,21 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 
 async def list_entries(journal: SessionIndex) -> list[RunEntry]:
-    """The sessions of a journal, the one that changed last first; also those with a title only."""
+    """List the sessions of a journal, the latest change first, including those without turns."""
     runs = await list_heads(journal)
-    there = {entry.run for entry in runs if is_session(entry.run)}
+    with_turns = {entry.run for entry in runs if is_session(entry.run)}
     found = []
     for entry in runs:
-        if entry.run in there:
+        if entry.run in with_turns:
             found.append(entry)
-        elif entry.run.endswith(TITLES) and entry.run.removesuffix(TITLES) not in there:
-            named = entry.run.removesuffix(TITLES)
-            found.append(RunEntry(named, 0, entry.opened_at, entry.changed_at))
+        elif entry.run.endswith(TITLES) and entry.run.removesuffix(TITLES) not in with_turns:
+            session = entry.run.removesuffix(TITLES)
+            found.append(RunEntry(session, 0, entry.opened_at, entry.changed_at))
     return sorted(found, key=lambda entry: (-entry.changed_at, entry.run))
 
 
 async def info_of(journal: SessionIndex, entry: RunEntry) -> SessionInfo:
-    """What a list shows of one session."""
+    """Describe one session."""
     keys = await journal.keys(entry.run) if entry.records else ()
     per_turn, last = _count_messages(keys)
     unclosed = _find_unclosed(keys, last)
@@ -98,7 +98,7 @@ def _parse_number(key: str) -> int:
 
 
 def _count_messages(keys: Sequence[str]) -> tuple[dict[int, int], int]:
-    """About how many messages each number brought, and the greatest number."""
+    """Estimate the number of messages per turn from the keys; also return the greatest number."""
     found: dict[int, int] = {}
     for key in keys:
         number = _parse_number(key)
@@ -108,15 +108,15 @@ def _count_messages(keys: Sequence[str]) -> tuple[dict[int, int], int]:
 
 
 def _find_unclosed(keys: Sequence[str], last: int) -> list[int]:
-    """The numbers that are no turn, or a turn that is not over."""
-    there = set(keys)
-    return [number for number in range(1, last + 1) if closed_key(number) not in there]
+    """Return the numbers of the turns that have not ended, and of the rewinds and compactions."""
+    known = set(keys)
+    return [number for number in range(1, last + 1) if closed_key(number) not in known]
 
 
 def _get_status(keys: Sequence[str]) -> SessionStatus:
-    there = set(keys)
-    asked = (key.removesuffix(ASKED) for key in keys if key.endswith(ASKED))
-    return "waiting" if any(key not in there for key in asked) else "open"
+    known = set(keys)
+    questions = (key.removesuffix(ASKED) for key in keys if key.endswith(ASKED))
+    return "waiting" if any(key not in known for key in questions) else "open"
 
 
 async def _find_title(journal: SessionIndex, session: str, turns: Sequence[int]) -> str:

@@ -1,7 +1,7 @@
-"""Finds text in what was said, in any session of a journal.
+"""Searches the messages and titles of all sessions of a journal.
 
-A journal only says where the text may be; whether it is there is seen in the text itself. There is
-no index of words: a second copy of what people said would have to be forgotten with the first.
+The journal selects records that may contain the text, and this module checks the text itself. There
+is no index of words, because it would be a second copy of the messages to delete.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _BATCH = 100
 
 
 class SearchHit(Struct, frozen=True, kw_only=True):
-    """One place where something was said.
+    """One result of a search.
 
     Args:
-        session: where.
-        key: the record, such as "t3.i0.model".
-        role: who said it: "user", "assistant", "tool", "summary", or "title".
-        at: when, in seconds since the epoch.
-        text: some words before it, itself, and some words after it, on one line.
+        session: the id of the session.
+        key: the key of the record, such as "t3.i0.model".
+        role: the kind of text: "user", "assistant", "tool", "summary" or "title".
+        at: the time of the record, in seconds since the epoch.
+        text: the text that was found with some words around it, on one line.
     """
 
     session: str
@@ -48,12 +48,12 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 
 
 async def search_sessions(journal: SessionIndex, text: str, limit: int) -> list[SearchHit]:
-    """The latest places where the text was said, whatever its case.
+    """Find the latest records that contain a text in upper or lower case.
 
     Args:
-        journal: where to look.
-        text: what was said, as one piece.
-        limit: the most places.
+        journal: the journal to search.
+        text: the text to find, as one string.
+        limit: the maximum number of results.
     """
     wanted = _check_query(text).lower()
     found: list[SearchHit] = []
@@ -68,7 +68,7 @@ async def search_sessions(journal: SessionIndex, text: str, limit: int) -> list[
 
 
 def _split_words(wanted: str) -> list[str]:
-    """The pieces that stand in a JSON text as they are, whatever case they were written in."""
+    """Return the parts of a text that JSON does not escape and whose case does not matter."""
     return "".join(letter if _is_plain(letter) else " " for letter in wanted).split()
 
 
@@ -80,9 +80,7 @@ def _is_plain(letter: str) -> bool:
 
 def _check_query(text: object) -> str:
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
-        raise ConfigurationError(
-            "text", f"must have 1 to {_LONGEST} characters, and not only spaces"
-        )
+        raise ConfigurationError("text", f"must have 1 to {_LONGEST} characters and not be blank")
     return text
 
 
@@ -91,7 +89,7 @@ def _is_public(run: str) -> bool:
 
 
 def _batch_keys(places: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
-    """Keys of the same run that follow each other, not too many at once."""
+    """Group successive keys of the same run, in batches of limited size."""
     for run, group in groupby(places, key=lambda place: place[0]):
         keys = [key for _, key in group]
         for start in range(0, len(keys), _BATCH):
@@ -99,13 +97,13 @@ def _batch_keys(places: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]
 
 
 def _find_in_event(run: str, event: Event, wanted: str) -> list[SearchHit]:
-    role, said = _get_text(event)
-    line = " ".join(said.split())
+    role, text = _get_text(event)
+    line = " ".join(text.split())
     folded = line.lower()
     at = folded.find(" ".join(wanted.split()))
     if at < 0:
         return []
-    # Lowering can change the length of a text; then the words around it are a little off.
+    # `lower` can change the length of a text. Then the excerpt is shifted a little.
     start = max(min(at, len(line)) - _AROUND, 0)
     end = at + len(wanted) + _AROUND
     excerpt = ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")

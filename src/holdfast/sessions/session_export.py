@@ -1,11 +1,11 @@
-r"""A session as lines of text, to be kept elsewhere and read again exactly.
+r"""Writes a session as lines of text, and reads it back exactly.
 
     {"schema":1,"run":"ada","seq":1,"key":"t1",...,"sum":"1f0c..."}
     {"schema":1,"end":6,"sum":"77ab..."}
 
-Each line is a line of the journal with a sum over itself and all lines before it, and the last one
-counts them: a letter that changed, a line that is missing, twice or in another place, and a file
-that was cut are all found, with the number of the line. This module must never repair anything.
+Each line is a journal record with a checksum of itself and all lines before it. The last line
+counts them. So the import detects changed, missing, repeated and moved lines and a truncated file,
+and names the line. It repairs nothing.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _FIX = "Export it again, or restore it from a backup"
 
 
 class _ChecksumChain:
-    """The sum over everything up to now."""
+    """The checksum of all lines so far."""
 
     def __init__(self) -> None:
         self._sum = ""
 
     def add(self, text: str) -> str:
-        """The sum with this text."""
+        """Add a text; return the new checksum."""
         data = (self._sum + text).encode("utf-8", "surrogatepass")
         self._sum = blake2b(data, digest_size=8).hexdigest()
         return self._sum
 
 
 def export_lines(runs: Mapping[str, Sequence[Record]]) -> Iterator[str]:
-    """The lines of some runs, without line ends; the session itself comes first."""
+    """Write the runs of a session as lines without line ends, in the given order."""
     chain, count = _ChecksumChain(), 0
     for run, records in runs.items():
         for seq, record in enumerate(records, 1):
@@ -63,26 +63,26 @@ def _add_checksum(chain: _ChecksumChain, text: str) -> str:
 
 
 def import_lines(lines: Iterable[str], name: str) -> dict[str, list[Record]]:
-    """The runs of some lines, each checked as a whole; the session itself comes first.
+    """Read exported lines and check every run; return the runs in the order of the lines.
 
     Args:
-        lines: as they were exported.
-        name: where they come from, for errors.
+        lines: the exported lines.
+        name: names the source in errors.
 
     Raises:
-        JournalCorruptError: a line is damaged, missing or too many; the error names it.
+        JournalCorruptError: a line is damaged, missing or superfluous; the error names it.
         JournalVersionError: a newer Holdfast wrote it.
     """
     runs: dict[str, list[Record]] = {}
-    at: dict[str, list[int]] = {}
+    line_numbers: dict[str, list[int]] = {}
     chain, ended, number = _ChecksumChain(), False, 0
-    for number, given in enumerate(lines, 1):
+    for number, exported in enumerate(lines, 1):
         place = f"{name}, line {number}"
-        if ended and not given.strip():
+        if ended and not exported.strip():
             continue
         if ended:
             raise _corrupt_error(place, "follows the last line")
-        text = _verify_checksum(chain, given, place)
+        text = _verify_checksum(chain, exported, place)
         found = from_json(text, place)
         if "end" in found:
             check_schema(found.get("schema"), place)
@@ -95,46 +95,48 @@ def import_lines(lines: Iterable[str], name: str) -> dict[str, list[Record]]:
                 place, f"is record {line.seq} of {line.run!r} and not {len(records) + 1}"
             )
         records.append(record_of(line, place))
-        at.setdefault(line.run, []).append(number)
+        line_numbers.setdefault(line.run, []).append(number)
     if not ended:
         raise _corrupt_error(f"{name}, line {number + 1}", "is missing: the end was cut off")
     if not runs:
         raise _corrupt_error(name, "holds no record")
     for run, records in runs.items():
-        _check_fold(records, [f"{name}, line {number}" for number in at[run]])
+        _check_fold(records, [f"{name}, line {number}" for number in line_numbers[run]])
     return runs
 
 
 def _verify_checksum(chain: _ChecksumChain, line: str, place: str) -> str:
-    """The line without its sum. Raises JournalCorruptError unless the sum fits."""
+    """Return the line without its checksum. Raises JournalCorruptError if the checksum is wrong."""
     found = _SUM.search(line)
     if found is None or found.end() != len(line):
-        raise _corrupt_error(place, "has no sum at its end")
+        raise _corrupt_error(place, "has no checksum at its end")
     text = line[: found.start()] + "}"
     if chain.add(text) != found[1]:
         raise _corrupt_error(
-            place, "does not fit its sum: it was changed, or a line before it is missing"
+            place, "has a wrong checksum: it was changed, or a line before it is missing"
         )
     return text
 
 
 def _check_fold(records: Sequence[Record], places: Sequence[str]) -> None:
-    """Raise JournalCorruptError unless these records can have happened one after another."""
+    """Raise JournalCorruptError if the events of a run are not possible in this order."""
     replay = Replay(records)
     for record, place in zip(records, places, strict=True):
         for effect in replay.machine.pending_effects():
             if effect.key == record.event.key and not _is_outcome_of(effect, record.digest):
-                raise _corrupt_error(place, f"{record.event.key} ends another act than was planned")
+                raise _corrupt_error(
+                    place, f"{record.event.key} is not the outcome of the planned effect"
+                )
         try:
             replay.apply_next()
         except IllegalEventError as error:
             raise _corrupt_error(place, str(error)) from error
 
 
-def _is_outcome_of(effect: Effect, known: str) -> bool:
-    # Journals from before answers were checked by an event do not say what was wrong with one.
+def _is_outcome_of(effect: Effect, digest: str) -> bool:
+    # A replay does not know the error of a rejected output, so the digest of its end differs.
     error = effect.error if isinstance(effect, CloseTurn) else None
-    return known in ("", effect_digest(effect)) or (error is not None and error.code == "output")
+    return digest in ("", effect_digest(effect)) or (error is not None and error.code == "output")
 
 
 def _corrupt_error(place: str, why: str) -> JournalError:

@@ -1,7 +1,7 @@
-"""The history of a session, folded from its records without the agent that made them.
+"""Computes the history of a session from its records, without the agent that wrote them.
 
-This module must never plan or perform anything, and must never need the wanted type of an answer:
-what an old journal does not say about an answer is seen from what came after it.
+It does not need the output type of the agent: whether a reply was accepted follows from the record
+after it. This module performs no effect.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from holdfast.journal.port import Record
 
 
 class _RecordedOutput:
-    """An output type of which the journal tells what it said."""
+    """An output type whose check returns the result that the journal implies."""
 
     schema = OutputSchema("any", {})
 
     def __init__(self) -> None:
         self.recorded_result: ParseResult = Valid(None)
 
-    def check(self, json_text: str) -> ParseResult:  # noqa: ARG002  # REASON: the answer is known
-        """What it said then."""
+    def check(self, json_text: str) -> ParseResult:  # noqa: ARG002  # REASON: the result is known
+        """Return the recorded result."""
         return self.recorded_result
 
 
 class Replay:
-    """The fold over the records of one session, one record at a time.
+    """Applies the records of one session to a machine, one at a time.
 
     Args:
-        records: all of them, in order.
+        records: all records, in order.
     """
 
     __slots__ = ("_next", "_recorded_output", "machine", "records")
@@ -58,7 +58,7 @@ class Replay:
         self.records = records
 
     def apply_next(self) -> Event:
-        """Apply the next record. Raises IllegalEventError, IndexError when there is none."""
+        """Apply the next record. Raises IllegalEventError, and IndexError at the end."""
         event = self.records[self._next].event
         self._next += 1
         if isinstance(event, ModelReplied):
@@ -69,7 +69,7 @@ class Replay:
         return event
 
     def _was_accepted(self, event: ModelReplied) -> bool:
-        """Whether the turn ended with this answer, and did not go on to another one."""
+        """Whether the turn ended with this reply instead of asking the model again."""
         if event.reply.calls or event.reply.kind is ReplyKind.PAUSED:
             return True
         if self._next == len(self.records):
@@ -82,16 +82,16 @@ Kind = Literal["turn", "rewind", "compaction"]
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """One number of a session: a turn, or a change of its history.
+    """A numbered point of a session: a turn, or a change of its history.
 
     Args:
-        number: what `fork` and `rewind` take.
-        kind: what it is.
+        number: the number for `fork` and `rewind`.
+        kind: "turn", "rewind" or "compaction".
         at: when it began, in seconds since the epoch.
-        text: what the user said; of a compaction, the summary.
-        status: how the turn ended; "running" for one that is not over.
-        to: where a rewind went back to.
-        counts: False for what a later rewind took out of the history, and for the rewind itself.
+        text: the user's message; of a compaction, the summary.
+        status: how the turn ended; "running" for a turn that has not ended.
+        to: the number that a rewind went back to.
+        counts: False for a turn or change that was rewound, and for a rewind itself.
     """
 
     number: int
@@ -104,12 +104,12 @@ class Point(Struct, frozen=True, kw_only=True):
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """What a session holds.
+    """The content of a session.
 
     Args:
-        messages: what an agent would send next, before the new message.
+        messages: the messages that the next request would contain before the new message.
         points: its turns and changes, in order.
-        open: whether its last turn is not over.
+        open: whether its last turn has not ended.
     """
 
     messages: tuple[Message, ...]
@@ -118,10 +118,10 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 def fold_history(records: Sequence[Record]) -> History:
-    """Fold the records of a session.
+    """Compute the history of a session from its records.
 
     Raises:
-        IllegalEventError: they are no session.
+        IllegalEventError: the records do not form a session.
     """
     replay = Replay(records)
     points: dict[int, Point] = {}
@@ -136,15 +136,15 @@ def fold_history(records: Sequence[Record]) -> History:
     alive = set(list_surviving_turns(len(points), changes))
     return History(
         messages=tuple(replay.machine.transcript),
-        points=tuple(replace(one, counts=one.number in alive) for one in points.values()),
+        points=tuple(replace(point, counts=point.number in alive) for point in points.values()),
         open=replay.machine.phase is not Phase.IDLE,
     )
 
 
 def _to_point(number: int, event: Event) -> Point | None:
     if isinstance(event, TurnOpened):
-        said, running = event.message.text, Status.RUNNING
-        return Point(number=number, kind="turn", at=event.at, text=said, status=running)
+        text, running = event.message.text, Status.RUNNING
+        return Point(number=number, kind="turn", at=event.at, text=text, status=running)
     if isinstance(event, SessionRewound):
         return Point(number=number, kind="rewind", at=event.at, to=event.to)
     if isinstance(event, HistoryCompacted):
@@ -153,11 +153,11 @@ def _to_point(number: int, event: Event) -> Point | None:
 
 
 def list_surviving_turns(last: int, rewinds: Mapping[int, int]) -> list[int]:
-    """The numbers that led to where a session stands, in order; what a rewind took out is not there.
+    """List the numbers that still count, in order: without rewound turns and the rewinds.
 
     Args:
         last: the latest number.
-        rewinds: the rewinds by their number, and where each went back to.
+        rewinds: the number of each rewind, and the number that it went back to.
 
     >>> list_surviving_turns(5, {4: 1})
     [1, 5]

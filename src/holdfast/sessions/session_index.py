@@ -1,7 +1,6 @@
-"""What a journal may offer so that sessions need not be read as a whole, and the same without it.
+"""The methods by which a journal finds single records, and a substitute for journals without them.
 
-Any journal works: `to_index` adds what is missing by reading. This module must never know how a
-journal keeps its records.
+Every journal works: `to_index` implements the missing methods by reading whole runs.
 """
 
 from __future__ import annotations
@@ -18,56 +17,57 @@ from holdfast.sessions.session_history import Replay
 
 @runtime_checkable
 class SessionIndex(Journal, Protocol):
-    """A journal that finds records without decoding all of them."""
+    """A journal that finds single records without decoding all of them."""
 
     async def keys(self, run: str) -> Sequence[str]:
-        """The keys of a run, in order of the records."""
+        """Return the keys of a run, in order of the records."""
         ...
 
     async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
-        """Those records of a run that have one of these keys, in order."""
+        """Return the records of a run that have one of these keys, in order."""
         ...
 
     async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Run and key of every record whose text may hold all of these words, the newest first.
+        """Return run and key of each record that may contain all of these words, the newest first.
 
-        Upper and lower case do not matter. A record too many is no harm, one too few is.
+        Upper and lower case are equal. The result may contain records without the words, but it
+        must contain every record with them.
 
         Args:
-            words: none for every record.
+            words: the words; an empty sequence selects all records.
         """
         ...
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
-        """Keep these runs with exactly these records: all of them or, on failure, nothing.
+        """Save these runs with exactly these records: either all of them or, on failure, none.
 
         Raises:
-            ConflictError: one of the runs has records already.
+            ConflictError: one of the runs already has records.
         """
         ...
 
 
 @runtime_checkable
 class HasHeads(Protocol):
-    """A journal that can say what runs there are without looking at all their records."""
+    """A journal that lists its runs without reading all their records."""
 
     async def heads(self) -> Sequence[RunEntry]:
-        """All runs; the times may be those of the first and the last record."""
+        """Return all runs; the times may be those of the first and the last record."""
         ...
 
 
 async def list_heads(journal: Journal) -> Sequence[RunEntry]:
-    """What runs there are, in no order, at the least cost that the journal knows."""
+    """List the runs in no order, in the fastest way that the journal offers."""
     return await (journal.heads() if isinstance(journal, HasHeads) else journal.runs())
 
 
 def to_index(journal: Journal) -> SessionIndex:
-    """The journal itself, or with what it lacks."""
+    """Return the journal itself, or a wrapper that adds the methods of `SessionIndex`."""
     return journal if isinstance(journal, SessionIndex) else ScanningIndex(journal)
 
 
 class ScanningIndex:
-    """Any journal, with the methods of `SessionIndex` made of its own.
+    """Implements `SessionIndex` on the methods of any journal.
 
     Args:
         journal: the journal.
@@ -79,16 +79,16 @@ class ScanningIndex:
         self.runs, self.delete = journal.runs, journal.delete
 
     async def keys(self, run: str) -> Sequence[str]:
-        """All keys, by reading the run."""
+        """Return all keys, by reading the run."""
         return [record.event.key for record in await self._journal.read(run)]
 
     async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
-        """Some records, by reading the run."""
+        """Return the records with these keys, by reading the run."""
         wanted = set(keys)
         return [record for record in await self._journal.read(run) if record.event.key in wanted]
 
-    async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:  # noqa: ARG002  # REASON: whoever asks looks at the text itself
-        """Every record, the runs that changed last first."""
+    async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:  # noqa: ARG002  # REASON: the search checks the text
+        """Return every record, the latest changed run first."""
         entries: Sequence[RunEntry] = await self._journal.runs()
         found: list[tuple[str, str]] = []
         for entry in sorted(entries, key=lambda entry: entry.changed_at, reverse=True):
@@ -96,16 +96,16 @@ class ScanningIndex:
         return found
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
-        """Append one by one; what was written is deleted again when one of them fails."""
+        """Append the records one by one; if one fails, delete the runs that were begun."""
         for run in runs:
             if await self._journal.read(run):
-                raise ConflictError(f"the journal has a run {run!r} already")
+                raise ConflictError(f"the journal already has a run {run!r}")
         begun: list[str] = []
         try:
             for run, records in runs.items():
                 for number, (event, effect) in enumerate(_with_effects(records)):
                     await self._journal.append(run, event, effect)
-                    if not number:  # it was free, so it is ours
+                    if not number:  # the append made the run: no other process owns it
                         begun.append(run)
         except BaseException:
             for run in begun:
@@ -114,12 +114,12 @@ class ScanningIndex:
 
 
 def _with_effects(records: Sequence[Record]) -> list[tuple[Event, Effect | None]]:
-    """Each event with the effect that it ends, found again by replaying: a journal wants its digest."""
+    """Pair each event with the effect that it ends, by a replay: the journal needs its digest."""
     replay, found = Replay(records), []
     for record in records:
-        planned = (one for one in replay.machine.pending_effects() if one.key == record.event.key)
-        effect = next(planned, None)
-        known = effect is not None and effect_digest(effect) == record.digest
-        found.append((record.event, effect if known else None))
+        pending = replay.machine.pending_effects()
+        effect = next((effect for effect in pending if effect.key == record.event.key), None)
+        is_same = effect is not None and effect_digest(effect) == record.digest
+        found.append((record.event, effect if is_same else None))
         replay.apply_next()
     return found

@@ -1,7 +1,7 @@
-"""`Sessions`: everything that can be done with a conversation beside speaking in it.
+"""`Sessions`: lists, searches, changes and moves the conversations of a journal.
 
-Every change is one record that is appended, so it happened or it did not; two at the same time are
-one change and one ConflictError. Nothing here may run a turn: that is `agent.run(session=...)`.
+Every change is one appended record, so it is complete or absent. Of two changes at the same time,
+one raises ConflictError. Turns are run by `agent.run(session=...)`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from holdfast.sessions.session_history import History, Replay, fold_history
 from holdfast.sessions.session_index import list_heads, to_index
 
 HoldSession = Callable[[str], AbstractAsyncContextManager[RunLog]]
-"""Keeps a session for one change: what it gives is where the change is appended."""
+"""Reserves a session for one change; the context manager yields the log to append the change to."""
 
 
 class Sessions:
     """The sessions of a journal.
 
-    Get it as `agent.sessions`, where changes wait for the turn that is under way and a model makes
-    the summaries; or make one for a journal that no agent of this process uses.
+    With `agent.sessions`, changes wait for a running turn, and the agent's model writes summaries.
+    Create `Sessions` directly for a journal that no agent of this process uses.
 
     Args:
-        journal: where the sessions are.
-        hold: keeps a session while it is changed.
-        summarize: makes a summary when `compact` is given none.
-        clock: seconds since the epoch.
+        journal: the journal of the sessions.
+        hold: reserves a session while it is changed.
+        summarize: writes a summary if `compact` is called without one.
+        clock: returns the time in seconds since the epoch.
 
     >>> import asyncio
     >>> from holdfast import Agent
@@ -74,7 +74,7 @@ class Sessions:
     @asynccontextmanager
     async def _claim_session(self, session: str) -> AsyncIterator[RunLog]:
         if self._shared is None:
-            yield self._journal  # one process only: of two appends with one key one is refused
+            yield self._journal  # one process only: the second append of a key is refused
             return
         lease = await self._shared.claim(session)
         try:
@@ -83,17 +83,17 @@ class Sessions:
             await lease.release()
 
     async def create(self, title: str, *, session: str | None = None) -> str:
-        """Make an empty session with a title; returns its id.
+        """Create an empty session with a title; return its id.
 
-        A session needs no making: it begins with its first turn. This is for one that is to be
-        listed before anything is said.
+        This is only needed to list a session before its first turn, since a turn creates its
+        session.
 
         Args:
-            title: for people.
-            session: the id; without one, a new one.
+            title: the title.
+            session: the id; default: a new one.
 
         Raises:
-            ConfigurationError: there is such a session already.
+            ConfigurationError: the session already exists.
         """
         name = new_name() if session is None else check_session_name(session)
         _check_title(title)
@@ -105,11 +105,11 @@ class Sessions:
     async def list(
         self, *, limit: int = 50, before: SessionInfo | None = None
     ) -> Sequence[SessionInfo]:
-        """The sessions, the one that changed last first.
+        """List the sessions, the latest change first.
 
         Args:
-            limit: the most of them.
-            before: the last one of the page before.
+            limit: the maximum number of sessions.
+            before: the last session of the previous page.
         """
         _check_count("limit", limit, at_least=1)
         found = await overview.list_entries(self._journal)
@@ -121,17 +121,17 @@ class Sessions:
         return [await overview.info_of(self._journal, entry) for entry in found[:limit]]
 
     async def info(self, session: str) -> SessionInfo:
-        """What a list shows of one session. Raises ConfigurationError for an unknown one."""
+        """Describe one session. Raises ConfigurationError if it does not exist."""
         for entry in await overview.list_entries(self._journal):
             if entry.run == session:
                 return await overview.info_of(self._journal, entry)
         raise _unknown_session_error(session)
 
     async def read(self, session: str) -> History:
-        """What a session holds: its messages, and its turns and changes with their numbers.
+        """Read the messages of a session, and its turns and changes with their numbers.
 
         Raises:
-            ConfigurationError: there is no such session.
+            ConfigurationError: the session does not exist.
         """
         records = await self._journal.read(check_session_name(session))
         if not records and not await self._journal.read(title_run(session)):
@@ -139,35 +139,35 @@ class Sessions:
         return fold_history(records)
 
     async def search(self, text: str, *, limit: int = 20) -> Sequence[SearchHit]:
-        """The latest places where something was said, whatever its case, also in titles.
+        """Find the latest messages and titles that contain a text, in upper or lower case.
 
-        Turns that were rewound or compacted are looked at too. The time grows with the journal:
-        there is no index, since that would be a second copy of what people said.
+        The search includes rewound and compacted turns. Its time grows with the journal, because
+        there is no index: an index would be a second copy of the messages.
 
         Args:
-            text: what was said, as one piece; line breaks count as spaces.
-            limit: the most places.
+            text: the text to find, as one string; line breaks count as spaces.
+            limit: the maximum number of results.
 
         Raises:
-            ConfigurationError: there is nothing to look for.
+            ConfigurationError: the text is blank or too long.
         """
         _check_count("limit", limit, at_least=1)
         return await search_sessions(self._journal, text, limit)
 
     async def fork(self, session: str, at: int | None = None, *, to: str | None = None) -> str:
-        """Make another session that begins with this one's turns; returns its id.
+        """Copy a session, or its turns up to a number, to a new session; return the new id.
 
-        The session itself is not touched. The other one has copies of the records, so it goes on,
-        replays and rewinds as this one does.
+        The original session does not change. The records are copied, so the new session continues,
+        replays and rewinds as the original does.
 
         Args:
-            session: where to begin.
-            at: the number of the last turn, or change, that the other one has; `read` shows them.
-                Without one, all that are over.
-            to: the other one's id; without one, a new one.
+            session: the id of the original session.
+            at: the number of the last turn or change to copy, as in `read`; default: all turns that
+                have ended.
+            to: the id of the new session; default: a new id.
 
         Raises:
-            ConfigurationError: there is no such session or number, or `to` exists.
+            ConfigurationError: the session or number does not exist, or `to` exists.
         """
         name = new_name() if to is None else check_session_name(to, "to")
         records = await self._require_records(session)
@@ -178,22 +178,22 @@ class Sessions:
         return name
 
     async def rewind(self, session: str, to: int) -> int:
-        """Go back: the turns after number `to` no longer count. Nothing is destroyed.
+        """Go back to a number: later turns no longer count, but stay in the journal.
 
-        The rewind has a number too, and no number is used twice: going back to one from before the
-        rewind takes it back.
+        The rewind has a number too, and no number is used twice. A rewind to the number before it
+        undoes it.
 
         Args:
-            session: which.
-            to: the number of a turn, or change, as `read` shows them; 0 for the beginning.
+            session: the id of the session.
+            to: the number of a turn or change, as in `read`; 0 for the beginning.
 
         Returns:
             The number of the rewind.
 
         Raises:
-            ConfigurationError: there is no such session or number.
-            SessionBusyError: its last turn is not over.
-            ConflictError: something else happened in the session at the same time.
+            ConfigurationError: the session or number does not exist.
+            SessionBusyError: the last turn has not ended.
+            ConflictError: the session changed at the same time.
         """
         async with self._hold(check_session_name(session)) as log:
             machine = (await self._replay_idle(session)).machine
@@ -210,126 +210,127 @@ class Sessions:
         summary: str | Summarize | None = None,
         pinned: Pinned | None = None,
     ) -> int | None:
-        """Let a summary stand for the older turns. The original stays in the journal.
+        """Replace the older turns by a summary. The original stays in the journal.
 
-        `rewind` to the number before takes it back.
+        A rewind to the number before the compaction undoes it.
 
         Args:
-            session: which.
-            keep: how many turns at the end stay as they are.
-            summary: the text, or an async function of the messages that makes it; "" leaves the
-                turns out. Without it, the model of `agent.sessions` makes one.
-            pinned: whether a message, and with it its turn, stays as it is.
+            session: the id of the session.
+            keep: the number of turns to keep at the end.
+            summary: the text, or an async function that makes it from the messages; "" removes the
+                turns without a replacement. By default the model of `agent.sessions` writes it.
+            pinned: says whether to keep a message, and so its whole turn.
 
         Returns:
-            The number of the compaction; None when there was nothing to take away.
+            The number of the compaction; None if there was nothing to remove.
 
         Raises:
-            ConfigurationError: there is no such session, or nobody to make a summary.
-            SessionBusyError: its last turn is not over.
-            ConflictError: something else happened in the session at the same time.
+            ConfigurationError: the session does not exist, or there is no model for the summary.
+            SessionBusyError: the last turn has not ended.
+            ConflictError: the session changed at the same time.
         """
         _check_count("keep", keep, at_least=0)
         if pinned is not None and not callable(pinned):
             raise ConfigurationError("pinned", f"must be a function, got {pinned!r}")
-        given = self._summarize if summary is None else summary
+        summary = self._summarize if summary is None else summary
         async with self._hold(check_session_name(session)) as log:
             machine = (await self._replay_idle(session)).machine
-            found = plan_compaction(machine.transcript, keep, pinned)
-            if not found.removed:
+            plan = plan_compaction(machine.transcript, keep, pinned)
+            if not plan.removed:
                 return None
-            text = await make_summary(found.removed, given)
+            text = await make_summary(plan.removed, summary)
             number = machine.turn + 1
-            event = HistoryCompacted(turn_key(number), self._now(), found.kept_ranges, text)
+            event = HistoryCompacted(turn_key(number), self._now(), plan.kept_ranges, text)
             await log.append(session, event)
         return number
 
     async def rename(self, session: str, title: str) -> None:
-        """Give a session another title, also while a turn is under way. Its id stays.
+        """Change the title of a session. Its id does not change. A turn may be running.
 
         Raises:
             ConfigurationError: the title is empty.
-            ConflictError: it got another title at the same time.
+            ConflictError: the title was changed at the same time.
         """
         run = title_run(check_session_name(session))
-        named = _check_title(title)
+        _check_title(title)
         key = turn_key(len(await self._journal.read(run)) + 1)
-        await self._journal.append(run, SessionTitled(key, self._now(), named))
+        await self._journal.append(run, SessionTitled(key, self._now(), title))
 
     async def delete(self, session: str) -> int:
-        """Forget a session for good, with its titles and what agents did as tools of it.
+        """Delete a session permanently, with its titles and the runs of agents that it used as tools.
 
-        Forks of it are sessions of their own, and stay.
+        Forks of it are independent sessions and are not deleted.
 
         Returns:
-            How many records there were.
+            The number of deleted records.
 
         Raises:
-            ConfigurationError: there is no such session.
+            ConfigurationError: the session does not exist.
         """
         async with self._hold(check_session_name(session)):
             runs = [entry.run for entry in await list_heads(self._journal)]
-            own = find_related_runs(session, runs)
-            if session not in runs and not own:
+            related = find_related_runs(session, runs)
+            if session not in runs and not related:
                 raise _unknown_session_error(session)
-            gone = 0
-            # The session itself goes last: until then it is listed, and can be deleted again.
-            for run in [*own, *([session] if session in runs else ())]:
-                gone += await self._journal.delete(run)
-        return gone
+            count = 0
+            # The session itself is last: if a deletion fails, it is still listed for a new attempt.
+            for run in [*related, *([session] if session in runs else ())]:
+                count += await self._journal.delete(run)
+        return count
 
     async def export(self, session: str) -> AsyncIterator[str]:
-        """The session as lines of JSON, without line ends, that `import_` reads again exactly.
+        """Yield the session as lines of JSON, without line ends, for `import_`.
 
         Raises:
-            ConfigurationError: there is no such session.
+            ConfigurationError: the session does not exist.
         """
         runs = [entry.run for entry in await list_heads(self._journal)]
-        own = [
+        exported = [
             run
             for run in (check_session_name(session), *find_related_runs(session, runs))
             if run in runs
         ]
-        if not own:
+        if not exported:
             raise _unknown_session_error(session)
-        kept = {run: await self._journal.read(run) for run in own}
-        for line in session_export.export_lines(kept):
+        records = {run: await self._journal.read(run) for run in exported}
+        for line in session_export.export_lines(records):
             yield line
 
     async def import_(
-        self, given: Iterable[str], *, session: str | None = None, name: str = "import"
+        self, lines: Iterable[str], *, session: str | None = None, name: str = "import"
     ) -> str:
-        """Take in a session that was exported; returns its id. All of it, or nothing.
+        """Import an exported session; return its id. On an error nothing is imported.
 
         Args:
-            given: the lines, such as an open text file.
-            session: another id than the exported one.
-            name: where the lines come from, for errors.
+            lines: the exported lines, such as an open text file.
+            session: the id of the session; default: the exported id.
+            name: names the source of the lines in errors.
 
         Raises:
-            JournalCorruptError: a line is damaged, missing or too many; the error names it.
+            JournalCorruptError: a line is damaged, missing or superfluous; the error names it.
             JournalVersionError: a newer Holdfast wrote it.
-            ConfigurationError: there is such a session already.
+            ConfigurationError: the session already exists.
         """
-        if isinstance(given, str | bytes):
-            raise ConfigurationError("given", "must be lines", fix="Give an open file, or a list")
-        runs = session_export.import_lines(given, name)
+        if isinstance(lines, str | bytes):
+            raise ConfigurationError(
+                "lines", "must be an iterable of lines", fix="Pass an open file or a list"
+            )
+        runs = session_export.import_lines(lines, name)
         old = check_session_name(next(iter(runs), "").removesuffix("/:title"))
         new = old if session is None else check_session_name(session)
-        strange = set(runs) - {old, *find_related_runs(old, runs)}
-        if strange:
-            raise ConfigurationError(
-                "given", f"holds more than one session: {min(strange)!r} as well"
-            )
-        await self._restore_runs(
-            {new + run[len(old) :]: kept for run, kept in runs.items()}, "session"
-        )
+        others = set(runs) - {old, *find_related_runs(old, runs)}
+        if others:
+            raise ConfigurationError("lines", f"contain another session as well: {min(others)!r}")
+        renamed: dict[str, Sequence[Record]] = {
+            new + run[len(old) :]: records for run, records in runs.items()
+        }
+        await self._restore_runs(renamed, "session")
         return new
 
     async def _restore_runs(self, runs: dict[str, Sequence[Record]], argument: str) -> None:
         first = next(iter(runs))
-        there = {entry.run for entry in await list_heads(self._journal)}
-        if there & {first, *runs, *find_related_runs(first, there)}:
+        existing = {entry.run for entry in await list_heads(self._journal)}
+        if existing & {first, *runs, *find_related_runs(first, existing)}:
             raise _session_exists_error(first, argument)
         try:
             await self._journal.restore(runs)
@@ -343,19 +344,19 @@ class Sessions:
         return records
 
     async def _replay_idle(self, session: str) -> Replay:
-        """The session with its last turn over."""
+        """Replay a session. Raises SessionBusyError if its last turn has not ended."""
         replay = Replay(await self._require_records(session))
         for _ in replay.records:
             replay.apply_next()
         if replay.machine.phase is not Phase.IDLE:
             raise SessionBusyError(
-                session, "its last turn is not over; agent.resume(...) goes on with it"
+                session, "its last turn has not ended; agent.resume(...) continues it"
             )
         return replay
 
 
 def _count_records(records: Sequence[Record]) -> Sequence[int]:
-    """How many records there are when each number is over, from number 0 on."""
+    """Return the number of records up to the end of each turn or change, from number 0 on."""
     replay, lengths = Replay(records), [0]
     for count, _ in enumerate(records, 1):
         replay.apply_next()
@@ -371,27 +372,26 @@ def _check_count(argument: str, number: object, *, at_least: int) -> None:
 
 
 def _check_number(argument: str, number: object, least: int, most: int) -> None:
-    whole = isinstance(number, int) and not isinstance(number, bool)
-    if not whole or not least <= number <= most:  # type: ignore[operator]  # a whole number
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if not is_whole or not least <= number <= most:  # type: ignore[operator]  # a whole number
         numbers = f"from {least} to {most}" if most >= least else "of which there is none yet"
         raise ConfigurationError(
-            argument, f"must be the number of a turn that is over, {numbers}, got {number!r}"
+            argument, f"must be the number of a turn that has ended, {numbers}, got {number!r}"
         )
 
 
-def _check_title(given: object) -> str:
-    if isinstance(given, str) and given.strip():
-        return given
-    raise ConfigurationError("title", f"must be a text that is not empty, got {given!r}")
+def _check_title(title: object) -> None:
+    if not isinstance(title, str) or not title.strip():
+        raise ConfigurationError("title", f"must be a text that is not empty, got {title!r}")
 
 
 def _unknown_session_error(session: str) -> ConfigurationError:
     return ConfigurationError(
-        "session", f"there is no session {session!r}", fix="`list` shows those that there are"
+        "session", f"there is no session {session!r}", fix="`list` shows the sessions"
     )
 
 
 def _session_exists_error(session: str, argument: str = "session") -> ConfigurationError:
     return ConfigurationError(
-        argument, f"there is a session {session!r} already", fix="Choose another id"
+        argument, f"the session {session!r} already exists", fix="Choose another id"
     )

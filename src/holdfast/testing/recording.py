@@ -150,7 +150,7 @@ def _find_only_session(there: Sequence[str], place: str) -> str:
 
 def _unknown_run_error(run: str, place: str) -> ConfigurationError:
     return ConfigurationError(
-        "run", f"{place} knows no run {run!r}", fix="`holdfast journal show` lists them"
+        "run", f"{place} has no run {run!r}", fix="`holdfast journal show` lists them"
     )
 
 
