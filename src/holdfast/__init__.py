@@ -1,4 +1,4 @@
-"""The public names of Holdfast that most programs need; the others stand in `holdfast.errors` and the like.
+"""The public names that most programs need; other names are in `holdfast.errors` and similar modules.
 
 This module must not import anything until a name is asked for: `import holdfast` costs a dictionary.
 A public name has one row in `_HOME` and one import under TYPE_CHECKING; the tests compare the two.

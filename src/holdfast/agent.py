@@ -1,4 +1,4 @@
-"""Agent: the frozen description of an agent, and the ways to run it.
+"""Agent: the immutable description of an agent, and the ways to run it.
 
 An agent holds no state of a run, so one object serves any number of runs at once. This module defines
 what a user can configure and call, and passes it to the engine. It must never decide what a run does,
@@ -53,21 +53,22 @@ class Agent(Generic[T]):
         name: names the agent in logs and events.
         instructions: the system prompt.
         tools: functions, or tools made by `@tool`.
-        output: the type of the answer: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
-            list of types of which it has one; or a StructuredOutput.
-        settings: temperature, output limit and the like.
-        limits: iterations, seconds, tokens of one turn.
-        retry: which failures are tried again, how often and after which wait; see `RetryOptions`.
-        resilience: breaker, limiter, retry budget, hedge, cache; see `Resilience`.
-        fallback: models to ask when the first one cannot answer, in this order; a ModelAt has an
-            address and a key of its own.
-        middleware: hooks of yours and ready ones, such as `error_handling_middlewares()`.
-        observers: functions, or objects with `on_event`, that are shown every event and notice of
-            all runs as an `Observation`. They must be quick; what they raise is logged and no more.
+        output: the type of the output: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
+            list of types, of which the output has one; or a StructuredOutput.
+        settings: temperature, output limit and other settings of the model.
+        limits: the iterations, seconds and tokens of one turn.
+        retry: which failures are retried, how often and after which wait; see `RetryOptions`.
+        resilience: circuit breaker, rate limiter, retry budget, hedging, cache; see `Resilience`.
+        fallback: models to call, in this order, when the first one fails; a ModelAt has an address
+            and an API key of its own.
+        middleware: your own middlewares and built-in ones, such as `error_handling_middlewares()`.
+        observers: functions, or objects with `on_event`, that receive every event and notice of all
+            runs as an `Observation`. They must be fast. An exception that they raise is only logged.
         parallel_tools: how many tools of one reply may run at once.
-        tool_timeout: seconds for one attempt of a tool that names no timeout; None sets no limit.
-        detailed_errors: show the model the message of an exception that a tool raised, with secrets
-            redacted; without it, the model reads only which tool failed.
+        tool_timeout: seconds for one attempt of a tool without a timeout of its own; None means no
+            limit.
+        detailed_errors: whether the model reads the message of an exception that a tool raised, with
+            secrets redacted. By default the model reads only which tool failed.
         base_url: another address of the provider.
         api_key: the API key; by default the provider's environment variable is read.
         timeouts: connect, first byte, between chunks and total, in seconds.
@@ -120,8 +121,7 @@ class Agent(Generic[T]):
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> None:
-        # Imported late, so that importing this module stays cheap.
-        from holdfast.runtime.compile import AgentOptions
+        from holdfast.runtime.compile import AgentOptions  # here, so that `import` stays cheap
         from holdfast.runtime.engine import Engine
 
         options = AgentOptions(

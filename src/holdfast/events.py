@@ -1,4 +1,4 @@
-"""What a run tells: events, which are saved in the journal, and notices, which are only streamed.
+"""Events, which are saved in the journal, and notices, which are only streamed.
 
 Nothing inside the package may import this module: it collects names for the users of the package.
 """

@@ -193,7 +193,7 @@ PIECES = {
     *("CallContext", "Done", "ExecutionContext", "Failed", "make_execution_context"),
     *("Endpoint", "HttpModel", "HttpRequest", "HttpTransport", "Preset"),
     *("find_preset", "provider_names", "resolve_model", "open_journal", "Registry", "as_tool"),
-    *("PermissionMemory", "SessionFilter", "classify_exception", "session_scope"),
+    *("PermissionMemory", "SessionFilter", "cache_key", "classify_exception", "session_scope"),
     *("EventSink", "current_session", "folding_twice", "no_waits", "replay"),
 }
 """What code puts together from checked parts, as the strategies from their options."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import typing
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ INNER = {
     "QuestionBroker": "runs make a RunStream, users do not",
     "Signature": "made and read by Tool",
     "AgentKeywords": "the keywords of Agent, for type checkers",
+    "ErrorHandlingKeywords": "what ErrorHandling.agent_keywords gives, for type checkers",
     "HandedOver": "made by a journal",
     "Waiter": "used by Cache only",
     "_AskAgain": "used by Cache only",
@@ -121,6 +123,18 @@ def signatures(value: Any) -> Iterator[Callable[..., Any]]:
             yield member.__func__
         elif inspect.isfunction(member):
             yield member
+
+
+def annotations_of(function: Callable[..., Any], names: dict[str, Any]) -> dict[str, Any]:
+    """The annotations as types, without those that use a ParamSpec of another module."""
+    try:
+        return typing.get_type_hints(function, localns=names)
+    except (NameError, TypeError, AttributeError):
+        found = {}
+        for name, text in function.__annotations__.items():
+            with suppress(NameError, TypeError, AttributeError):
+                found[name] = eval(text, dict(names))  # REASON: it is our own code
+        return found
 
 
 def named_types(annotation: Any) -> Iterator[type]:

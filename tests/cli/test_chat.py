@@ -39,11 +39,11 @@ def test_quit_ends_it_and_what_follows_is_not_read(emulator: Start) -> None:
     assert (done.returncode, done.stdout) == (0, "You said: one\n")
 
 
-def test_no_input_at_all_is_no_turn(emulator: Start) -> None:
+def test_no_input_at_all_is_not_a_turn(emulator: Start) -> None:
     assert holdfast(*to(emulator()), said="").stdout == ""
 
 
-def test_a_failed_turn_is_told_and_the_next_one_runs(emulator: Start) -> None:
+def test_a_failed_turn_is_reported_and_the_next_one_runs(emulator: Start) -> None:
     provider = emulator(faults=[ErrorResponse("bad_key")])
     done = holdfast(*to(provider), said="one\ntwo\n")
     assert done.returncode == 1

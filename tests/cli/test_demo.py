@@ -100,7 +100,7 @@ def test_exactly_as_many_files_as_fit_are_all(tmp_path: Path) -> None:
     assert len(text_files(tmp_path).files) == MOST_FILES
 
 
-def test_a_file_is_no_folder(folder: Path) -> None:
+def test_a_file_is_not_a_folder(folder: Path) -> None:
     done = holdfast("demo", str(folder / "a.py"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -156,7 +156,7 @@ def test_a_full_disk_is_one_line(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"holdfast: No space left on device\n")
 
 
-def test_no_standard_output_at_all_is_no_error(folder: Path) -> None:
+def test_no_standard_output_at_all_is_not_an_error(folder: Path) -> None:
     command = f"exec {HOLDFAST} demo {folder} >&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=30)
     assert (done.returncode, done.stderr) == (0, b"")

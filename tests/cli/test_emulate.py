@@ -55,7 +55,7 @@ def test_it_answers_says_what_it_did_and_ends_with_ctrl_c() -> None:
         assert process.wait(20) == 130
 
 
-def test_chaos_spoils_a_share_and_no_key_is_printed() -> None:
+def test_chaos_breaks_a_share_of_requests_and_no_key_is_printed() -> None:
     with serving("--chaos", "1", "--seed", "4") as (url, process):
         for _ in range(3):
             try:
@@ -68,7 +68,7 @@ def test_chaos_spoils_a_share_and_no_key_is_printed() -> None:
         assert "secret" not in "".join(lines)
 
 
-def test_a_port_that_is_taken_is_said() -> None:
+def test_a_port_that_is_taken_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = holdfast("emulate", "--port", str(taken.getsockname()[1]))
     assert done.returncode == 2

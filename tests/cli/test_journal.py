@@ -42,7 +42,9 @@ def test_show_lists_the_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert second.endswith("bob�[31m")
 
 
-def test_show_prints_a_run_for_people(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_a_run_in_a_readable_form(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["journal", "show", str(path), "ada"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("    1  2023-11-14 22:13:20Z  t1 ")
@@ -71,7 +73,7 @@ def test_verify_reads_everything(path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE records SET event = '{' WHERE run = 'ada' AND seq = 1", "is no whole record"),
+        ("UPDATE records SET event = '{' WHERE run = 'ada' AND seq = 1", "is not a valid record"),
         ("UPDATE records SET type = 'dreamt' WHERE run = 'ada' AND seq = 2", "'dreamt'"),
         ("UPDATE records SET schema = 9 WHERE run = 'ada' AND seq = 2", "has schema 9"),
         ("DELETE FROM records WHERE run = 'ada' AND seq = 1", "record 1 is missing"),
@@ -86,7 +88,7 @@ def test_verify_says_what_is_damaged(
     assert main(["journal", "verify", str(path), "bob\x1b[31m"]) == 0
 
 
-def test_a_file_that_is_not_there_is_not_made(
+def test_a_file_that_is_not_there_is_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["journal", "show", str(tmp_path / "no.db")]) == 2
@@ -101,7 +103,7 @@ def test_an_unknown_run_and_a_busy_file_are_one_line(
     assert "has no run 'eve'" in capsys.readouterr().err
     with SqliteJournal(path):
         assert main(["journal", "show", str(path)]) == 1
-    assert capsys.readouterr().err.startswith(f"holdfast: journal {path}: is open")
+    assert capsys.readouterr().err.startswith(f"holdfast: journal {path}: is already open")
 
 
 def test_addresses_are_taken_too(
@@ -122,7 +124,7 @@ def test_addresses_are_taken_too(
     assert capsys.readouterr().out.startswith("1 runs: every record is complete")
     postgres.rows(url, "UPDATE holdfast_records SET seq = 9, event = '{' WHERE seq = 2")
     assert main(["journal", "verify", url]) == 1
-    assert "record 9: is no whole record" in capsys.readouterr().out
+    assert "record 9: is not a valid record" in capsys.readouterr().out
 
 
 def test_a_database_without_a_journal_is_left_as_it_is(

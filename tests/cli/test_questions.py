@@ -81,7 +81,7 @@ def test_a_line_answers(request_: Question[Any], line: str, value: object) -> No
         (Count(what="x"), '"12"'),
     ],
 )
-def test_what_is_no_answer_is_none(request_: Question[Any], line: str) -> None:
+def test_an_invalid_answer_is_none(request_: Question[Any], line: str) -> None:
     assert parse_answer(request_, line) is None
 
 
@@ -139,7 +139,7 @@ async def test_a_wrong_line_is_asked_again() -> None:
     assert "not a valid answer" in margin
 
 
-async def test_the_end_of_the_input_is_no_approval() -> None:
+async def test_the_end_of_the_input_is_not_an_approval() -> None:
     assert (await conversation(None))[0] == "Denied:cancelled"
 
 

@@ -97,9 +97,9 @@ def test_the_timeline_tells_what_each_effect_took(
         "                3 attempts",
         "                100 tokens in (50 cached), 20 out",
         "  i0.tool.0.ask.0     +2.50 s            PermissionQuestion {'tool': 'pay'}",
-        "  i0.tool.1           +3.00 s    1.00 s  look gives 'clear'",
+        "  i0.tool.1           +3.00 s    1.00 s  look returns 'clear'",
         "  i0.tool.0.ask.0    +62.50 s   60.00 s  the answer {'type': 'approved'}",
-        "  i0.tool.0          +64.00 s   62.00 s  pay gives \"Error: Function 'pay' fail…",
+        "  i0.tool.0          +64.00 s   62.00 s  pay returns \"Error: Function 'pay' fa…",
         "                2 attempts",
         "                It took too long. [timeout, code timeout]",
         "  i1.model           +65.00 s    1.00 s  the model says 'Done.'",
@@ -182,7 +182,7 @@ def test_wrong_arguments_are_one_line(
     assert said in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_not_made(
+def test_a_file_that_is_not_there_is_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["replay", str(tmp_path / "no.db")]) == 2

@@ -61,7 +61,7 @@ def test_a_file_never_holds_the_beginning_of_a_failed_attempt(emulator: Start) -
 
 WRONG = [
     (("run", "hi"), "--model: is missing. Pass --model"),
-    (("run", "hi", "--model", "gpt"), "--model: 'gpt' names no provider and model. Write"),
+    (("run", "hi", "--model", "gpt"), "--model: 'gpt' does not name a provider and a model. Write"),
     (("run", "hi", "--model", "opnai:x"), "--model: unknown provider 'opnai'. did you mean openai"),
     (
         ("run", "hi", "--model", "openai:x"),
@@ -77,7 +77,7 @@ WRONG = [
     ),
     (("run", " ", "--model", "ollama:x"), "question: is empty"),
     (("run", "-", "--model", "ollama:x"), "question: is empty"),
-    (("chat", "--model", "gpt"), "--model: 'gpt' names no provider and model"),
+    (("chat", "--model", "gpt"), "--model: 'gpt' does not name a provider and a model"),
     (("demo", "/no/such/folder"), "folder: '/no/such/folder' is not a folder"),
     (("emulate", "--port", "99999"), "--port: must be from 0 to 65535, got 99999"),
     (("emulate", "--chaos", "7"), "--chaos: must be from 0 to 1, got 7"),
@@ -109,13 +109,13 @@ def test_no_command_and_an_unknown_one_show_the_usage() -> None:
         assert done.stderr.startswith("usage: holdfast")
 
 
-def test_standard_input_that_is_closed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_that_is_closed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     assert main(("run", "-", "--model", "ollama:x")) == 2
     assert main(("chat", "--model", "ollama:x")) == 2
 
 
-def test_standard_input_that_is_no_text_is_refused() -> None:
+def test_standard_input_that_is_not_text_is_refused() -> None:
     done = holdfast("run", "-", "--model", "ollama:x", said=b"\xff\xfe\x00")
     assert (done.returncode, done.stderr) == (
         2,
@@ -150,7 +150,7 @@ def test_a_failure_is_one_line_with_what_to_do_next(
     assert "Traceback" not in done.stderr
 
 
-def test_a_wait_that_is_too_long_is_said(emulator: Start) -> None:
+def test_a_wait_that_is_too_long_is_reported(emulator: Start) -> None:
     wait = {"retry-after": "500", "retry-after-ms": "500000"}
     done = holdfast("run", "hi", *to(emulator(faults=[ErrorResponse("rate_limit", wait)])))
     assert done.returncode == 1

@@ -169,7 +169,7 @@ def test_what_is_wrong_is_one_line_and_a_status(path: Path, words: list[str], sa
     assert said in err.splitlines()[-1]
 
 
-def test_a_file_that_is_missing_is_not_made(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_is_not_created(tmp_path: Path) -> None:
     run("list", tmp_path / "no.db")
     run("import", tmp_path / "yes.db", tmp_path / "no.jsonl")
     assert list(tmp_path.iterdir()) == []
@@ -179,7 +179,7 @@ def test_an_address_is_as_good_as_a_path(path: Path) -> None:
     assert out("list", f"sqlite:///{path}") == out("list", path)
 
 
-def test_a_file_that_somebody_has_open_is_told(path: Path) -> None:
+def test_a_file_that_somebody_has_open_is_reported(path: Path) -> None:
     with SqliteJournal(path):
         status, _, err = run("list", path)
     assert status == 1

@@ -43,7 +43,7 @@ NOTES: list[tuple[Item, str]] = [
     (AttemptAbandoned("k", 1, DOWN), "⟲ discard the text above: down"),
     (RetryScheduled("k", 1, 3, 0.25, DOWN), "↻ retry in 0.2 s (1 of 3): down"),
     (BreakerChanged("openai:x", "closed", "open", 30.0), "⊘ openai:x fails too often and is not"),
-    (OutputChecked("k", 0.0, "", (Problem("a", LONG),)), "⟲ the answer does not fit: a: x"),
+    (OutputChecked("k", 0.0, "", (Problem("a", LONG),)), "⟲ the output is invalid: a: x"),
 ]
 
 
@@ -87,7 +87,7 @@ def test_a_note_is_one_printable_line_that_fits(item: Item, begins: str) -> None
     assert "\n" not in line
 
 
-def test_what_is_not_worth_a_line_has_none() -> None:
+def test_an_item_without_a_note_prints_nothing() -> None:
     assert describe_item(TextDelta("a")) is None
     assert describe_item(BreakerChanged("openai:x", "open", "closed")) is None
 

@@ -95,7 +95,7 @@ def test_a_person_approves_edits_always_and_denies(screen: Screen) -> None:
     screen.shows("ended with 0")
 
 
-def test_a_turn_goes_on_after_its_limit_when_a_person_says_so(screen: Screen) -> None:
+def test_a_turn_continues_after_its_limit_when_a_person_says_so(screen: Screen) -> None:
     screen.type("search")
     screen.shows("? ")
     screen.type("y 1")

@@ -185,7 +185,7 @@ def test_another_session_is_another_conversation(
     assert "? Which class?" in chat("")[2]
 
 
-def test_what_is_no_journal_is_said_by_its_option() -> None:
+def test_an_invalid_journal_is_reported_by_its_option() -> None:
     done = holdfast("chat", "--model", "ollama:x", "--journal", "talk.txt", said="hi\n")
     assert done.returncode == 2
     assert "--journal" in done.stderr

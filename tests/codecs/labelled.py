@@ -129,7 +129,7 @@ def _from_wire(row: dict[str, Any], response: dict[str, Any]) -> Failure:
 
 
 def _written(row: dict[str, Any]) -> Failure:
-    """The row's fields in the shape of its wire; where a wait is said to be, one is put there."""
+    """Return the row's fields in the form of its wire, with a wait in the place that the row names."""
     headers = {name.lower(): value for name, value in (row["headers"] or {}).items()}
     place = row["retry_delay_at"] or ""
     if "header" in place and "text" not in place:

@@ -111,7 +111,7 @@ def test_two_answers_are_one_only_when_they_are_the_same() -> None:
     assert replace_output_call(two, ONE).text == "[1]\n[2]"
 
 
-def test_broken_arguments_are_for_the_ladder() -> None:
+def test_broken_arguments_go_to_the_output_parser() -> None:
     made = replace_output_call(
         reply(ToolCall("a", "final_answer", "{'days': 3,}"), kind=ReplyKind.MALFORMED_CALL), ONE
     )

@@ -106,7 +106,7 @@ class TestParts:
         deltas = [TextDelta(""), ReasoningDelta(), RefusalDelta(""), TextDelta("a"), STOP]
         assert assemble(deltas).reply.parts == (Text("a"),)
 
-    def test_id_model_usage_and_reason_are_kept(self) -> None:
+    def test_id_model_usage_and_reason_are_stored(self) -> None:
         deltas = [ReplyStarted("c", ""), ReplyStarted("d", "m"), TextDelta("a"), STOP]
         reply = assemble([*deltas, UsageReceived(Usage(1)), UsageReceived(Usage(2, 3))]).reply
         assert (reply.id, reply.model, reply.usage) == ("c", "m", Usage(2, 3))
@@ -246,7 +246,7 @@ class TestProof:
             PartReceived(Opaque("w", {"citations": []}), note=True),
         ],
     )
-    def test_what_is_no_content_leaves_it_valid(self, silent: Delta) -> None:
+    def test_deltas_without_content_leave_it_valid(self, silent: Delta) -> None:
         assembler = Assembler(Quirks())
         for delta in (TextDelta("a"), CALL, CALLS, silent):
             assembler.feed(delta)
@@ -277,7 +277,7 @@ class TestProof:
         assert assemble([], loose).reply.kind is ReplyKind.UNTERMINATED
         assert assemble([ReasoningDelta("a")], loose).reply.kind is ReplyKind.UNTERMINATED
 
-    def test_a_cut_call_is_not_believed_even_then(self) -> None:
+    def test_a_cut_call_is_not_accepted_even_then(self) -> None:
         loose = Quirks(ends_without_finish=True)
         assert assemble([CUT_CALL], loose).reply.kind is ReplyKind.UNTERMINATED
         empty = ToolCallDelta(0, "a", "wipe", "")
@@ -309,7 +309,7 @@ class TestArguments:
         assert reply.kind is ReplyKind.MALFORMED_CALL
 
 
-def test_visible_is_what_somebody_may_have_been_shown() -> None:
+def test_visible_parts_are_those_that_a_user_may_have_seen() -> None:
     def visible(*deltas: Delta) -> bool:
         assembler = Assembler(Quirks())
         for delta in deltas:
@@ -347,7 +347,7 @@ QUIRKS = st.builds(Quirks, ends_without_finish=st.booleans(), ends_without_marke
 
 
 @given(st.lists(DELTAS, max_size=12), QUIRKS)
-def test_all_text_is_kept_and_no_reply_is_both_accepted_and_unproven(
+def test_no_text_is_lost_and_no_reply_is_accepted_without_proof(
     deltas: list[Delta], quirks: Quirks
 ) -> None:
     assembled = assemble(deltas, quirks)
@@ -373,7 +373,7 @@ def test_all_text_is_kept_and_no_reply_is_both_accepted_and_unproven(
 
 
 class TestDefectsOfOthers:
-    """Behaviours that were met in other frameworks, by running them."""
+    """Behaviours that were found in other frameworks."""
 
     ARGUMENTS = '{"amount": 5, "to": "bob", "path": "/tmp/safe"}'
 
@@ -417,7 +417,7 @@ class TestDefectsOfOthers:
         assert assembled.reply.calls
         assert assembled.reply.kind is ReplyKind.MALFORMED_CALL
 
-    def test_an_unterminated_stream_keeps_its_text_and_is_no_success(self) -> None:
+    def test_an_unterminated_stream_keeps_its_text_and_is_not_a_success(self) -> None:
         """D7: the user saw text, and the result was '' with a normal end."""
         assembled = read(
             stream(chunk({"content": "alpha "}), chunk({"content": "beta"}), done=False)
@@ -426,11 +426,11 @@ class TestDefectsOfOthers:
         assert assembled.error.partial is not None
         assert assembled.error.partial.text == "alpha beta"
 
-    def test_no_choices_is_no_index_error(self) -> None:
+    def test_no_choices_does_not_raise_an_index_error(self) -> None:
         """D15."""
         assert isinstance(read(b'{"choices": []}').error, NoCandidatesError)
 
-    def test_filter_and_length_after_text_are_no_success(self) -> None:
+    def test_filter_and_length_after_text_are_not_a_success(self) -> None:
         for finish, kind in (("content_filter", FilteredError), ("length", TruncatedError)):
             for body in (whole({"content": "a"}, finish), stream(chunk({"content": "a"}, finish))):
                 assert isinstance(read(body).error, kind)

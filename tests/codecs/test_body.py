@@ -62,7 +62,7 @@ def test_json_is_json_under_any_type(body: bytes, content_type: str, size: int) 
         (b"null", "null"),
     ],
 )
-def test_anything_else_is_named_and_not_shown(body: bytes, got: str) -> None:
+def test_any_other_body_is_named_and_not_quoted(body: bytes, got: str) -> None:
     _, reader = events(body, 3)
     value = reader.read_value()
     assert value is UNREADABLE or not isinstance(value, dict)

@@ -1,4 +1,4 @@
-"""Arguments of calls that were mended, or that JSON cannot hold."""
+"""Arguments of calls that were repaired, or that JSON cannot express."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_what_json_cannot_hold_is_malformed(value: object) -> None:
     assert read_strict_json(arguments_text(value)) is UNREADABLE
 
 
-def test_only_arguments_that_were_mended_are_spoiled() -> None:
+def test_only_repaired_arguments_become_invalid() -> None:
     calls = [
         ToolCallDelta(n, arguments=text) for n, text in enumerate(('"a\ufffd"', '"b"', '"\ufffd"'))
     ]

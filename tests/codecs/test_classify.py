@@ -45,7 +45,7 @@ def test_a_rejected_sample_was_computed() -> None:
     assert chat(400, openai("x", code="tool_use_failed")).landed is Landed.UNKNOWN
 
 
-def test_what_is_known_is_kept() -> None:
+def test_known_values_are_stored() -> None:
     info = chat(429, RATE_LIMITED, x_request_id="req_1", retry_after="7")
     assert info.category is ErrorCategory.RATE_LIMIT_RETRYABLE
     assert (info.status, info.code, info.request_id) == (429, "rate_limit_exceeded", "req_1")
@@ -157,7 +157,7 @@ def test_a_message_cannot_write_to_the_terminal_or_forge_a_line() -> None:
     assert info.private.isprintable()
 
 
-def test_a_page_of_html_is_told_by_its_title() -> None:
+def test_an_html_page_is_described_by_its_title() -> None:
     page = "<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>quota</body>"
     info = chat(403, page)
     assert info.category is ErrorCategory.AUTH_ERROR
@@ -172,7 +172,7 @@ def test_a_cut_body_is_read_as_far_as_it_goes(size: int) -> None:
     assert info.category.value == wanted
 
 
-def test_what_the_model_said_is_not_taken_for_the_providers_words() -> None:
+def test_generated_text_is_not_taken_for_an_error_message() -> None:
     body = {
         "error": {
             "message": "Bad tool call",

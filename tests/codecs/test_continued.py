@@ -1,4 +1,4 @@
-"""Two pieces of one text: wherever the first broke off, nothing is lost and nothing comes twice."""
+"""Continued replies: wherever the first text breaks off, nothing is lost or repeated."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_provider_that_should_echo_and_does_not_loses_nothing() -> None:
     assert joined("Once ", pieces, echoes=True) == "Once Oh yes"
 
 
-def test_what_only_looked_like_an_echo_is_told_before_the_end() -> None:
+def test_text_that_only_began_like_an_echo_is_emitted_before_the_end() -> None:
     seam = StitchingDecoder(
         Script([TextDelta("On"), ReplyFinished(FinishReason.STOP), StreamEnded()]),
         "Once",
@@ -167,7 +167,7 @@ def test_only_the_second_half_proves_that_the_reply_is_whole() -> None:
     ids=["nothing", "a blank", "only thoughts", "no candidate", "a page"],
 )
 def test_a_second_half_without_text_proves_nothing(said: list[Delta]) -> None:
-    # It may be the end of a text that was whole, or an empty reply as any: nobody can tell.
+    # It may be the end of a complete text or an empty reply: the two look the same.
     assembler = Assembler(Quirks(), "anthropic", BROKEN)
     for delta in said:
         assembler.feed(delta)

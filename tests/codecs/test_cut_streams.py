@@ -196,7 +196,7 @@ def test_no_stream_with_an_early_finish_reason_runs_another_call(dialect: str) -
     assert seen["clean: ran all"]
 
 
-def test_nor_does_one_of_a_provider_that_may_give_no_finish_reason() -> None:
+def test_no_stream_without_a_required_finish_reason_runs_another_call() -> None:
     assert sweep("openai_chat", at_events(streams("openai_chat")), LOOSE)["clean: accepted"]
 
 

@@ -1,4 +1,4 @@
-"""The frame of the wires of typed events: what is no JSON, and where a body ends."""
+"""The decoder base class for typed events: events that are not JSON, and the end of a body."""
 
 import pytest
 

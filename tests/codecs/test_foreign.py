@@ -372,7 +372,7 @@ def test_what_wraps_an_error_is_looked_into() -> None:
 
 
 class Hostile(Exception):
-    """Runs somebody's code whenever it is looked at."""
+    """An object that runs code whenever it is accessed."""
 
     status_code = property(lambda self: 1 / 0)
     response = property(lambda self: 1 / 0)
@@ -400,7 +400,7 @@ def test_odd_attributes_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("module", ["httpx", "httpx2", "requests.exceptions", "aiohttp"])
-def test_no_class_is_said_to_be_unsent_by_an_ancestor_alone(module: str) -> None:
+def test_no_class_counts_as_unsent_only_by_its_base_class(module: str) -> None:
     for kind in vars(sdk(module)).values():
         if isinstance(kind, type) and issubclass(kind, Exception):
             names = [parent.__name__ for parent in kind.__mro__]

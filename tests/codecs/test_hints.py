@@ -20,7 +20,7 @@ from holdfast.codecs.retry_after import (
 
 NOW = 1_754_667_600.0
 SAID = "Fri, 08 Aug 2025 15:40:00 GMT"
-"""The same moment as NOW."""
+"""The same time as NOW."""
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_headers_that_ask_to_wait(headers: dict[str, str], wait: float) -> N
         "Fri, 08 Aug 9999 15:41:30 GMT",
     ],
 )
-def test_what_is_no_time_is_not_believed(value: str) -> None:
+def test_values_that_are_not_times_are_ignored(value: str) -> None:
     for name in ("retry-after", "retry-after-ms", "x-ratelimit-reset", "anthropic-ratelimit-reset"):
         assert parse_requested_wait({name: value}, now=NOW) is None
         assert parse_bucket_wait({name: value}, now=NOW) is None
@@ -134,7 +134,7 @@ def test_words_without_a_time_say_nothing(text: str) -> None:
     assert parse_requested_wait({}, text=text, now=NOW) is None
 
 
-def test_headers_are_believed_before_the_body_and_the_body_before_words() -> None:
+def test_headers_take_precedence_over_the_body_and_the_body_over_the_message() -> None:
     headers, text = {"retry-after": "1"}, "try again in 3s"
     assert parse_requested_wait(headers, delays=["2s"], text=text) == 1
     assert parse_requested_wait({}, delays=["nonsense", "2s"], text=text) == 2

@@ -55,7 +55,7 @@ def test_no_label_is_missing_from_the_mapping() -> None:
     assert all(case.allowed for case in labelled())
 
 
-def test_every_error_says_what_happened_and_who_said_it() -> None:
+def test_every_error_names_the_problem_and_the_provider() -> None:
     for case in labelled():
         info = case.classify()
         assert info.safe.startswith(case.row["provider"])

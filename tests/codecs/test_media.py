@@ -67,7 +67,7 @@ def test_an_address_says_its_own_type_where_the_media_leaves_it_open() -> None:
 
 
 @pytest.mark.parametrize("codec", [AnthropicCodec(), ResponsesCodec()], ids=lambda one: one.name)
-def test_a_picture_that_another_wire_made_is_told_and_keeps_no_session_from_going_on(
+def test_an_image_of_another_wire_is_replaced_by_a_note_and_the_session_continues(
     codec: Codec,
 ) -> None:
     drawn = assistant(Media("image/png", data=b"\x89PNG\r\n\x1a\n"))

@@ -52,7 +52,7 @@ def test_results_may_come_in_another_order_and_in_several_messages() -> None:
 
 
 @pytest.mark.parametrize("ids", [[""], ["a", "a"], ["call:1"], ["é"], ["x" * 300]])
-def test_ids_that_need_a_change_are_told(ids: list[str]) -> None:
+def test_ids_that_need_a_change_are_reported(ids: list[str]) -> None:
     assert not check_pairs(turn(*ids))
     assert check_pairs(turn(*ids), lambda call: True) is (len(set(ids)) == len(ids))
 

@@ -75,7 +75,7 @@ def test_a_name_near_nothing_is_answered_with_all(name: str) -> None:
         ("bedrock-anthropic", ("region",)),
     ],
 )
-def test_an_address_with_blanks_must_be_given(name: str, blanks: tuple[str, ...]) -> None:
+def test_a_url_with_placeholders_must_be_filled_in(name: str, blanks: tuple[str, ...]) -> None:
     preset = find_preset(name)
     assert preset.placeholders == blanks
     with pytest.raises(ConfigurationError) as caught:
@@ -87,7 +87,7 @@ def test_an_address_with_blanks_must_be_given(name: str, blanks: tuple[str, ...]
         preset.resolve_base_url(preset.base_url)
 
 
-def test_a_given_address_wins_and_loses_its_last_slash() -> None:
+def test_the_users_url_is_used_without_its_last_slash() -> None:
     assert (
         find_preset("openai").resolve_base_url("https://proxy.example/v1/")
         == "https://proxy.example/v1"
@@ -95,7 +95,7 @@ def test_a_given_address_wins_and_loses_its_last_slash() -> None:
 
 
 @pytest.mark.parametrize("url", ["proxy.example/v1", "ftp://x", "file:///etc/passwd", " https://x"])
-def test_an_address_that_is_no_http_url_is_refused(url: str) -> None:
+def test_a_url_that_is_not_http_is_rejected(url: str) -> None:
     with pytest.raises(ConfigurationError, match="http"):
         find_preset("openai").resolve_base_url(url)
 
@@ -113,7 +113,7 @@ def test_a_key_is_sent_as_the_provider_wants_it(name: str, header: tuple[str, st
     assert find_preset(name).auth_headers("k") == (header,)
 
 
-def test_what_a_wire_sends_with_every_request_is_not_said_twice() -> None:
+def test_the_headers_of_a_wire_are_not_sent_twice() -> None:
     assert all(not preset.headers for preset in PRESETS.values())
 
 

@@ -1,4 +1,4 @@
-"""A reply that is said to be whole although its body may break off here: on every recorded stream."""
+"""`is_complete` on every recorded stream: a complete reply stays the same if its body breaks off."""
 
 import re
 

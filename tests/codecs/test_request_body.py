@@ -1,4 +1,4 @@
-"""The JSON of a request: written whatever the text, joined with the user's fields, kept while it fits."""
+"""The JSON of a request: encoding of any text, merging of the user's fields, caching of heads."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_a_bad_message_is_named_by_its_number() -> None:
 
 def test_a_history_of_which_nothing_is_left_is_refused() -> None:
     for form in (Form("key", lambda _: b""), Form("key", lambda _: b"{}", skip=1)):
-        with pytest.raises(ConfigurationError, match="holds nothing to answer"):
+        with pytest.raises(ConfigurationError, match="holds no message to reply to"):
             encode_history([user("Hi")], form, b"[", b"]")
 
 

@@ -36,7 +36,7 @@ def loose(**properties: Any) -> dict[str, Any]:
             {**closed(a={"$ref": "#/$defs/B"}), "$defs": {"B": closed(b=TEXT)}},
         ),
         (loose(a={"enum": ["x", None], "const": None}), closed(a={"enum": ["x", None], "const": None})),
-        # Names of properties are no keywords.
+        # Names of properties are not keywords.
         (loose(default=TEXT, oneOf=TEXT), closed(default=TEXT, oneOf=TEXT)),
     ],
 )  # fmt: skip

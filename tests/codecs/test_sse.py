@@ -118,7 +118,7 @@ def test_an_event_without_its_blank_line_is_delivered_at_the_end() -> None:
     assert decoder.close() == []
 
 
-def test_comments_and_other_fields_are_noted_and_are_no_content() -> None:
+def test_comments_and_other_fields_are_counted_and_are_not_content() -> None:
     decoder = SseDecoder()
     events = decoder.feed(b": one\n\n: two\nid: 9\nretry: 250\nfoo: bar\ndata: x\n\n")
     assert events == [(b"", b"x")]

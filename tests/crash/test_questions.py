@@ -263,7 +263,7 @@ def started(folder: Path, what: str) -> str:
     return done.stdout.strip()
 
 
-def test_one_process_asks_another_answers_and_a_third_goes_on(tmp_path: Path) -> None:
+def test_one_process_asks_another_answers_and_a_third_continues(tmp_path: Path) -> None:
     assert started(tmp_path, "run") == "waiting for Budget of 'trip'"
     assert started(tmp_path, "answer") == "taken"
     assert started(tmp_path, "answer") == "answered"

@@ -78,7 +78,7 @@ def killed_in_a_tool(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_after_a_kill_in_a_tool_the_session_goes_on_and_no_tool_runs_twice(
+def test_after_a_kill_in_a_tool_the_session_continues_and_no_tool_runs_twice(
     killed_in_a_tool: Path,
 ) -> None:
     answer = said(killed_in_a_tool, "again")

@@ -87,7 +87,7 @@ def is_in_slow(workers: Workers, postgres: PostgresServer) -> Callable[[], bool]
     return lambda: "slow" in workers.ran() and postgres.rows(workers.url, kept) == [(1,)]
 
 
-def test_what_a_killed_process_began_the_other_goes_on_with(
+def test_what_a_killed_process_began_the_other_continues(
     workers: Workers, postgres: PostgresServer
 ) -> None:
     first = workers.start("run")
@@ -119,7 +119,7 @@ def test_a_process_that_slept_too_long_cannot_commit(
     assert workers.ran() == ["quick", "slow"]
 
 
-def test_a_process_that_slept_and_was_not_missed_goes_on(
+def test_a_process_that_slept_and_was_not_missed_continues(
     workers: Workers, postgres: PostgresServer
 ) -> None:
     sleeper = workers.start("run")

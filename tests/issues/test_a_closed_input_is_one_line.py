@@ -31,7 +31,7 @@ def test_it_says_what_is_missing(path: Path, words: list[str]) -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].endswith(
-        "standard input: is closed. Start it with one, or < /dev/null"
+        "standard input: is closed. Open it, for example with < /dev/null"
     )
     assert main(["sessions", "show", str(path), "ada"]) == 0
 

@@ -124,7 +124,7 @@ def test_every_event_comes_back_equal_from_its_line(member: type[Event]) -> None
     check()
 
 
-def test_a_line_is_for_people() -> None:
+def test_a_line_is_readable() -> None:
     line = encode(to_line("alice", 1, Record(make_turn_opened(1, "Olá", 2.0), "d")))
     assert line.decode().startswith(
         '{"schema":1,"run":"alice","seq":1,"key":"t1","digest":"d","type":"turn_opened","at":2.0,'
@@ -168,7 +168,7 @@ def test_an_unknown_event_is_refused_by_name() -> None:
         changed()[:-20],
     ],
 )
-def test_what_is_no_record_is_reported(text: bytes) -> None:
+def test_an_invalid_record_is_reported(text: bytes) -> None:
     with pytest.raises(JournalCorruptError, match="is not a valid record"):
         decode(text, "here")
 

@@ -224,14 +224,16 @@ class TestNames:
             with opener(path) as other:
                 assert other.answer().startswith("JournalBusyError")
 
-    def test_a_file_that_was_deleted_while_it_is_open_is_not_made_again(self, path: Path) -> None:
+    def test_a_file_that_was_deleted_while_it_is_open_is_not_created_again(
+        self, path: Path
+    ) -> None:
         with SqliteJournal(path):
             path.unlink()
             with pytest.raises(JournalError, match="is missing, but its -wal file is not"):
                 SqliteJournal(path)
         assert not path.exists(), "it was not made again"
 
-    def test_a_lock_file_that_is_deleted_before_it_is_locked_is_made_again(
+    def test_a_lock_file_that_is_deleted_before_it_is_locked_is_created_again(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lock = path.with_name("talk.db.lock")
@@ -335,7 +337,9 @@ class TestRefusals:
         assert done.stdout.startswith(f"JournalStorageError journal {path}: {problem}")
 
     @pytest.mark.parametrize("kind", ["text", "another journal", "link", "folder", "pipe"])
-    def test_what_is_no_lock_file_is_left_as_it_is(self, path: Path, kind: str) -> None:
+    def test_another_file_at_the_path_of_the_lock_file_is_left_as_it_is(
+        self, path: Path, kind: str
+    ) -> None:
         lock = path.with_name("talk.db.lock")
         precious = path.with_name("precious")
         make: dict[str, Callable[[], object]] = {
@@ -352,7 +356,7 @@ class TestRefusals:
         assert not path.exists()
         assert not lock.is_file() or lock.read_bytes() == before
 
-    def test_a_pipe_is_no_journal(self, path: Path) -> None:
+    def test_a_pipe_is_not_a_journal(self, path: Path) -> None:
         os.mkfifo(path)
         with pytest.raises(JournalStorageError, match="is not a regular file"):
             SqliteJournal(path)

@@ -98,7 +98,9 @@ async def test_a_folder_that_is_moved_is_noticed(path: Path) -> None:
         assert await read_keys(journal, "r") == ["t1"]
 
 
-async def test_a_lock_file_that_was_deleted_is_made_again_by_opening_it_again(path: Path) -> None:
+async def test_a_lock_file_that_was_deleted_is_created_again_by_opening_it_again(
+    path: Path,
+) -> None:
     with SqliteJournal(path) as journal:
         await journal.append("r", make_turn_opened(1))
         path.with_name("talk.db.lock").unlink()
@@ -133,7 +135,7 @@ async def test_closing_leaves_the_files_of_another_journal_alone(path: Path) -> 
         assert await read_keys(journal, "s") == ["t1"]
 
 
-async def test_what_the_journal_does_itself_is_no_change(path: Path) -> None:
+async def test_what_the_journal_does_itself_is_not_a_change(path: Path) -> None:
     with SqliteJournal(path) as journal:
         sizes = set()
         for number in range(30):  # several checkpoints, and a log that begins again
@@ -149,7 +151,9 @@ async def test_what_the_journal_does_itself_is_no_change(path: Path) -> None:
 
 
 @pytest.mark.parametrize("writes", [True, False])
-async def test_what_a_failed_group_left_in_the_log_is_no_change(path: Path, writes: bool) -> None:
+async def test_what_a_failed_group_left_in_the_log_is_not_a_change(
+    path: Path, writes: bool
+) -> None:
     def fail(connection: sqlite3.Connection) -> None:
         if writes:  # more than fits in memory, so that it is in the log before COMMIT
             connection.execute("CREATE TABLE large AS SELECT zeroblob(9000000) AS x")
@@ -167,7 +171,7 @@ async def test_what_a_failed_group_left_in_the_log_is_no_change(path: Path, writ
         assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
-async def test_a_log_of_zeros_that_a_loss_of_power_left_is_no_change(path: Path) -> None:
+async def test_a_log_of_zeros_that_a_power_failure_left_is_not_a_change(path: Path) -> None:
     with SqliteJournal(path) as journal:
         await journal.append("r", make_turn_opened(1))
     Path(f"{path}-wal").write_bytes(bytes(8192))

@@ -58,7 +58,7 @@ def seqs(postgres: PostgresServer, url: str) -> list[object]:
     return [row[0] for row in postgres.rows(url, "SELECT seq FROM holdfast_records ORDER BY seq")]
 
 
-async def test_what_was_kept_is_there_for_the_next_process(url: str) -> None:
+async def test_saved_records_are_there_for_the_next_process(url: str) -> None:
     with PostgresJournal(url) as journal:
         await journal.append("r", make_turn_opened(1, "hello"), CallModel("t1", 0, 1))
         before = await journal.read("r")
@@ -84,7 +84,7 @@ async def test_appends_to_other_runs_do_not_wait_for_one_that_is_stuck(
     assert len(await journal.runs()) == 101
 
 
-async def test_a_statement_that_takes_too_long_is_given_up_and_leaves_nothing(url: str) -> None:
+async def test_a_statement_that_takes_too_long_is_cancelled_and_leaves_nothing(url: str) -> None:
     with PostgresJournal(url, timeout=1) as journal:
         await journal.append("r", make_turn_opened(1))
         with psycopg.connect(url) as rival:
@@ -95,7 +95,7 @@ async def test_a_statement_that_takes_too_long_is_given_up_and_leaves_nothing(ur
         await journal.append("r", make_turn_opened(2))
 
 
-async def test_a_cancelled_append_that_has_begun_ends_before_the_cancellation_is_told(
+async def test_a_cancelled_append_that_has_begun_ends_before_the_cancellation_is_reported(
     journal: PostgresJournal, url: str
 ) -> None:
     await journal.append("r", make_turn_opened(1))
@@ -132,7 +132,7 @@ async def test_an_append_that_is_cancelled_while_it_waits_for_a_connection_is_ne
         assert [entry.run for entry in await journal.runs()] == ["stuck"]
 
 
-async def test_an_append_whose_answer_was_lost_is_kept_once(
+async def test_an_append_whose_response_was_lost_is_saved_once(
     postgres: PostgresServer, url: str
 ) -> None:
     """The wire is cut after so and so many bytes of the answer: before, in and after the commit."""
@@ -157,7 +157,7 @@ async def test_an_append_whose_answer_was_lost_is_kept_once(
     assert sorted(seqs(postgres, url), key=str) == sorted(wanted, key=str)
 
 
-async def test_a_claim_whose_answer_was_lost_is_had_and_can_be_given_back(
+async def test_a_claim_whose_response_was_lost_succeeds_and_can_be_released(
     postgres: PostgresServer, url: str
 ) -> None:
     async with Proxy(postgres.port) as proxy:
@@ -173,7 +173,7 @@ async def test_a_claim_whose_answer_was_lost_is_had_and_can_be_given_back(
             assert list(await journal.runs()) == []
 
 
-async def test_a_server_that_is_gone_is_said_and_what_was_kept_is_found_later(
+async def test_a_server_that_is_gone_is_reported_and_saved_records_are_found_later(
     postgres: PostgresServer, url: str
 ) -> None:
     async with Proxy(postgres.port) as proxy:
@@ -231,7 +231,7 @@ async def test_a_server_that_dies_and_starts_again_loses_nothing_that_was_acknow
             assert await read_keys(journal, run) == [f"t{n}" for n in range(30)]
 
 
-async def test_a_server_that_was_never_there_is_said_at_once(url: str) -> None:
+async def test_a_server_that_was_never_there_is_reported_at_once(url: str) -> None:
     with (
         PostgresJournal("postgresql://ada:hush@127.0.0.1:1/talk", wait=3600) as journal,
         pytest.raises(JournalUnreachableError) as caught,
@@ -260,7 +260,7 @@ async def test_a_server_that_refuses_is_not_asked_again(
     assert "hush" not in "".join(traceback.format_exception(caught.value)) + repr(journal)
 
 
-async def test_a_user_who_may_not_make_tables_is_told_what_to_grant(
+async def test_the_error_of_a_user_who_may_not_create_tables_says_what_to_grant(
     postgres: PostgresServer, url: str
 ) -> None:
     postgres.rows(url, "DROP ROLE IF EXISTS reader")
@@ -283,7 +283,7 @@ async def test_a_user_who_may_not_make_tables_is_told_what_to_grant(
         "postgresql://ada:hush@[::1/talk",
     ],
 )
-def test_what_is_no_address_is_refused_without_its_password(address: str) -> None:
+def test_an_invalid_address_is_refused_without_its_password(address: str) -> None:
     with pytest.raises(ConfigurationError) as caught, PostgresJournal(address):
         pass
     assert caught.value.argument == "url"
@@ -376,7 +376,7 @@ async def test_an_older_version_is_brought_forward_with_what_it_holds(
     assert postgres.rows(url, "SELECT to_regclass('half')") == [(None,)]
 
 
-async def test_a_record_that_was_changed_by_hand_is_said_by_number(
+async def test_a_record_that_was_changed_by_hand_is_reported_by_number(
     journal: PostgresJournal, postgres: PostgresServer, url: str
 ) -> None:
     await journal.append("r", make_turn_opened(1))
@@ -434,7 +434,7 @@ async def test_a_lease_is_renewed_for_as_long_as_it_is_held(
         await until(lambda: postgres.rows(url, late) == [(1,)])
 
 
-async def test_who_was_taken_over_learns_it_by_the_next_renewal(
+async def test_a_driver_that_was_taken_over_learns_it_by_the_next_renewal(
     postgres: PostgresServer, url: str
 ) -> None:
     with PostgresJournal(url, lease=0.3) as journal:
@@ -445,7 +445,7 @@ async def test_who_was_taken_over_learns_it_by_the_next_renewal(
             await lease.append("r", make_turn_opened(1))
 
 
-async def test_closing_gives_back_the_leases_and_ends_the_connections(
+async def test_closing_releases_the_leases_and_ends_the_connections(
     postgres: PostgresServer, url: str
 ) -> None:
     journal = PostgresJournal(url)
@@ -464,7 +464,7 @@ async def test_closing_gives_back_the_leases_and_ends_the_connections(
         await other.claim("r")
 
 
-def test_a_process_that_ends_gives_its_leases_back(postgres: PostgresServer, url: str) -> None:
+def test_a_process_that_ends_releases_its_leases(postgres: PostgresServer, url: str) -> None:
     code = (
         "import asyncio, sys\nfrom holdfast import PostgresJournal\n"
         "journal = PostgresJournal(sys.argv[1])\nlease = asyncio.run(journal.claim('r'))\n"
@@ -475,7 +475,8 @@ def test_a_process_that_ends_gives_its_leases_back(postgres: PostgresServer, url
 
 def test_a_fork_of_a_journal_that_is_in_use_is_refused(url: str) -> None:
     code = (
-        "import asyncio, os, sys\nfrom holdfast import PostgresJournal, JournalError\n"
+        "import asyncio, os, sys\nfrom holdfast import PostgresJournal\n"
+        "from holdfast.errors import JournalError\n"
         "journal = PostgresJournal(sys.argv[1])\nasyncio.run(journal.runs())\n"
         "child = os.fork()\n"
         "try:\n    said = str(asyncio.run(journal.runs()))\n"

@@ -94,7 +94,7 @@ async def test_runs_are_restored_whole_or_not_at_all(journal: PostgresJournal) -
     assert list(await journal.read("new")) == []
 
 
-async def test_a_copy_whose_answer_was_lost_is_made_once(
+async def test_a_copy_whose_response_was_lost_is_made_once(
     postgres: PostgresServer, url: str
 ) -> None:
     async with Proxy(postgres.port) as proxy:

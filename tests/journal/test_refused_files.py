@@ -395,7 +395,7 @@ def test_a_refused_file_is_left_as_it_was(
         assert look(path.parent) == before, words
 
 
-def test_a_file_that_is_missing_beside_its_log_is_not_made(path: Path) -> None:
+def test_a_file_that_is_missing_beside_its_log_is_not_created(path: Path) -> None:
     kill_after(path, 1)
     path.unlink()
     before = look(path.parent)
@@ -515,14 +515,14 @@ def read(log: Path) -> log_file.LogHeader:
     return header
 
 
-def test_zeros_after_a_loss_of_power_are_no_log(path: Path) -> None:
+def test_zeros_after_a_power_failure_are_not_a_log(path: Path) -> None:
     append(path, 1)
     log_of(path).write_bytes(bytes(70_000))
     with SqliteJournal(path) as journal:
         assert asyncio.run(read_keys(journal, "ada")) == ["t1"]
 
 
-def test_no_room_for_the_copy_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_the_copy_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kill_after(path, 1)
     delete_note(path)
     before = look(path.parent)

@@ -72,7 +72,7 @@ def raw(path: Path, *statements: str) -> list[object]:
     return rows
 
 
-async def test_what_was_kept_is_there_when_the_file_is_opened_again(path: Path) -> None:
+async def test_saved_records_are_there_when_the_file_is_opened_again(path: Path) -> None:
     with SqliteJournal(path) as journal:
         await journal.append("r", make_turn_opened(1, "hello"))
     assert sorted(os.listdir(path.parent)) == ["talk.db", "talk.db.lock"]
@@ -152,7 +152,7 @@ async def test_a_second_journal_of_this_process_is_refused(
     await journal.append("r", make_turn_opened(1))
 
 
-async def test_a_second_process_is_refused_and_the_first_goes_on(
+async def test_a_second_process_is_refused_and_the_first_continues(
     journal: SqliteJournal, path: Path
 ) -> None:
     code = (
@@ -170,7 +170,7 @@ async def test_a_second_process_is_refused_and_the_first_goes_on(
     assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
-async def test_a_journal_that_nobody_holds_lets_go_of_its_file(path: Path) -> None:
+async def test_a_journal_that_nothing_references_releases_its_file(path: Path) -> None:
     journal = SqliteJournal(path)
     await journal.append("r", make_turn_opened(1))
     del journal
@@ -222,7 +222,7 @@ with SqliteJournal(sys.argv[1]) as journal:
     assert done.stdout.split("\n")[:2] == ["JournalClosedError", "['t1', 't3']"], done.stderr
 
 
-def test_an_interpreter_that_just_ends_has_kept_everything(path: Path) -> None:
+def test_an_interpreter_that_exits_has_saved_everything(path: Path) -> None:
     code = (
         "import asyncio, sys; from holdfast import SqliteJournal;"
         "from holdfast.testing.journal_conformance import make_turn_opened;"
@@ -233,7 +233,7 @@ def test_an_interpreter_that_just_ends_has_kept_everything(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ":memory:", "file:x?mode=memory"])
-def test_a_name_that_is_no_file_is_refused(name: str) -> None:
+def test_a_name_that_is_not_a_file_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="MemoryJournal"):
         SqliteJournal(name)
 
@@ -273,7 +273,7 @@ async def test_a_file_that_becomes_read_only_is_an_error_and_not_a_loss(
     assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
-async def test_a_full_disk_fails_the_append_and_the_journal_goes_on_when_there_is_room(
+async def test_a_full_disk_fails_the_append_and_the_journal_continues_when_there_is_room(
     journal: SqliteJournal,
 ) -> None:
     await journal.append("r", make_turn_opened(1))
@@ -378,7 +378,7 @@ async def left_alone(path: Path) -> None:
         SqliteJournal(path)
 
 
-def test_text_is_no_journal(path: Path) -> None:
+def test_a_text_file_is_refused(path: Path) -> None:
     path.write_text("Dear diary, " * 1000)
     with pytest.raises(JournalCorruptError, match="not a database"):
         SqliteJournal(path)
@@ -502,7 +502,7 @@ def test_the_file_is_for_its_owner_only(path: Path, journal: SqliteJournal) -> N
     assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
 
 
-async def test_an_event_that_is_no_json_fails_alone(journal: SqliteJournal) -> None:
+async def test_an_event_that_is_not_json_fails_alone(journal: SqliteJournal) -> None:
     outcomes = await asyncio.gather(
         journal.append("r", make_turn_opened(1)),
         journal.append("r", QuestionAsked("t1.ask.1.asked", 1.0, "x", object())),
@@ -519,6 +519,6 @@ async def test_an_event_that_is_no_json_fails_alone(journal: SqliteJournal) -> N
     assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
-async def test_names_that_are_no_text_are_refused(journal: SqliteJournal) -> None:
+async def test_names_that_are_not_text_are_refused(journal: SqliteJournal) -> None:
     with pytest.raises(ConfigurationError, match="session"):
         await journal.append("\ud800", make_turn_opened(1))

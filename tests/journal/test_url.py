@@ -88,7 +88,7 @@ def test_a_journal_that_was_closed_is_opened_again(tmp_path: Path) -> None:
         ("postgresql://ada:hush@db:port/talk", "not an address of a PostgreSQL database"),
     ],
 )
-def test_what_is_no_address_is_said_without_its_password(url: str, said: str) -> None:
+def test_an_invalid_address_is_reported_without_its_password(url: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Agent(ScriptedModel("x"), journal=url)
     assert said in str(caught.value)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.compat.seed_strategies import SEED_002_CACHE, SEED_003_CACHE, seed_003_key
+from holdfast.compat.seed_strategies import SEED_002_CACHE, SEED_003_CACHE, cache_key
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import FinishReason, Reply, ReplyKind, Text, ToolCall, user
 from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
@@ -97,7 +97,7 @@ class TestKeys:
     )
     def test_the_key_of_seed_003_is_what_it_was(self, messages: Any, config: Any) -> None:
         text = json.dumps(messages, sort_keys=True) + json.dumps(config, sort_keys=True)
-        assert seed_003_key(messages, config) == hashlib.md5(text.encode()).hexdigest()
+        assert cache_key(messages, config) == hashlib.md5(text.encode()).hexdigest()
 
 
 class TestWhatMayBeKept:

@@ -115,7 +115,7 @@ def test_what_is_wrong_is_named() -> None:
         Fallback("a", ())
     with pytest.raises(ConfigurationError, match="'a' is named twice"):
         Fallback("a", (FallbackTarget("a", Script(OK)),))
-    with pytest.raises(ConfigurationError, match="is no ErrorCategory"):
+    with pytest.raises(ConfigurationError, match="is not an ErrorCategory"):
         Fallback("a", (FallbackTarget("b", Script(OK)),), frozenset({"overload"}))  # type: ignore[arg-type]
 
 

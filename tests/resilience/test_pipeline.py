@@ -101,7 +101,9 @@ class Own:
 @pytest.mark.parametrize("nonsense", [None, "ok", 3, [OK]])
 async def test_an_answer_of_ones_own_that_is_no_outcome_is_named(nonsense: Any) -> None:
     act = Pipeline.of(Retry(), Own(nonsense)).wrap_operation(Script(OK))
-    with pytest.raises(ConfigurationError, match=r"pipeline\.own: gave .* and no outcome"):
+    with pytest.raises(
+        ConfigurationError, match=r"pipeline\.own: gave .*, which is not an outcome"
+    ):
         await act(Bench().call())
 
 
@@ -132,5 +134,5 @@ async def test_a_strategy_of_ones_own_that_never_answers_is_ended_by_the_deadlin
 @pytest.mark.parametrize("wrong", ["retry", 3, object(), lambda act: act, Retry])
 def test_what_is_no_strategy_is_named(wrong: Any) -> None:
     for make in (lambda: Pipeline.of(wrong), lambda: Pipeline((wrong,))):
-        with pytest.raises(ConfigurationError, match=r"pipeline: .* no strategy"):
+        with pytest.raises(ConfigurationError, match=r"pipeline: .* not a strategy"):
             make()

@@ -155,7 +155,7 @@ def test_a_routine_is_optional_and_only_there_when_it_was_named() -> None:
         assert Desk(responses(item(words))).ask()[2:] == ("Hi", None)
 
 
-def test_text_that_is_no_json_counts_as_an_answer() -> None:
+def test_text_that_is_not_json_counts_as_an_answer() -> None:
     for words in ("Just text", "[1, 2]", "42", '"quoted"', '{"agent_final_response": "cut'):
         desk = Desk(responses(item(words)))
         assert desk.ask()[2:] == (words, None)
@@ -318,7 +318,7 @@ def test_refused_and_cut_replies_are_kinds_of_their_own(
         assert desk.ask_again()[0] is False
 
 
-def test_a_reply_of_ours_that_was_cut_is_no_answer() -> None:
+def test_a_cut_reply_of_holdfast_is_not_an_answer() -> None:
     desk = Desk(Reply((Text(GOOD),), kind=ReplyKind.TRUNCATED))
     assert desk.ask()[0] is False
     assert desk.outcome.kind is ResultKind.TRUNCATED
@@ -363,7 +363,7 @@ def test_an_object_that_fails_when_it_is_read_is_not_readable() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, asyncio.CancelledError])
-def test_what_is_no_exception_is_not_repeated(kind: type[BaseException]) -> None:
+def test_exits_and_interrupts_are_not_repeated(kind: type[BaseException]) -> None:
     desk = Desk(kind())
     with pytest.raises(kind):
         desk.ask()
@@ -373,7 +373,7 @@ def test_what_is_no_exception_is_not_repeated(kind: type[BaseException]) -> None
 # Beyond it.
 
 
-def test_by_category_what_cannot_succeed_is_given_up_at_once() -> None:
+def test_by_category_a_permanent_error_is_not_retried() -> None:
     desk = Desk(RuntimeError("Error code: 401 - bad key"), by_category=True)
     assert desk.ask()[2] == "Error: AI AI call failed after 1 attempts"
     assert desk.outcome.info is not None
@@ -439,7 +439,7 @@ async def test_the_text_of_the_seed_for_a_failed_asynchronous_call() -> None:
     assert found == (False, None, "Error: AI call failed after 4 attempts", None)
 
 
-async def test_a_blocking_function_may_be_given_to_the_asynchronous_call() -> None:
+async def test_the_asynchronous_call_accepts_a_blocking_function() -> None:
     assert (await async_retry_ai_call_with_parsing(lambda: GOOD))[2:] == ("Hello", 2)
 
 
@@ -485,7 +485,7 @@ async def test_sessions_that_run_at_once_do_not_mix(caplog: pytest.LogCaptureFix
     assert sum("[a]" in record.message for record in caplog.records) == 2
 
 
-def test_the_session_of_the_context_is_taken_when_none_is_named() -> None:
+def test_the_session_of_the_context_is_used_by_default() -> None:
     seen: list[str] = []
 
     def call() -> str:
@@ -505,7 +505,7 @@ def test_options_are_checked() -> None:
             CallOptions(**wrong)
 
 
-async def test_an_asynchronous_call_that_waits_holds_up_nobody_else() -> None:
+async def test_a_waiting_asynchronous_call_does_not_block_others() -> None:
     # Seed 2.7: `time.sleep` and a blocking client inside asynchronous handlers; one retry froze all.
     waiting, free = asyncio.Event(), asyncio.Event()
 

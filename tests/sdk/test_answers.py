@@ -9,7 +9,7 @@ from holdfast.core.errors import OutputError
 BOTH = AnswerType(routines=True)
 
 
-def test_the_provider_is_told_a_strict_schema() -> None:
+def test_the_provider_gets_a_strict_schema() -> None:
     for routines, name, required in (
         (True, "agent_response", ["agent_final_response", "routine_number"]),
         (False, "re_registration_response", ["agent_final_response"]),

@@ -6,7 +6,7 @@ import pytest
 from holdfast.calls.caught_error import ErrorCatcher, exception_text
 
 
-def test_what_is_no_exception_passes() -> None:
+def test_exits_and_interrupts_are_raised() -> None:
     for kind in (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError):
         with pytest.raises(kind), ErrorCatcher():
             raise kind

@@ -61,7 +61,7 @@ def test_no_property_is_run() -> None:
     assert to_json_object(Response()) == {"candidates": [{"x": 1}]}
 
 
-def test_scalars_are_no_objects() -> None:
+def test_scalars_are_not_objects() -> None:
     assert [to_json_object(thing) for thing in ("a", 1, None, b"a", [1], int, len)] == [None] * 7
 
 

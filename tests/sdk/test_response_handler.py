@@ -249,7 +249,7 @@ def test_a_chunk_is_read_without_waiting_for_it() -> None:
 
 
 @FORMS
-def test_an_empty_function_call_is_no_call(form: str) -> None:
+def test_an_empty_function_call_is_not_a_call(form: str) -> None:
     # Every part of this SDK has the attribute, and so has every mock.
     maker: Maker = plain_maker if form == "dictionaries" else chunk_maker
     handler = ended([maker("gemini")(gemini(text("Hi"))), Mock(text="there", candidates=[])])
@@ -308,7 +308,7 @@ def test_a_finish_reason_that_withholds_counts_after_text_too() -> None:
             ended(chunks).get_final_response()
 
 
-def test_thoughts_are_no_text() -> None:
+def test_reasoning_is_not_text() -> None:
     thought = {"text": "Let me see", "thought": True}
     handler = ResponseHandler()
     found = handler.process_chunk(gemini(thought, finish=None))
@@ -400,12 +400,12 @@ def test_the_handler_is_for_one_response() -> None:
         lambda: whole.process_chunk(gemini(text("more"))),
         lambda: whole.process_response(gemini(text("Hi"))),
     ):
-        with pytest.raises(ConfigurationError, match="Make a new ResponseHandler"):
+        with pytest.raises(ConfigurationError, match="Create a new ResponseHandler"):
             again()
     assert used.get_final_response() == "Hi"
 
 
-def test_what_came_before_a_failure_is_kept() -> None:
+def test_the_text_before_a_failure_is_stored() -> None:
     def stream() -> Iterator[Any]:
         yield gemini(text("Half"), finish=None)
         raise OSError("gone")
@@ -435,7 +435,7 @@ def test_an_error_inside_a_stream_is_an_error() -> None:
     assert (outcome.ok, outcome.kind, outcome.partial_text) == (False, ResultKind.ERROR, "Half")
 
 
-def test_a_provider_that_gives_no_finish_reason_can_be_believed() -> None:
+def test_a_provider_without_finish_reasons_can_be_trusted() -> None:
     handler = ResponseHandler(quirks=Quirks(ends_without_finish=True))
     assert handler.handle([chat_chunk(content="Hi")]) == "Hi"
 

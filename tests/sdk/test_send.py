@@ -227,7 +227,7 @@ async def test_cancellation_of_a_whole_call_passes() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-def test_what_is_no_exception_passes(kind: type[BaseException]) -> None:
+def test_exits_and_interrupts_are_raised(kind: type[BaseException]) -> None:
     def stopped() -> None:
         raise kind
 

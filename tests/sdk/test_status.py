@@ -18,7 +18,7 @@ def test_the_preview_is_the_first_fifty_characters_of_all_text() -> None:
     assert said == ["💭 " + "a" * 30 + " ", f"💭 {start}", f"💭 {start}..."]
 
 
-def test_nothing_is_said_twice_in_a_row_but_again_after_something_else() -> None:
+def test_a_status_is_not_repeated_in_a_row_but_after_another_one() -> None:
     said: list[str] = []
     line = StatusLine(said.append)
     for _ in range(2):
@@ -29,7 +29,7 @@ def test_nothing_is_said_twice_in_a_row_but_again_after_something_else() -> None
     assert len(said) == 4
 
 
-def test_a_callback_that_raises_is_told_to_the_log_without_secrets(
+def test_an_exception_of_a_callback_is_logged_without_secrets(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def broken(_: str) -> None:

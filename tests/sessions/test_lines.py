@@ -121,7 +121,7 @@ def lines_of_golden(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in GOLDEN.glob("*.jsonl")))
-def test_journals_of_every_age_go_out_and_in(name: str) -> None:
+def test_recorded_journals_are_exported_and_imported(name: str) -> None:
     records = [
         record_of(decode(line)) for line in (GOLDEN / f"{name}.jsonl").read_bytes().splitlines()
     ]
@@ -138,13 +138,13 @@ def refused(lines: list[str]) -> JournalError:
 
 
 @pytest.mark.parametrize("gone", range(len(LINES)))
-def test_a_missing_line_is_found(gone: int) -> None:
+def test_a_missing_line_is_detected(gone: int) -> None:
     error = refused(LINES[:gone] + LINES[gone + 1 :])
     assert error.path == f"talk.jsonl, line {gone + 1}"
 
 
 @pytest.mark.parametrize("end", range(len(LINES)))
-def test_a_file_that_was_cut_is_found(end: int) -> None:
+def test_a_file_that_was_truncated_is_detected(end: int) -> None:
     assert refused(LINES[:end]).path == f"talk.jsonl, line {end + 1}"
 
 
@@ -158,7 +158,7 @@ def test_a_line_that_is_there_twice_is_named(at: int) -> None:
 
 
 @given(st.data())
-def test_no_letter_can_change_unseen(data: st.DataObject) -> None:
+def test_every_changed_letter_is_detected(data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(LINES) - 1))
     line = LINES[number]
     at = data.draw(st.integers(0, len(line) - 1))
@@ -172,7 +172,7 @@ def test_any_other_text_is_refused(lines: list[str]) -> None:
     refused(lines)
 
 
-def test_a_newer_version_is_told() -> None:
+def test_a_newer_version_is_reported() -> None:
     lines = list(export_lines({"ada": [Record(TurnOpened("t1", 1.0, user("hi"), flags=1 << 30))]}))
     assert refused(lines).path == "import, line 1".replace("import", "talk.jsonl")
     newer = [line.replace('"schema":1', '"schema":9') for line in lines]

@@ -57,7 +57,7 @@ def test_a_file_finds_what_reading_everything_finds(texts: list[str], data: st.D
         assert f"t{texts.index(text) + 1}" in found or "".join(wanted.split()) != wanted
 
 
-def test_what_is_forgotten_is_not_in_the_file_either() -> None:
+def test_what_is_deleted_is_removed_from_the_file() -> None:
     with tempfile.TemporaryDirectory() as folder, SqliteJournal(f"{folder}/talk.db") as journal:
 
         async def talk() -> None:

@@ -86,7 +86,7 @@ async def test_the_list_comes_in_pages(journal: Journal, clock: FakeClock) -> No
     assert list(await kept.list(limit=2, before=page[-1])) == []
 
 
-async def test_an_open_turn_and_one_that_waits_are_told_apart(
+async def test_an_open_turn_and_one_that_waits_are_distinguished(
     journal: Journal, clock: FakeClock
 ) -> None:
     await journal.append("left", TurnOpened("t1", 1.0, user("hi")))
@@ -97,7 +97,7 @@ async def test_an_open_turn_and_one_that_waits_are_told_apart(
     assert [(info.session, info.status) for info in kept] == [("asks", "waiting"), ("left", "open")]
 
 
-async def test_a_named_session_is_listed_before_anything_is_said(
+async def test_a_named_session_is_listed_before_its_first_turn(
     journal: Journal, clock: FakeClock
 ) -> None:
     kept = sessions(journal, clock)
@@ -239,7 +239,7 @@ class Overtaken:
     [TurnOpened("t2", 9.0, user("two")), SessionRewound("t2", 9.0, 0)],
     ids=["turn", "rewind"],
 )
-async def test_of_two_who_change_a_session_at_once_one_is_told(
+async def test_of_two_who_change_a_session_at_once_one_gets_an_error(
     journal: Journal, clock: FakeClock, rival: Event
 ) -> None:
     await talk(journal, clock, "ada", "one")
@@ -249,7 +249,7 @@ async def test_of_two_who_change_a_session_at_once_one_is_told(
     assert [record.event for record in await journal.read("ada")][-1] == rival
 
 
-async def test_a_summary_stands_for_the_older_turns(journal: Journal, clock: FakeClock) -> None:
+async def test_a_summary_replaces_the_older_turns(journal: Journal, clock: FakeClock) -> None:
     await talk(journal, clock, "ada", "one", "two", "three", tools=True)
     seen: list[str] = []
 
@@ -273,7 +273,7 @@ async def test_a_summary_stands_for_the_older_turns(journal: Journal, clock: Fak
     assert (await sent(journal, "ada"))[0] == "one", "the original is in the journal"
 
 
-async def test_what_is_pinned_stays(journal: Journal, clock: FakeClock) -> None:
+async def test_pinned_messages_stay(journal: Journal, clock: FakeClock) -> None:
     await talk(journal, clock, "ada", "one", "IMPORTANT", "three", "four", tools=True)
     kept = sessions(journal, clock)
     await kept.compact("ada", keep=1, summary="", pinned=lambda m: m.text == "IMPORTANT")
@@ -305,7 +305,7 @@ async def test_a_summary_that_fails_changes_nothing(journal: Journal, clock: Fak
     assert await journal.read("ada") == before
 
 
-async def test_search_finds_what_anybody_said(journal: Journal, clock: FakeClock) -> None:
+async def test_search_finds_every_message(journal: Journal, clock: FakeClock) -> None:
     await talk(journal, clock, "ada", 'The "Éclair" is\nin the 100% box_1', "bye")
     await talk(journal, clock, "bob", "look", tools=True)
     kept = sessions(journal, clock)
@@ -341,14 +341,12 @@ async def test_search_gives_the_latest_first_and_not_too_many(
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 1001, None])
-async def test_searching_for_nothing_is_refused(
-    journal: Journal, clock: FakeClock, text: str
-) -> None:
+async def test_a_blank_search_is_refused(journal: Journal, clock: FakeClock, text: str) -> None:
     with pytest.raises(ConfigurationError, match="text"):
         await sessions(journal, clock).search(text)
 
 
-async def test_delete_takes_what_stands_beside_the_session_and_nothing_else(
+async def test_delete_removes_the_runs_of_the_session_and_nothing_else(
     journal: Journal, clock: FakeClock
 ) -> None:
     inside = ("ada/t1.i0.tool.0", "ada/t1.i0.tool.0.again.1", "ada/t1.i0.tool.0/t1.i2.tool.1")
@@ -374,7 +372,9 @@ async def test_a_session_with_a_title_only_can_be_deleted(
     assert list(await kept.list()) == []
 
 
-async def test_runs_beside_a_session_are_not_listed(journal: Journal, clock: FakeClock) -> None:
+async def test_runs_that_belong_to_a_session_are_not_listed(
+    journal: Journal, clock: FakeClock
+) -> None:
     await talk(journal, clock, "ada", "hi")
     await talk(journal, clock, "ada/t1.i0.tool.0", "hi")
     assert [info.session for info in await sessions(journal, clock).list()] == ["ada"]
@@ -410,7 +410,7 @@ async def test_a_name_may_look_like_a_path_or_a_command(
     assert {info.session for info in await kept.list()} == {fork, name + "2"}
 
 
-async def test_an_unknown_session_is_told(journal: Journal, clock: FakeClock) -> None:
+async def test_an_unknown_session_is_reported(journal: Journal, clock: FakeClock) -> None:
     kept = sessions(journal, clock)
     for asked in (kept.read("x"), kept.info("x"), kept.fork("x"), kept.rewind("x", 0)):
         with pytest.raises(ConfigurationError, match="no session 'x'"):
@@ -432,7 +432,7 @@ async def test_a_turn_that_did_not_complete_is_shown_as_what_it_was(
     assert (point.status, point.text) == (Status.FAILED, "hi")
 
 
-async def test_many_renames_at_once_are_all_kept_or_told(
+async def test_many_renames_at_once_are_all_saved_or_reported(
     journal: Journal, clock: FakeClock
 ) -> None:
     kept = sessions(journal, clock)
@@ -457,9 +457,7 @@ class Dies:
         return await self._journal.delete(run)
 
 
-async def test_a_deletion_that_was_cut_short_can_be_done_again(
-    journal: Journal, clock: FakeClock
-) -> None:
+async def test_an_interrupted_deletion_can_be_repeated(journal: Journal, clock: FakeClock) -> None:
     """The session itself goes last, so nothing that stood beside it is left without being listed."""
     await talk(journal, clock, "ada", "hi")
     await talk(journal, clock, "ada/t1.i0.tool.0", "hi")

@@ -12,7 +12,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.testing import FakeClock, FixedRng
 
 
-async def test_sleepers_wake_in_the_order_of_their_moments() -> None:
+async def test_sleepers_wake_in_the_order_of_their_times() -> None:
     clock = FakeClock(now=1000.0)
     woken: list[tuple[str, float]] = []
 
@@ -84,7 +84,7 @@ def test_a_clock_survives_the_loop_that_it_slept_on() -> None:
 
 
 @given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=20))
-def test_everybody_wakes_at_their_moment(naps: list[float]) -> None:
+def test_every_sleeper_wakes_at_its_time(naps: list[float]) -> None:
     clock = FakeClock()
 
     async def sleeper(seconds: float) -> float:
@@ -105,5 +105,5 @@ def test_what_makes_no_sense_is_refused() -> None:
         FixedRng(1.0)
 
 
-def test_dice_without_values_show_the_middle() -> None:
+def test_an_rng_without_values_returns_the_middle() -> None:
     assert FixedRng()() == 0.5

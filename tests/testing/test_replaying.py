@@ -100,7 +100,7 @@ async def test_limits_of_one_run_can_be_given() -> None:
 async def test_a_tool_that_is_gone_is_named() -> None:
     found = await differs(await recorded_run(), now(tools=[pay]))
     assert found.key == "t1.i0.tool.0"
-    assert "weather gives 'clear in Porto'" in found.problem
+    assert "weather returns 'clear in Porto'" in found.problem
     assert "there is no such function" in found.problem
 
 
@@ -135,7 +135,7 @@ async def test_a_tool_that_was_denied_and_would_run_now_is_named() -> None:
     assert (await replay(journal, now(middleware=[denies]))).turns == 2
     found = await differs(journal, now())
     assert found.key == "t1.i0.tool.1"
-    assert "is run now, and was not then" in found.problem
+    assert "is run now, but was not then" in found.problem
 
 
 async def test_answers_of_people_are_given_again() -> None:
@@ -172,7 +172,7 @@ async def test_an_output_type_that_refuses_the_answer_is_named() -> None:
 
 
 @pytest.mark.parametrize("append", range(1, 8))
-async def test_a_run_that_was_cut_off_is_played_as_far_as_it_went(append: int) -> None:
+async def test_a_run_that_was_interrupted_is_replayed_up_to_its_end(append: int) -> None:
     journal = MemoryJournal()
     agent = Agent(
         ScriptedModel(CALLS, "Done."),
@@ -188,7 +188,7 @@ async def test_a_run_that_was_cut_off_is_played_as_far_as_it_went(append: int) -
     assert RAN == []
 
 
-async def test_a_run_that_went_on_in_doubt_is_played_again() -> None:
+async def test_a_run_that_was_resumed_in_doubt_is_replayed() -> None:
     journal = MemoryJournal()
     dying = Agent(
         ScriptedModel(CALLS),
@@ -202,7 +202,7 @@ async def test_a_run_that_went_on_in_doubt_is_played_again() -> None:
     assert (await replay(journal, now())).messages[-1].text == "Done."
 
 
-async def test_a_cancelled_turn_is_played_again() -> None:
+async def test_a_cancelled_turn_is_replayed() -> None:
     journal = MemoryJournal()
     begun = asyncio.Event()
 
@@ -238,7 +238,7 @@ def exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return lines
 
 
-def test_a_journal_and_its_export_are_played(exported: Path) -> None:
+def test_a_journal_and_its_export_are_replayed(exported: Path) -> None:
     for source in (exported, str(exported), exported.with_name("talk.db")):
         assert asyncio.run(replay(source, now())).turns == 2
 
@@ -259,7 +259,7 @@ def test_a_damaged_export_is_refused(exported: Path, spoil: Any) -> None:
         asyncio.run(replay(exported, now()))
 
 
-def test_bytes_that_are_no_export_are_refused(tmp_path: Path) -> None:
+def test_bytes_that_are_not_an_export_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "picture"
     path.write_bytes(b"\x89PNG\xff\xfe")
     with pytest.raises(JournalError, match="neither a journal nor an export"):
@@ -284,7 +284,7 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
         await replay(journal, now())
 
 
-async def test_a_run_that_began_with_a_history_is_played_again() -> None:
+async def test_a_run_that_began_with_a_history_is_replayed() -> None:
     journal = MemoryJournal()
     before = [user("I am Ada."), assistant("Hello, Ada.")]
     agent = Agent(ScriptedModel("You are Ada."), journal=journal)
@@ -302,7 +302,7 @@ async def test_an_answer_that_was_repaired_is_repaired_again() -> None:
     assert found.key.startswith("t1.i1.")
 
 
-async def test_a_run_that_waited_for_a_person_is_played_again() -> None:
+async def test_a_run_that_waited_for_a_person_is_replayed() -> None:
     journal = MemoryJournal()
     asks = ToolPermission(ask=["pay"], allow=["weather"])
     options: dict[str, Any] = {"tools": [weather, pay], "journal": journal, "middleware": [asks]}

@@ -37,7 +37,7 @@ async def test_a_script_that_is_over_says_so_and_what_to_do() -> None:
         await agent.run("Look.")
     assert str(raised.value) == (
         "script: scripted:model has no line left for t1.i1.model, attempt 1. "
-        "Give it one more: each attempt takes a line"
+        "Add a line: each attempt uses one"
     )
 
 
@@ -52,12 +52,12 @@ async def test_what_a_function_gives_is_checked(answer: object, got: str) -> Non
     with pytest.raises(ConfigurationError) as raised:
         await Agent(ScriptedModel(line)).run("Hi")  # type: ignore[arg-type]  # REASON: it is wrong
     assert str(raised.value) == (
-        "script: a function must give a text, a ToolCall, a list of them, a Reply or an error, "
+        "script: a function must return a text, a ToolCall, a list of them, a Reply or an error, "
         f"got {got}"
     )
 
 
-def test_no_calls_are_no_line() -> None:
+def test_no_calls_are_not_a_line() -> None:
     empty: list[ScriptLine] = [()]
     with pytest.raises(ConfigurationError, match=r"script\[0\]: must be a text, .* got tuple$"):
         ScriptedModel(*empty)

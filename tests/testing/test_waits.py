@@ -37,7 +37,7 @@ async def test_code_that_was_decorated_before_does_not_wait() -> None:
     assert time.monotonic() - began < sum(clock.sleeps)
 
 
-async def test_waits_side_by_side_pass_in_the_order_of_their_moments() -> None:
+async def test_waits_side_by_side_pass_in_the_order_of_their_times() -> None:
     woken: list[str] = []
 
     async def wait(name: str, seconds: float) -> None:

@@ -92,9 +92,9 @@ def test_a_name_that_is_nowhere() -> None:
     assert "TYPE_CHECKING" in caught.value.fix
 
 
-def test_a_string_that_is_no_type() -> None:
+def test_a_string_that_is_not_a_type() -> None:
     def use(n: int) -> None: ...
 
     use.__annotations__["n"] = "1 +"
-    with pytest.raises(ConfigurationError, match=r"argument 'n'.*is no type"):
+    with pytest.raises(ConfigurationError, match=r"argument 'n'.*is not a type"):
         tool(use)

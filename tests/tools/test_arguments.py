@@ -1,4 +1,4 @@
-"""What a model may write as arguments, and what it is told when it may not."""
+"""Valid and invalid arguments of a model, and the messages for invalid ones."""
 
 import datetime as dt
 import json
@@ -105,7 +105,7 @@ def test_lax_values_are_converted_as_pydantic_does() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n", "{}"])
-def test_empty_text_is_no_arguments(text: str) -> None:
+def test_empty_text_means_no_arguments(text: str) -> None:
     assert parse(text, optional) == {"n": 1}
     assert parse(text, nothing) == {}
 
@@ -241,7 +241,7 @@ def test_an_array_of_arrays_without_end_is_described() -> None:
     )
 
 
-def test_a_cut_call_is_told_to_be_sent_again() -> None:
+def test_the_result_of_a_cut_call_asks_for_the_whole_call() -> None:
     assert refuse_unfinished('{"text": "once upon').text.startswith(
         'its arguments were cut off by the output limit, after `{"text": "once upon`. Send'
     )
@@ -267,7 +267,7 @@ arguments = st.fixed_dictionaries(
 
 
 @given(arguments, st.booleans(), st.data())
-def test_no_prefix_of_valid_arguments_is_taken(
+def test_no_prefix_of_valid_arguments_is_accepted(
     written: dict[str, Any], ascii_only: bool, data: st.DataObject
 ) -> None:
     text = json.dumps(written, ensure_ascii=ascii_only)
@@ -295,12 +295,12 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_any_json_is_taken_or_refused_in_words(value: Any) -> None:
+def test_any_json_is_accepted_or_rejected_with_a_reason(value: Any) -> None:
     found = parse(json.dumps(value))
     assert isinstance(found, dict) or found.startswith("its arguments ")
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_taken_or_refused_in_words(text: str) -> None:
+def test_any_text_is_accepted_or_rejected_with_a_reason(text: str) -> None:
     found = parse(text)
     assert isinstance(found, dict) or found.startswith("its arguments ")

@@ -1,4 +1,4 @@
-"""What is shown of arguments whose types say little about their form in JSON."""
+"""The JSON form of arguments whose types do not determine it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_an_iterable_of_anything_holds_no_infinity() -> None:
     assert "holds inf, which JSON cannot hold" in str(shown(f, '{"things": [1, 1e400]}'))
 
 
-def test_edited_arguments_have_the_names_that_were_shown() -> None:
+def test_edited_arguments_use_the_names_of_the_parameters() -> None:
     class Inner(BaseModel):
         at_most: int = Field(alias="atMost")
 

@@ -1,4 +1,4 @@
-"""A call before it is run: as everybody is shown it."""
+"""A checked call: the arguments that hooks and people see."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_no_docstring() -> None:
 
 
 @given(st.text())
-def test_any_text_is_taken(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     def f() -> None: ...
 
     f.__doc__ = text

@@ -140,7 +140,7 @@ def test_retry_after_is_read() -> None:
 
 
 @pytest.mark.parametrize("wait", [float("nan"), float("inf"), -1, True, "soon"])
-def test_a_wait_that_is_none_is_not_believed(wait: object) -> None:
+def test_an_invalid_wait_is_ignored(wait: object) -> None:
     assert failure_info(WithStatus(status=429, retry_after=wait), "pay").retry_after is None
 
 

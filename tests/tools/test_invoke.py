@@ -314,7 +314,7 @@ async def test_our_own_errors_keep_what_they_know() -> None:
     assert done.info is done.error.info
 
 
-async def test_a_tool_error_is_shown_as_it_is_and_not_retried() -> None:
+async def test_a_tool_error_is_sent_unchanged_and_not_retried() -> None:
     done = await call("fail", {"kind": "tool"})
     assert told(done) == "No flights on that day."
     assert done.result is not None
@@ -490,7 +490,7 @@ secrets = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=12, max_size=
 
 
 @given(secrets, st.sampled_from([KeyError, ValueError, ConnectionError, Exception, SystemExit]))
-def test_no_secret_of_an_exception_is_in_anything_that_may_be_shown(
+def test_no_secret_of_an_exception_is_in_any_public_text(
     secret: str, kind: type[BaseException]
 ) -> None:
     @tool

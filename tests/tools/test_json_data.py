@@ -91,7 +91,7 @@ class Text(str):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_value_is_shown_as_it_is(value: object, shown: object) -> None:
+def test_a_value_is_converted_unchanged(value: object, shown: object) -> None:
     found = json_data(value)
     assert found == shown
     assert json.loads(json.dumps(found)) == shown

@@ -36,12 +36,12 @@ def test_two_tools_of_one_name() -> None:
 
 
 @pytest.mark.parametrize("wrong", [one, two, "one", None, 5])
-def test_what_is_no_list(wrong: object) -> None:
+def test_tools_that_are_not_a_list(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match="must be a list of functions"):
         Registry(wrong)  # type: ignore[arg-type]
 
 
-def test_a_member_that_is_no_function() -> None:
+def test_a_member_that_is_not_a_function() -> None:
     with pytest.raises(ConfigurationError, match="must be a function, got str"):
         Registry(["one"])  # type: ignore[list-item]
 

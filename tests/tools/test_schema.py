@@ -273,5 +273,5 @@ def test_a_typing_typed_dict_says_what_to_import() -> None:
 
 
 def test_a_builtin_without_a_signature_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="Wrap it in a function"):
+    with pytest.raises(ConfigurationError, match="Wrap it in your own function"):
         tool(name="it")(max)

@@ -105,7 +105,7 @@ async def test_a_cancelled_caller_is_released_and_its_thread_observed(
     assert "function 'stuck' ended" in caplog.messages[0]
 
 
-async def test_what_was_given_up_before_it_began_is_never_run() -> None:
+async def test_work_that_is_cancelled_before_it_begins_never_runs() -> None:
     pool = ToolThreads(1)
     first, second = Gate(), Gate()
     busy = run(pool, first)

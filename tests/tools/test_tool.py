@@ -71,7 +71,7 @@ def test_a_tool_is_called_like_its_function() -> None:
     assert asyncio.run(tool(fetch)("a")) == "a"
 
 
-def test_keywords_are_kept() -> None:
+def test_keywords_are_stored() -> None:
     made = tool(name="twice", description="Doubles.", effect="read", timeout=2, result_limit=10)(
         double
     )
@@ -106,9 +106,9 @@ def test_a_tool_tells_what_its_function_tells() -> None:
 
 def test_a_tool_is_frozen() -> None:
     made = tool(double)
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(AttributeError, match="immutable"):
         made.name = "other"
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(AttributeError, match="immutable"):
         del made.name
 
 
@@ -201,7 +201,7 @@ def test_a_bad_keyword_is_named(keywords: dict[str, Any], argument: str) -> None
     assert caught.value.argument == argument
 
 
-def test_what_is_no_function_is_refused() -> None:
+def test_a_value_that_is_not_a_function_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match=r"lambda has no name.*tool\(name="):
         as_tool(lambda: 1)
     with pytest.raises(ConfigurationError, match="the class Account"):

@@ -1,4 +1,4 @@
-"""Raw servers, a transport, and a certificate that nobody trusts."""
+"""Raw servers, a transport, and an untrusted certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corners of one exchange: TLS, uploads that nobody reads, answers before the question is over."""
+"""Edge cases of one exchange: TLS, unread uploads, responses before the request is complete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_over_tls_connections_are_used_again(
 
 
 @pytest.mark.parametrize("how", ["cancelled", "timeout", "left"])
-async def test_over_tls_a_request_that_is_given_up_closes_the_connection(
+async def test_over_tls_a_cancelled_request_closes_the_connection(
     trusting: HttpTransport, server_tls: ssl.SSLContext, how: str
 ) -> None:
     emulator = await secure(server_tls, faults=[Stall(1, 3600)])
@@ -82,7 +82,7 @@ async def test_over_tls_a_reset_is_an_error(
     await emulator.stop()
 
 
-async def test_an_upload_that_nobody_reads_times_out(transport: HttpTransport, raw: Start) -> None:
+async def test_an_unread_upload_times_out(transport: HttpTransport, raw: Start) -> None:
     over = asyncio.Event()
 
     async def serve(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Every way in which no whole answer comes, and what is said about it."""
+"""Every failure of a request, and its error."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_https_to_a_server_without_tls(transport: HttpTransport, raw: Star
     assert error.info.landed is Landed.NO
 
 
-async def test_a_certificate_that_nobody_trusts(
+async def test_an_untrusted_certificate(
     transport: HttpTransport, server_tls: ssl.SSLContext
 ) -> None:
     from holdfast.testing.emulator import Emulator, Listen

@@ -27,9 +27,7 @@ def test_importing_the_transport_does_not_import_the_client_library() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-async def test_headers_and_body_go_out_exactly_as_given(
-    transport: HttpTransport, raw: Start
-) -> None:
+async def test_headers_and_body_are_sent_unchanged(transport: HttpTransport, raw: Start) -> None:
     seen: list[bytes] = []
 
     async def serve(client: Client) -> None:
@@ -178,7 +176,7 @@ async def test_cancelling_closes_the_connection_at_once(
     await asyncio.wait_for(gone.wait(), 60)
 
 
-async def test_cancelling_an_upload_that_nobody_reads_closes_the_connection(
+async def test_cancelling_an_unread_upload_closes_the_connection(
     transport: HttpTransport, raw: Start
 ) -> None:
     begun, gone = asyncio.Event(), asyncio.Event()

@@ -10,7 +10,7 @@ from holdfast.transport.port import Timeouts
 
 @pytest.mark.parametrize("name", ["connect", "first_byte", "between_chunks", "total"])
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan, "10", True])
-def test_a_limit_that_is_no_time_is_named(name: str, value: object) -> None:
+def test_an_invalid_limit_is_named(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"timeouts\.{name}"):
         Timeouts(**{name: value})  # type: ignore[arg-type]
 
@@ -19,5 +19,5 @@ def test_all_four_are_on_by_default() -> None:
     assert Timeouts() == Timeouts(connect=10, first_byte=60, between_chunks=60, total=600)
 
 
-def test_none_is_no_limit() -> None:
+def test_none_means_no_limit() -> None:
     assert Timeouts(total=None).total is None

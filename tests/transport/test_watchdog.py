@@ -93,7 +93,7 @@ async def test_a_slow_drip_of_content_is_fine(transport: HttpTransport, raw: Sta
     assert b"".join(pieces) == b"data: 1\n\n" * 20
 
 
-async def test_a_slow_body_that_is_no_stream_needs_no_help(
+async def test_a_slow_body_that_is_not_a_stream_needs_no_help(
     transport: HttpTransport, raw: Start
 ) -> None:
     server = await raw(lambda client: drip(client, b"x", b"application/json"))
@@ -286,7 +286,7 @@ async def test_requests_one_after_another_need_one_timer() -> None:
         watch.note_body_start()
         watch.stop()
     assert loop.made == 1
-    loop.pass_time(1000)  # Nobody is watched, so it rests until somebody is.
+    loop.pass_time(1000)  # No request is watched, so the timer is not set.
     assert loop.made == 1
     assert not loop.timers
 

@@ -23,7 +23,7 @@ Body = Callable[[bytes], bytes]
 
 
 def _quoted(arguments: bytes) -> bytes:
-    """The arguments inside of a JSON text; what is no JSON in them stays as it is."""
+    """The arguments inside a JSON text; what is not JSON in them stays unchanged."""
     return arguments.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 
 
@@ -179,7 +179,7 @@ async def turn(way: tuple[str, str], arguments: bytes, tool: Any, **options: Any
 
 
 def result_of(result: Result[Any]) -> ToolResult:
-    """What the model was told of its call."""
+    """The result that the model got for its call."""
     (found,) = [
         part
         for message in result.messages

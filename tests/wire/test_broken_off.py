@@ -172,7 +172,7 @@ async def test_a_reply_that_is_not_streamed_is_asked_for_again(provider: str) ->
     assert asked_to_continue(emulator) == [False, False]
 
 
-async def test_a_story_that_breaks_at_every_attempt_is_told_to_its_end() -> None:
+async def test_a_text_that_breaks_at_every_attempt_is_completed() -> None:
     faults = [DropAfter(6), DropAfter(6), DropAfter(6)]
     async with Emulator(storyteller, faults=faults) as emulator:
         result, screen = await watched(agent_for(emulator))
@@ -269,7 +269,7 @@ async def test_a_call_or_a_thought_is_not_continued(reply: Any) -> None:
     assert screen.abandoned == 1
 
 
-async def test_when_the_retries_are_over_the_text_is_abandoned_and_kept_on_the_error() -> None:
+async def test_after_the_last_retry_the_text_is_abandoned_and_stored_on_the_error() -> None:
     faults = [DropAfter(6), DropAfter(6)]
     screen = Screen()
     async with Emulator(storyteller, faults=faults) as emulator:
@@ -398,7 +398,7 @@ async def test_many_at_once_are_not_mixed_up() -> None:
     assert {screen.text for _, screen in done} == {STORY}
 
 
-def test_the_setting_is_shown_and_checked() -> None:
+def test_the_setting_is_described_and_checked() -> None:
     with pytest.raises(HoldfastError, match=r"resilience\.continue_streams: must be True or False"):
         Resilience(continue_streams="yes")  # type: ignore[arg-type]
     shown = Agent("anthropic:claude-sonnet-4-5", api_key="k", resilience=ON).describe()

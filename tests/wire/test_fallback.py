@@ -73,7 +73,7 @@ async def test_the_other_wire_answers_what_the_first_one_began(
         bodies = [msgspec.json.encode(entry.body).decode() for entry in sound.requests]
         assert (broken.requests[0].wire, sound.requests[0].wire) == (first, second)
     assert sorted(seen.ran) == ["Faro", "Faro", "Porto", "Porto"]
-    # What the first wire signed is no business of the second, and nothing else of it is lost.
+    # Signatures of the first wire are not sent to the second; everything else is.
     assert "emulated" not in bodies[0]
     assert [body.count(QUESTION) for body in bodies] == [1, 2]
     assert [body.count("sunny in Porto") for body in bodies] == [1, 3]
@@ -81,7 +81,7 @@ async def test_the_other_wire_answers_what_the_first_one_began(
 
 @both_modes
 @every_pair
-async def test_the_first_wire_takes_back_what_the_other_one_said(
+async def test_the_first_wire_continues_the_history_of_the_other(
     first: str, second: str, mode: str
 ) -> None:
     down = {"now": True}

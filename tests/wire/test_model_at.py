@@ -52,7 +52,7 @@ async def test_each_place_has_its_own_key_and_its_own_breaker() -> None:
 
 
 @pytest.mark.parametrize("wire", PATHS)
-async def test_headers_go_out_once_and_the_given_ones_count(wire: str) -> None:
+async def test_headers_are_sent_once_and_the_users_take_precedence(wire: str) -> None:
     given = {"X-Team": "search", "Authorization": "of a gateway", "anthropic-version": "2099-01-01"}
     async with Emulator(["One."]) as provider:
         place = ModelAt(

@@ -75,7 +75,7 @@ TABLE: dict[str, Row] = {
     "no such model": both(ErrorResponse("model_not_found"), refused("model_not_found")),
     "prompt refused": both(ErrorResponse("content_filtered"), refused("content_filtered")),
     "bad request": both(ErrorResponse("invalid_request"), refused("client_error")),
-    # Refusals by bare status, and by somebody between us and the provider.
+    # Error responses with only a status, and those of a proxy.
     "408": both(HttpStatus(408), RETRIED, "timeout"),
     "409": both(HttpStatus(409), RETRIED, "transient"),
     "413": both(HttpStatus(413), refused("client_error")),
@@ -201,13 +201,13 @@ REPLIES: dict[str, tuple[Reply, str]] = {
 
 
 @pytest.mark.parametrize("name", REPLIES)
-async def test_a_reply_that_is_no_answer_has_one_outcome_everywhere(name: str) -> None:
+async def test_a_rejected_reply_has_one_outcome_everywhere(name: str) -> None:
     reply, expected_outcome = REPLIES[name]
     got = await gathered([], retries=1, brain=lambda request: reply)
     assert got == dict.fromkeys(CELLS, expected_outcome)
 
 
-async def test_calls_in_a_reply_at_the_limit_are_not_run_and_the_model_is_told() -> None:
+async def test_calls_in_a_truncated_reply_do_not_run_and_get_an_error_result() -> None:
     def brain(request: EmulatedRequest) -> ReplyLike:
         reply = as_reply(forecaster(request), request.number)
         return replace(reply, finish=FinishReason.LENGTH) if request.number == 1 else reply

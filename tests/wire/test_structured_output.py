@@ -144,7 +144,7 @@ async def test_with_tools_of_the_user(wire: str, way: Any, mode: str) -> None:
 
 @every_wire
 @every_way
-async def test_several_types_and_what_is_no_object(wire: str, way: Any) -> None:
+async def test_several_types_and_a_type_that_is_not_an_object(wire: str, way: Any) -> None:
     async def asked(output: Any, value: Any, alternative: str = "") -> Any:
         async with Emulator(lambda request: said(request, value, alternative)) as emulator:
             agent = agent_for(wire, emulator, StructuredOutput(output, mode=way))
@@ -161,7 +161,9 @@ async def test_several_types_and_what_is_no_object(wire: str, way: Any) -> None:
 @every_wire
 @every_way
 @both_modes
-async def test_a_cut_answer_is_told_and_not_asked_for_again(wire: str, way: Any, mode: str) -> None:
+async def test_a_cut_output_is_an_error_and_not_requested_again(
+    wire: str, way: Any, mode: str
+) -> None:
     def brain(request: EmulatedRequest) -> ReplyLike:
         if way == "tool":
             part: Any = call("final_answer", {"city": "Porto", "days": 2})

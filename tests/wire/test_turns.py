@@ -111,7 +111,7 @@ async def test_state_of_many_turns_goes_back_as_it_came(wire: str, mode: str) ->
     assert len(seen[-1]) == 5
 
 
-async def test_a_block_that_nobody_knows_goes_back_as_it_came(wire: str, mode: str) -> None:
+async def test_an_unknown_block_is_sent_back_unchanged(wire: str, mode: str) -> None:
     if wire == "openai_chat":
         pytest.skip("this wire has no blocks")
     block: dict[str, dict[str, Any]] = {
@@ -132,7 +132,7 @@ async def test_a_block_that_nobody_knows_goes_back_as_it_came(wire: str, mode: s
     assert got == [Opaque(wire, block[wire])]
 
 
-async def test_ids_that_come_again_in_every_reply_are_told_apart(wire: str, mode: str) -> None:
+async def test_ids_that_repeat_in_every_reply_are_distinguished(wire: str, mode: str) -> None:
     seen = Seen()
     async with Emulator(forecaster, faults=lambda request: ReusedToolIds()) as emulator:
         agent = agent_for(wire, emulator, seen)
@@ -142,7 +142,7 @@ async def test_ids_that_come_again_in_every_reply_are_told_apart(wire: str, mode
     assert sorted(seen.ran) == ["Faro"] * 3 + ["Porto"] * 3
 
 
-async def test_a_tool_that_fails_is_told_and_can_be_called_again(wire: str, mode: str) -> None:
+async def test_a_failed_tool_is_reported_and_can_be_called_again(wire: str, mode: str) -> None:
     calls: list[str] = []
 
     @tool(effect="read")

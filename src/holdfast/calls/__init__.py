@@ -1,6 +1,6 @@
-"""Pieces around calls that you make yourself with a vendor's SDK: read, check and retry them.
+"""Helpers for calls that you make yourself with a vendor's SDK: read, check and retry them.
 
-This room must never import an SDK, open a connection, or need more of an object than its values.
+This room must never import an SDK or open a connection; it reads objects only by their fields.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A call that is repeated until its answer can be read: the decisions, without a clock or a thread.
+"""Decides how often a call is repeated until its answer can be parsed, without a clock or a thread.
 
-`plan_attempts` is a conversation: it asks for a call or for a wait, is told what came of it, and ends
-with the outcome. The blocking and the asynchronous shell only do what it asks. This module must
-never call, wait or read a clock, and never let an error pass for an answer.
+`plan_attempts` is a generator. It yields a request for a call or for a wait, receives the result of
+the call, and returns the outcome. A blocking and an asynchronous caller drive it. This module never
+calls, waits or reads a clock, and never returns an error as an answer.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _LONGEST = 500
 
 
 class CallPlan(Struct, frozen=True, kw_only=True):
-    """What is repeated how often, and how its answer is read.
+    """How often a call is repeated, and how its answer is parsed.
 
     Args:
-        max_retries: attempts after the first.
-        delay: the first wait in seconds; each is twice the one before.
-        session_id: for the log.
-        label: what the call is called in the log and in messages.
-        failure_prefix: how the message for a call that failed begins.
-        routines: answers may name a routine.
-        output_text_first: where the text of a response is looked for first.
-        raw_text: what text that is no JSON object counts as.
-        by_category: give up at once what cannot succeed, and wait as long as the provider says.
-        deadline: seconds for everything together; no attempt begins after them.
+        max_retries: the number of attempts after the first.
+        delay: the first wait in seconds; each wait is twice the one before.
+        session_id: the session's id, for the log.
+        label: the name of the call in the log and in messages.
+        failure_prefix: the beginning of the message for a failed call.
+        routines: whether answers may name a routine.
+        output_text_first: whether the field `output_text` is read before the output items.
+        raw_text: how text that is not a JSON object is treated.
+        by_category: do not retry an error that cannot succeed, and wait as long as the provider asks.
+        deadline: seconds for all attempts together; no attempt begins after them.
     """
 
     max_retries: int
@@ -61,17 +61,17 @@ class CallPlan(Struct, frozen=True, kw_only=True):
 
 
 class CallOutcome(Struct, frozen=True, kw_only=True):
-    """What became of the call.
+    """The outcome of a call.
 
     Args:
-        response: the last response, whole or not; None when the last attempt gave none.
-        answer: what it says; None when it failed.
-        error_text: the message for a failure; "" for an answer. Never an answer.
-        kind: what came back.
-        error: why it failed.
-        info: what is known about the error; its category decides whether a retry makes sense.
-        attempts: how often the call was made.
-        waits: the seconds that were waited between them.
+        response: the last response, complete or not; None if the last attempt returned none.
+        answer: the parsed answer; None if the call failed.
+        error_text: the message for a failure; "" if there is an answer.
+        kind: the kind of the result.
+        error: the exception of a failed call.
+        info: the classified error; its category decides whether a retry makes sense.
+        attempts: the number of calls.
+        waits: the waits between them, in seconds.
     """
 
     response: object
@@ -90,35 +90,35 @@ class CallOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AttemptResult(Struct, frozen=True):
-    """The call was made: its response, or what it raised; and how long everything has taken."""
+    """The result of one call: its response or its exception, and the seconds since the first attempt."""
 
     response: object
     error: Exception | None
     seconds: float
 
 
-Wanted: TypeAlias = float | None
-"""None: make the call. A number: wait so many seconds."""
+NextStep: TypeAlias = float | None
+"""None: make the call. A number: wait that many seconds."""
 
-Attempts: TypeAlias = Generator[Wanted, AttemptResult | None, CallOutcome]
+Attempts: TypeAlias = Generator[NextStep, AttemptResult | None, CallOutcome]
 
 
 def plan_attempts(plan: CallPlan) -> Attempts:
-    """The conversation about one call."""
+    """Yield the steps of one call, and return its outcome."""
     total = plan.max_retries + 1
-    wanted = AnswerType(routines=plan.routines)
+    answer_type = AnswerType(routines=plan.routines)
     waits: tuple[float, ...] = ()
     for attempt in range(total):
         _log_line(plan, "%s AI call attempt %d/%d", plan.label, attempt + 1, total)
-        made = yield None
-        if made is None:
-            raise TypeError("a call was wanted")
-        found = _parse_response(plan, made, wanted)
-        if isinstance(found, ParsedAnswer):
-            _log_answer(plan, found, attempt)
+        result = yield None
+        if result is None:
+            raise TypeError("the result of a call was expected")
+        answer = _parse_response(plan, result, answer_type)
+        if isinstance(answer, ParsedAnswer):
+            _log_answer(plan, answer, attempt)
             return CallOutcome(
-                response=made.response,
-                answer=found,
+                response=result.response,
+                answer=answer,
                 error_text="",
                 kind=ResultKind.TEXT,
                 error=None,
@@ -126,36 +126,36 @@ def plan_attempts(plan: CallPlan) -> Attempts:
                 attempts=attempt + 1,
                 waits=waits,
             )
-        info = classify(found)
-        _log_error(plan, made, found, attempt)
-        wait = _next_wait(plan, attempt, info, made)
+        info = classify(answer)
+        _log_error(plan, result, answer, attempt)
+        wait = _next_wait(plan, attempt, info, result)
         if wait is None:
-            return _failed_outcome(plan, made, found, info, waits)
+            return _failed_outcome(plan, result, answer, info, waits)
         _log_line(plan, "Retrying in %s seconds...", wait)
         waits += (wait,)
         yield wait
-    raise AssertionError("the last attempt ends the conversation")
+    raise AssertionError("the last attempt ends the loop")
 
 
 def _parse_response(
-    plan: CallPlan, result: AttemptResult, wanted: AnswerType
+    plan: CallPlan, result: AttemptResult, answer_type: AnswerType
 ) -> ParsedAnswer | Exception:
     if result.error is not None:
         return result.error
     with ErrorCatcher() as caught:
         texts = read_texts(result.response, output_text_first=plan.output_text_first)
-        return parse_answer(texts, wanted, plan.raw_text)
+        return parse_answer(texts, answer_type, plan.raw_text)
     return caught.required_error
 
 
-# What is wrong is in the reply itself, and another sample is as likely to have it.
+# The reply itself has the problem, and another attempt is as likely to have it.
 _FINAL = (ErrorCategory.CONTENT_FILTERED, ErrorCategory.TRUNCATED)
 
 
 def _next_wait(
     plan: CallPlan, attempt: int, info: ErrorInfo, result: AttemptResult
 ) -> float | None:
-    """Seconds until the next attempt; None when this was the last."""
+    """Return the seconds until the next attempt; None if this was the last."""
     if attempt >= plan.max_retries:
         return None
     if result.error is None and info.category in _FINAL:
@@ -179,12 +179,12 @@ def _failed_outcome(
 ) -> CallOutcome:
     attempts = len(waits) + 1
     _log_line(plan, "All %d attempts failed, returning error", attempts)
-    unread = _is_unreadable(result, error)
+    unreadable = _is_unreadable(result, error)
     text = f"Error: Could not parse {plan.label.lower()} AI response for frontend."
-    if not unread:
+    if not unreadable:
         text = f"{plan.failure_prefix} failed after {attempts} attempts"
     return CallOutcome(
-        response=result.response if unread else None,
+        response=result.response if unreadable else None,
         answer=None,
         error_text=text,
         kind=ResultKind.INVALID if isinstance(error, OutputError) else kind_of_failure(error),
@@ -196,10 +196,7 @@ def _failed_outcome(
 
 
 def _is_unreadable(result: AttemptResult, error: Exception) -> bool:
-    """Whether there was a response that could not be read, and not a call that failed.
-
-    A response that holds nothing but an error is a call that failed.
-    """
+    """Whether there was a response that could not be parsed; a response with only an error is a failed call."""
     return result.error is None and not isinstance(error, ProviderError)
 
 
@@ -209,10 +206,10 @@ def _log_line(plan: CallPlan, message: str, *values: object) -> None:
 
 def _log_error(plan: CallPlan, result: AttemptResult, error: Exception, attempt: int) -> None:
     kind = "Parse" if _is_unreadable(result, error) else f"{plan.label} AI call"
-    said = exception_text(error)
+    message = exception_text(error)
     if isinstance(error, OutputError) and error.problems:
-        said = f"{said}: {'; '.join(map(str, error.problems))}"
-    _log_line(plan, "%s error on attempt %d: %s", kind, attempt + 1, redact(said)[:_LONGEST])
+        message = f"{message}: {'; '.join(map(str, error.problems))}"
+    _log_line(plan, "%s error on attempt %d: %s", kind, attempt + 1, redact(message)[:_LONGEST])
 
 
 def _log_answer(plan: CallPlan, answer: ParsedAnswer, attempt: int) -> None:

@@ -1,7 +1,6 @@
-"""What became of one call: a value that says everything, and the text of it for a person.
+"""The result of one call: a value with all its data, and a text for a person.
 
-Texts are a rendering and never the only thing that is left: whoever has the result can tell an
-answer from a failure without reading words. This module must never call a failure an answer.
+The `kind` tells an answer from a failure, so no caller has to parse a text.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from holdfast.core.messages import FinishReason, Reply, ToolCall, Usage
 
 
 class ResultKind(StrEnum):
-    """What came back. The first two are answers."""
+    """The kind of a result. The first two are answers."""
 
     TEXT = "text"
     TOOLS = "tools"
@@ -40,19 +39,19 @@ class ResultKind(StrEnum):
 
 
 class CallResult(Struct, frozen=True, kw_only=True):
-    """The outcome of one call.
+    """The result of one call.
 
     Args:
-        kind: what came back.
-        text: the whole answer; "" unless it is one.
-        user_message: what a person may read, whatever happened: the answer, or what went wrong and what to do.
-        error: what ended the call; None for an answer.
-        info: what is known about the error; its category decides whether a retry makes sense.
-        finish_reason: why the reply ended, or None when it did not say.
+        kind: the kind of the result.
+        text: the complete answer; "" without one.
+        user_message: a text for a person in any case: the answer, or what went wrong.
+        error: the exception that ended the call; None for an answer.
+        info: the classified error; its category decides whether a retry makes sense.
+        finish_reason: why the reply ended; None if unknown.
         partial_text: the text that came before a failure.
-        tool_calls: the calls of a whole reply; none of a reply that failed, since they may be cut.
-        usage: tokens, as far as they were told.
-        reply: everything that came, in neutral form; None when nothing did.
+        tool_calls: the calls of a complete reply; empty after a failure, since calls may be cut.
+        usage: the token counts that came.
+        reply: everything that came, in neutral form; None if nothing came.
     """
 
     kind: ResultKind
@@ -68,12 +67,12 @@ class CallResult(Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether there is an answer: text, or calls of tools."""
+        """Whether there is an answer: text or tool calls."""
         return self.kind in (ResultKind.TEXT, ResultKind.TOOLS)
 
     @property
     def category(self) -> ErrorCategory | None:
-        """Why it failed, in the words that retries are decided by; None for an answer."""
+        """The category of the error, which decides about retries; None for an answer."""
         return None if self.info is None else self.info.category
 
     def __str__(self) -> str:
@@ -92,7 +91,7 @@ _KINDS: tuple[tuple[type[Exception], ResultKind], ...] = (
 
 
 def kind_of_failure(error: Exception) -> ResultKind:
-    """The kind of result that an error makes.
+    """Return the kind of result for an error.
 
     >>> kind_of_failure(EmptyResponseError("no text in response")).value
     'empty'

@@ -1,8 +1,8 @@
-"""What a person reads when a call came to nothing.
+"""The texts that a person reads after a failed call.
 
-The last line of the generic text blames the internet connection only when the connection failed, and
-otherwise says what fits. A reply that was blocked, refused or cut gets advice of its own, because to
-rephrase a question does not help there. This module must never show a text that was not redacted.
+The generic text mentions the internet connection only if the connection failed; otherwise its last
+line depends on the category. A reply that was blocked, refused or cut has its own advice, because
+rephrasing the question does not help. This module never shows a text that was not redacted.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from holdfast.core.redaction import redact
 _LONGEST = 2_000
 
 TASK_COMPLETED = "Task completed using available tools."
-"""A whole response that holds nothing but calls of tools."""
+"""The text for a whole response with only tool calls."""
 
 ANALYSIS_COMPLETE = "Analysis complete using available tools."
-"""A stream that held nothing but calls of tools, when no result of theirs was seen."""
+"""The text for a stream with only tool calls and without results."""
 
 
 def executed_text(tool: str) -> str:
-    """A stream that held nothing but calls of tools, when the result of the last one was seen."""
+    """Return the text for a stream with only tool calls and the result of the last one."""
     return f"Analysis complete. Executed {tool} successfully."
 
 
 def status_text(error: BaseException) -> str:
-    """The status line of a failure.
+    """Return the status line of a failure.
 
     >>> status_text(EmptyResponseError("no candidates in response"))
     '⚠️ Empty response: no candidates in response'
     """
-    said = _redacted_message(error)
+    message = _redacted_message(error)
     if isinstance(error, EmptyResponseError):
-        return f"⚠️ {said}"
+        return f"⚠️ {message}"
     if isinstance(error, ResponseValidationError):
-        return f"❌ {said}"
-    return f"❌ Error: {said}"
+        return f"❌ {message}"
+    return f"❌ Error: {message}"
 
 
 def failure_text(error: BaseException, info: ErrorInfo, reason: str = "", partial: str = "") -> str:
-    """The whole message for a person.
+    """Return the whole message for a person.
 
     Args:
-        error: what ended the call.
-        info: what is known about it.
-        reason: the wire's own word for why the reply ended, or "".
-        partial: the text that came before.
+        error: the exception that ended the call.
+        info: the classified error.
+        reason: the wire's name of the finish reason, or "".
+        partial: the text that came before the failure.
     """
     text = _failure_text(error, info, reason)
     if not partial.strip():
@@ -112,11 +112,11 @@ def _generic_text(error: BaseException, info: ErrorInfo) -> str:
 
 
 def _blocked_text(reason: str) -> str:
-    what, advice = _BLOCKED.get(reason.upper(), _BY_ANY_FILTER)
+    cause, advice = _BLOCKED.get(reason.upper(), _BY_ANY_FILTER)
     lines = "\n".join(f"• {line}" for line in advice)
     details = f"\n\nTechnical details: {reason}" if reason else ""
     return (
-        f"The AI did not answer: {what}.\n"
+        f"The AI did not answer: {cause}.\n"
         "Sending the same request again will not help.\n\n"
         f"Please try:\n{lines}{details}"
     )
@@ -141,7 +141,7 @@ _ADVICE: dict[ErrorCategory, str] = {
     ErrorCategory.TIMEOUT: "The AI service took too long. Please try again.",
     ErrorCategory.RATE_LIMIT_RETRYABLE: "Too many requests were sent. Please wait, then try again.",
     ErrorCategory.RATE_LIMIT_TERMINAL: "The quota is used up. Please check the plan and the billing.",
-    ErrorCategory.AUTH_ERROR: "Please check the API key and what it is allowed to use.",
+    ErrorCategory.AUTH_ERROR: "Please check the API key and its permissions.",
     ErrorCategory.CONTEXT_WINDOW: "The conversation is too long. Please shorten it or begin anew.",
     ErrorCategory.MODEL_NOT_FOUND: "Please check the name of the model.",
     ErrorCategory.CLIENT_ERROR: "The request must change before it can succeed.",
@@ -152,8 +152,8 @@ _REFUSED = (
     "The AI declined to answer this request.\n"
     "Sending the same request again will not help.\n\n"
     "Please try:\n"
-    "• Saying what the answer is for\n"
-    "• Asking for something that is near to it and allowed"
+    "• Explaining the purpose of the request\n"
+    "• Asking for something similar that is allowed"
 )
 _TRUNCATED = (
     "The answer was cut because it reached the output limit.\n\n"
@@ -167,27 +167,27 @@ _UNTERMINATED = (
     "Please try again."
 )
 _CHANGE = (
-    "Removing what may be taken for harmful or private",
-    "Putting the request in other words",
+    "Removing content that may be considered harmful or private",
+    "Rephrasing the request",
 )
 _BY_ANY_FILTER = ("a content filter blocked the request or the answer", _CHANGE)
 _BLOCKED: dict[str, tuple[str, tuple[str, ...]]] = {
     "SAFETY": ("a safety filter blocked the request or the answer", _CHANGE),
     "PROHIBITED_CONTENT": (
-        "the request or the answer holds content that is not allowed",
+        "the request or the answer contains content that is not allowed",
         ("Asking for something else",),
     ),
     "BLOCKLIST": (
-        "the request or the answer holds a word that is on a list of blocked words",
-        ("Leaving out or replacing that word",),
+        "the request or the answer contains a blocked word",
+        ("Removing or replacing that word",),
     ),
     "SPII": (
-        "the answer would have held personal data",
+        "the answer would have contained personal data",
         ("Removing names, addresses and numbers of people from the request",),
     ),
     "RECITATION": (
-        "it would have repeated a published text too closely",
-        ("Asking for a summary, or for an answer in other words",),
+        "the answer would have repeated a published text too closely",
+        ("Asking for a summary or a paraphrase",),
     ),
     "LANGUAGE": (
         "the model does not support the language of the request",

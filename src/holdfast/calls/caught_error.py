@@ -1,7 +1,6 @@
-"""Turns the exception of somebody else's code into a value: calls, callbacks, iterators of an SDK.
+"""Turns exceptions of foreign code (calls, callbacks, iterators of an SDK) into values.
 
-This module must never catch a cancellation, whatever its class says it derives from, nor anything
-that is no `Exception`: KeyboardInterrupt, SystemExit, GeneratorExit.
+Cancellations, KeyboardInterrupt, SystemExit and GeneratorExit are never caught.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Self
 
 
 class ErrorCatcher:
-    """A block that ends in an exception goes on behind itself, with the exception as `.error`.
+    """A context manager that catches an exception and stores it as `.error`.
 
     >>> with ErrorCatcher() as caught:
     ...     raise ValueError("no")
@@ -26,7 +25,7 @@ class ErrorCatcher:
 
     @property
     def required_error(self) -> Exception:
-        """The exception, in code that only a block which raised can reach."""
+        """The exception, for code that runs only after the block raised."""
         if self.error is None:
             raise LookupError("the block did not raise")
         return self.error
@@ -40,7 +39,7 @@ class ErrorCatcher:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> bool:
-        # The cancellation of a future of a thread is an Exception by its class.
+        # CancelledError of concurrent.futures is a subclass of Exception.
         if not isinstance(error, Exception) or type(error).__name__ == "CancelledError":
             return False
         self.error = error
@@ -48,7 +47,7 @@ class ErrorCatcher:
 
 
 def exception_text(error: BaseException) -> str:
-    """What an exception says, also when saying it fails.
+    """Return the text of an exception; "" if its `__str__` raises.
 
     >>> exception_text(ValueError("no key"))
     'no key'

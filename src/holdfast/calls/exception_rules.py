@@ -1,7 +1,7 @@
-"""What an exception of a call means: by the user's own function, or by what is known of other clients.
+"""Classifies the exception of a call by the user's function or by the rules for known clients.
 
-A function of the user that raises or answers nonsense must never hide the exception that it was
-asked about: the log tells of it, and the exception is read as if nobody had been asked.
+If the user's function raises or returns something else than an ErrorInfo, the problem is logged and
+the rules for known clients apply.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = logging.getLogger("holdfast")
 
 
 def classify_exception(error: Exception, classify: Classify | None, clock: Clock) -> ErrorInfo:
-    """What an exception means; `classify` is asked first, when there is one."""
+    """Classify an exception: first by `classify` if there is one, then by the rules for known clients."""
     if classify is not None and (info := _classify_by_user(classify, error)) is not None:
         return info
     return sdk_errors.classify(error, now=clock.now())
@@ -33,24 +33,24 @@ def _classify_by_user(
 ) -> ErrorInfo | None:
     try:
         info = classify(error)
-    except Exception:  # noqa: BLE001  # REASON: the user's hook; the exception it was asked about counts
-        _log.exception("classify raised; the exception is read without it")
+    except Exception:  # noqa: BLE001  # REASON: the user's hook; the original exception counts
+        _log.exception("classify raised; its result is ignored")
         return None
     if isinstance(info, ErrorInfo):
         return info
-    _log.error("classify gave a %s and no ErrorInfo", type(info).__name__)
+    _log.error("classify returned a %s instead of an ErrorInfo", type(info).__name__)
     return None
 
 
 def retry_on(*kinds: type[Exception]) -> Classify:
-    """Make a `classify` that retries these exceptions and known temporary failures.
+    """Return a `classify` function that retries only these exceptions and known temporary errors.
 
-    Known to pass are a lost connection, a timeout, a 429 or a 5xx of a provider. Without this, an
-    exception that nobody knows is retried too. What is known to be final, such as a bad key, is not
-    retried even when its class is named.
+    Known temporary errors are a lost connection, a timeout, and a 429 or 5xx of a provider. Without
+    this function, an unknown exception is retried too. A known permanent error, such as a wrong API
+    key, is not retried even if `kinds` holds its class.
 
     Args:
-        kinds: classes of exceptions; their subclasses count.
+        kinds: exception classes, including their subclasses.
 
     >>> class Busy(KeyError):
     ...     pass
@@ -62,12 +62,12 @@ def retry_on(*kinds: type[Exception]) -> Classify:
         _check_exception_class(kind)
 
     def classify(error: Exception) -> ErrorInfo:
-        known = sdk_errors.classify(error)
-        if known.category not in _GUESSED:
-            return known
-        passes = isinstance(error, kinds)
-        category = ErrorCategory.TRANSIENT if passes else ErrorCategory.PROGRAMMING
-        return msgspec.structs.replace(known, category=category)
+        info = sdk_errors.classify(error)
+        if info.category not in _GUESSED:
+            return info
+        is_temporary = isinstance(error, kinds)
+        category = ErrorCategory.TRANSIENT if is_temporary else ErrorCategory.PROGRAMMING
+        return msgspec.structs.replace(info, category=category)
 
     return classify
 
@@ -77,4 +77,4 @@ _GUESSED = (ErrorCategory.UNKNOWN, ErrorCategory.PROGRAMMING)
 
 def _check_exception_class(kind: object) -> None:
     if not isinstance(kind, type) or not issubclass(kind, Exception):
-        raise ConfigurationError("kinds", f"must be classes of exceptions, got {kind!r}")
+        raise ConfigurationError("kinds", f"must be exception classes, got {kind!r}")

@@ -1,7 +1,7 @@
-"""Gemini objects in the spelling of Python, put back into the spelling of the wire.
+"""Converts the field names of Gemini objects from the SDK's spelling to the wire's.
 
-The SDK writes `finish_reason` where the wire has `finishReason`. What the model or a tool wrote is
-nobody's field name and stays as it is. This module must never change a value.
+The SDK writes `finish_reason` for the wire's `finishReason`. Names inside arguments and results
+come from the model or a tool, so they stay unchanged. Values are never changed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from functools import lru_cache
 
 from holdfast.calls.object_json import Object, to_json_value
 
-_WRITTEN_BY_OTHERS = frozenset({"args", "response"})
+_USER_DATA = frozenset({"args", "response"})
 
 
 def to_wire_names(chunk: Mapping[str, object]) -> Object:
-    """The same object with the names of the wire, without the fields that hold nothing.
+    """Return the object with the names of the wire and without the fields that are None.
 
     >>> to_wire_names({"candidates": [{"finish_reason": "STOP", "content": None}]})
     {'candidates': [{'finishReason': 'STOP'}]}
@@ -24,7 +24,7 @@ def to_wire_names(chunk: Mapping[str, object]) -> Object:
     """
     return {
         _to_camel_case(name): value
-        if type(value) is str or name in _WRITTEN_BY_OTHERS
+        if type(value) is str or name in _USER_DATA
         else _rename_fields(value)
         for name, value in chunk.items()
         if value is not None
@@ -44,9 +44,9 @@ _AS_THEY_ARE = frozenset({str, int, float, bool})
 
 
 def _convert_value(value: object) -> object:
-    """What a dictionary may hold that a user made of an SDK's object: bytes, enums, objects."""
-    found = to_json_value(value)
-    return _rename_fields(found) if isinstance(found, dict | list) else found
+    """Convert values that a dictionary made from an SDK's object may hold: bytes, enums, objects."""
+    converted = to_json_value(value)
+    return _rename_fields(converted) if isinstance(converted, dict | list) else converted
 
 
 @lru_cache(maxsize=512)

@@ -1,11 +1,10 @@
-"""The strategies around any callable: a vendor's SDK call, an HTTP request, a function of your own.
+"""Runs any callable with strategies: a call of a vendor's SDK, an HTTP request, your own function.
 
-What is raised in the end is what the callable raised, with notes that say why it was not tried
-again. An async callable runs as it is. A synchronous one runs in a thread, so that it blocks no event
-loop and a timeout releases the caller; Python cannot stop the thread, which is then abandoned. A
-generator is refused: its work happens after the call, where nothing can repeat it. Turn off the
-retries of a client library that you wrap, or the two will multiply. This module must never hide
-what was raised.
+A failed call raises the exception of the callable, with notes that tell why it was not retried. An
+async callable runs in the event loop. A synchronous one runs in a thread, so that it does not block
+the loop and a timeout returns to the caller; Python cannot stop the thread, which is then abandoned.
+A generator function is rejected, because its work happens after the call and cannot be repeated.
+Turn off the retries of a client library that you wrap, because the two numbers of attempts multiply.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _threads = ToolThreads()
 
 
 class CallArguments(Struct, frozen=True):
-    """The payload: a callable and its arguments."""
+    """The payload of an operation: a callable and its arguments."""
 
     function: Callable[..., object]
     args: tuple[object, ...] = ()
@@ -56,21 +55,20 @@ class CallArguments(Struct, frozen=True):
 
 
 class Guard:
-    """Calls functions with strategies around them; make one and use it for many calls.
+    """Calls functions with a pipeline of strategies; one guard serves many calls.
 
     Args:
         pipeline: the strategies; `Pipeline.of(...)` puts them in order.
-        effect: "write" for what must not be done twice when it may have landed.
-        classify: what an exception means; the default knows the vendors' SDKs, the HTTP clients
-            and Python's own.
-        judge: what a returned value means; an ErrorInfo makes the attempt a failure, and so does
-            an exception.
-        env: time, chance and notices; the real ones when absent.
+        effect: "write" for a call that must not be repeated if it may have taken effect.
+        classify: classifies an exception; the default knows the vendors' SDKs, the HTTP clients and
+            Python's own exceptions.
+        judge: checks a returned value; if it returns an ErrorInfo or raises, the attempt has failed.
+        env: clock, randomness and notices; the real ones by default.
 
     >>> guard = Guard(Pipeline.of(Retry()))
     >>> async def double(number):
     ...     return number * 2
-    >>> asyncio.run(guard.schedule(double, 21))
+    >>> asyncio.run(guard.call(double, 21))
     42
     """
 
@@ -106,11 +104,11 @@ class Guard:
     async def call(
         self, function: Callable[A, object], *args: A.args, **kwargs: A.kwargs
     ) -> object:
-        """Call the function with these arguments, as safely as the pipeline makes it.
+        """Call the function with these arguments and the strategies of the pipeline.
 
         Raises:
-            ConfigurationError: the function is none, or makes a generator.
-            Exception: what the function raised last, or what a strategy says in its place.
+            ConfigurationError: the function is not callable, or returns a generator.
+            Exception: the last exception of the function, or the exception of a strategy.
         """
         check_repeatable(function)
         name = getattr(function, "__qualname__", type(function).__name__)
@@ -125,13 +123,13 @@ class Guard:
             del outcome  # an exception that is reachable from its own frame is not freed at once
 
     def target(self, name: str, function: Callable[..., object]) -> FallbackTarget:
-        """A function to fall back to; it is given the same arguments."""
+        """Return a fallback target that calls `function` with the same arguments."""
         check_repeatable(function)
 
-        async def act(call: CallContext[CallArguments]) -> Outcome[object]:
+        async def call_fallback(call: CallContext[CallArguments]) -> Outcome[object]:
             return await self._call_function(function, call)
 
-        return FallbackTarget(name, act)
+        return FallbackTarget(name, call_fallback)
 
     async def _attempt_call(self, call: CallContext[CallArguments]) -> Outcome[object]:
         return await self._call_function(call.payload.function, call)
@@ -142,14 +140,14 @@ class Guard:
         bound = functools.partial(function, *call.payload.args, **call.payload.kwargs)
         try:
             value = await run_callable(bound, call.key)
-            bad = self._judge(value) if self._judge is not None else None
+            problem = self._judge(value) if self._judge is not None else None
         except Exception as error:  # noqa: BLE001  # REASON: here an exception becomes a value
             info = classify_exception(error, self._classify, call.execution.clock)
             return Failed(error, info, may_repeat=self._may_repeat(info))
         if inspect.isgenerator(value) or inspect.isasyncgen(value):
             raise _generator_error(call.key)
-        if bad is not None:
-            return Failed(exception_for(bad), bad, may_repeat=self._may_repeat(bad))
+        if problem is not None:
+            return Failed(exception_for(problem), problem, may_repeat=self._may_repeat(problem))
         return Done(value)
 
     def _may_repeat(self, info: ErrorInfo) -> bool:
@@ -167,7 +165,7 @@ async def execute(
 async def execute(
     pipeline: Pipeline, function: Callable[A, object], *args: A.args, **kwargs: A.kwargs
 ) -> object:
-    """Call a function once with strategies around it; for many calls, make a `Guard`.
+    """Call a function once with these strategies; for many calls, create a `Guard`.
 
     >>> asyncio.run(execute(Pipeline.of(Retry()), max, 1, 2))
     2
@@ -192,13 +190,14 @@ def resilient(
     judge: Judge | None = None,
     env: ExecutionContext | None = None,
 ) -> object:
-    """Decorate a function with strategies; without arguments, with retries.
+    """A decorator that calls a function with these strategies.
 
-    `@resilient` alone is `@resilient(Retry())`. An async function stays async. A synchronous one stays synchronous: it blocks its caller, as it
-    did, and cannot be called where an event loop runs.
+    `@resilient` without arguments is `@resilient(Retry())`. An async function stays async. A
+    synchronous one stays synchronous: it blocks its caller, and cannot be called inside a running
+    event loop.
 
     Args:
-        strategies: in any order; the pipeline has its own.
+        strategies: the strategies, in any order; the pipeline sorts them.
         effect: as in `Guard`.
         classify: as in `Guard`.
         judge: as in `Guard`.
@@ -214,11 +213,17 @@ def resilient(
     ...
     ZeroDivisionError: integer division or modulo by zero
     """
-    if len(strategies) == 1 and (bare := strategies[0]) is not None and not _is_strategy(bare):
-        check_repeatable(bare)
-        return resilient(Retry())(cast("Callable[..., object]", bare))
-    chosen = cast("tuple[Strategy | None, ...]", strategies) or (Retry(),)
-    guard = Guard(Pipeline.of(*chosen), effect=effect, classify=classify, judge=judge, env=env)
+    if (
+        len(strategies) == 1
+        and (function := strategies[0]) is not None
+        and not _is_strategy(function)
+    ):
+        check_repeatable(function)
+        return resilient(Retry())(cast("Callable[..., object]", function))
+    pipeline_strategies = cast("tuple[Strategy | None, ...]", strategies) or (Retry(),)
+    guard = Guard(
+        Pipeline.of(*pipeline_strategies), effect=effect, classify=classify, judge=judge, env=env
+    )
 
     def decorate(function: Callable[A, R]) -> Callable[A, R]:
         check_repeatable(function)
@@ -247,19 +252,17 @@ def make_execution_context(
     rng: Rng | None = None,
     publish: Callable[[Notice], None] | None = None,
 ) -> ExecutionContext:
-    """Time, chance and notices for calls outside of a run; the real ones for what is absent."""
+    """Return an execution context for calls outside of a run, with the real clock and randomness by default."""
     return ExecutionContext(clock or SystemClock(), rng or system_rng, publish)
 
 
 def arguments_key(scope: str) -> KeyOf:
-    """The cache's key function for calls: the function's name and all arguments, for one account.
+    """Return the cache's key function for calls: the function's name and all arguments, for one account.
 
-    Arguments without a JSON form have no key, and then nothing is cached.
+    A call with arguments that JSON cannot express has no key and is not cached.
     """
     if not scope:
-        raise ConfigurationError(
-            "cache.scope", "must name the credentials, or what stands for them"
-        )
+        raise ConfigurationError("cache.scope", "must name the account or the credentials")
 
     def key_of(payload: object) -> str | None:
         if not isinstance(payload, CallArguments):
@@ -274,22 +277,22 @@ def arguments_key(scope: str) -> KeyOf:
 
 
 async def run_callable(function: Callable[[], object], name: str) -> object:
-    """The value of any callable without arguments: awaited, or run in a thread."""
+    """Call a function without arguments: await it, or run it in a thread."""
     value = function() if is_async(function) else await _threads.run(ThreadCall(name, function))
     return await value if inspect.isawaitable(value) else value
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Whether calling it gives a coroutine: a coroutine function, or an object whose call is one."""
+    """Whether a call returns a coroutine: of a coroutine function, or of an object with an async `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(type(function), "__call__", None)  # noqa: B004  # its kind is asked, not whether it is
+        getattr(type(function), "__call__", None)  # noqa: B004  # the type of __call__ matters
     )
 
 
 def check_repeatable(function: object) -> None:
-    """Raise ConfigurationError unless it can be called, and called again."""
+    """Raise ConfigurationError unless the function can be called more than once."""
     if inspect.iscoroutine(function):
         function.close()
         raise ConfigurationError(
@@ -309,8 +312,8 @@ def check_repeatable(function: object) -> None:
 def _generator_error(name: str) -> ConfigurationError:
     return ConfigurationError(
         "function",
-        f"{name} makes a generator, whose work happens after the call",
-        fix="Wrap a function that reads the whole answer and returns it",
+        f"{name} returns a generator, whose work happens after the call",
+        fix="Wrap a function that reads the whole response and returns it",
     )
 
 
@@ -322,6 +325,6 @@ def _refuse_running_loop(function: Callable[..., object]) -> None:
     name = getattr(function, "__qualname__", "function")
     raise ConfigurationError(
         "function",
-        f"{name} is synchronous and was called where an event loop runs, which it would block",
+        f"{name} is synchronous and would block the running event loop",
         fix=f"Write `await execute(pipeline, {name}, ...)`, or make it async",
     )

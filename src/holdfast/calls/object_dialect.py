@@ -1,6 +1,6 @@
-"""Which wire an object speaks, told from the names of its fields.
+"""Detects the wire of an object by the names of its fields.
 
-This module must never look at the class of an object: a gateway answers with somebody else's.
+The class of an object does not matter, because a gateway may use the SDK of another vendor.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _MESSAGE_EVENTS = frozenset(
 
 
 def detect_wire(chunk: Mapping[str, object], fields: Mapping[str, object]) -> str:
-    """The name of the wire, or "" when nothing tells.
+    """Return the name of the wire, or "" if it cannot be detected.
 
     Args:
         chunk: the object's JSON form.
-        fields: the fields that its class promises, which may hold nothing here.
+        fields: the fields that its class declares, which may be empty in the object.
 
     >>> detect_wire({"choices": []}, {}), detect_wire({"type": "message_start"}, {})
     ('openai_chat', 'anthropic')
     >>> detect_wire({"colour": "red"}, {})
     ''
     """
-    said = chunk.get("object")
-    if isinstance(said, str) and said in _OBJECTS:
-        return _OBJECTS[said]
+    object_name = chunk.get("object")
+    if isinstance(object_name, str) and object_name in _OBJECTS:
+        return _OBJECTS[object_name]
     if _has_any_field(chunk, fields, _GEMINI):
         return GEMINI
     if _has_any_field(chunk, fields, _CHAT):
@@ -62,12 +62,12 @@ def detect_wire(chunk: Mapping[str, object], fields: Mapping[str, object]) -> st
         return ANTHROPIC
     if isinstance(chunk.get("content"), list):
         return ANTHROPIC
-    # An error has one shape on all wires, and text alone has none.
+    # An error has the same form on all wires. An object with only a text is read as Gemini's.
     return CHAT if chunk.get("error") else GEMINI if isinstance(chunk.get("text"), str) else ""
 
 
 def is_whole_response(chunk: Mapping[str, object], wire: str) -> bool:
-    """Whether an object of an event wire is no event but a whole response."""
+    """Whether an object of an event wire is a whole response instead of an event."""
     if wire == RESPONSES:
         return not isinstance(chunk.get("type"), str)
     return wire == ANTHROPIC and (chunk.get("type") == "message" or "content" in chunk)

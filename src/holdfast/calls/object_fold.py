@@ -1,6 +1,6 @@
-"""The objects of one reply, folded by the codecs into one judged reply, streamed or whole.
+"""Builds one reply from the objects of an SDK by the codecs, streamed or whole.
 
-This module must never wait, call back or log: it is the core under every shell of this room.
+This module never waits, calls no callbacks and does not log.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holdfast.core.messages import Opaque
 
 
 class ObjectFold:
-    """Takes the objects of one reply; one fold for each reply.
+    """Reads the objects of one reply; each reply needs a new fold.
 
     Args:
         quirks: how this provider's form of the wire differs from the vendor's.
 
     Attributes:
-        wire: the wire that the objects speak; "" until one of them told.
+        wire: the wire of the objects; "" until it is detected.
 
     >>> fold = ObjectFold()
     >>> deltas = fold.read_whole({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]})
@@ -52,18 +52,18 @@ class ObjectFold:
         self._history_length = 0
         self.wire = ""
 
-    def read_chunk(self, thing: object) -> list[Delta]:
-        """The deltas of one chunk or event; none for an object of no wire."""
-        return self._read_object(_unwrap_chunk(thing), whole=False)
+    def read_chunk(self, source: object) -> list[Delta]:
+        """Return the deltas of one chunk or event; none for an object of an unknown wire."""
+        return self._read_object(_unwrap_chunk(source), whole=False)
 
-    def read_whole(self, thing: object) -> list[Delta]:
-        """The deltas of a whole response, which is then at its end."""
-        deltas = self._read_object(thing, whole=True)
+    def read_whole(self, source: object) -> list[Delta]:
+        """Return the deltas of a whole response, and end the reply."""
+        deltas = self._read_object(source, whole=True)
         self._is_closed = True
         return deltas
 
     def close(self) -> list[Delta]:
-        """The stream is over: the deltas that were held back."""
+        """End the stream, and return the remaining deltas."""
         out: list[Delta] = []
         if self._reader is not None and not self._is_closed:
             self._reader.close(out)
@@ -74,34 +74,34 @@ class ObjectFold:
         return out
 
     def finish(self) -> AssembledReply:
-        """The reply as far as it came, judged."""
+        """Return the reply so far, with its kind and error."""
         return (self._assembler or Assembler(self._quirks)).finish()
 
-    def _read_object(self, thing: object, *, whole: bool) -> list[Delta]:
+    def _read_object(self, source: object, *, whole: bool) -> list[Delta]:
         out: list[Delta] = []
-        found = to_json_object(thing)
-        if found is None:
+        value = to_json_object(source)
+        if value is None:
             return out
-        reader = self._reader or self._open_reader(thing, found)
+        reader = self._reader or self._open_reader(source, value)
         if reader is None:
             return out
         if self._all_bare:
-            self._all_bare = not _is_sdk_model(thing) and _is_bare_object(found)
+            self._all_bare = not _is_sdk_model(source) and _is_bare_object(value)
         if whole:
-            reader.read_whole(found, out)
+            reader.read_whole(value, out)
         else:
-            reader.read_chunk(found, out)
+            reader.read_chunk(value, out)
         self._feed_assembler(out)
         if self.wire == GEMINI:
-            out += self._read_sdk_calls(found)
+            out += self._read_sdk_calls(value)
         return out
 
-    def _open_reader(self, thing: object, found: Object) -> SdkWire | None:
-        self.wire = detect_wire(found, {}) or detect_wire(found, declared_fields(thing))
+    def _open_reader(self, source: object, value: Object) -> SdkWire | None:
+        self.wire = detect_wire(value, {}) or detect_wire(value, declared_fields(source))
         if not self.wire:
             return None
-        # The SDK's own dump has the names of the wire; anything else may have those of Python.
-        config = getattr(type(thing), "model_config", None)
+        # The SDK's dump has the names of the wire; other objects may have Python's names.
+        config = getattr(type(source), "model_config", None)
         renamed = isinstance(config, dict) and bool(config.get("alias_generator"))
         self._assembler = Assembler(self._quirks, self.wire)
         self._reader = make_wire(self.wire, has_wire_names=renamed)
@@ -113,17 +113,17 @@ class ObjectFold:
             for delta in deltas:
                 feed(delta)
 
-    def _read_sdk_calls(self, found: Object) -> list[Delta]:
-        """Calls and results of tools that the SDK ran by itself, told beside the reply.
+    def _read_sdk_calls(self, value: Object) -> list[Delta]:
+        """Return the calls and results of tools that the SDK ran by itself.
 
-        The list repeats what was asked before, and grows from chunk to chunk.
+        The SDK's list includes the history before the request, and grows from chunk to chunk.
         """
-        told = found.get("automaticFunctionCallingHistory") or found.get(
+        history = value.get("automaticFunctionCallingHistory") or value.get(
             "automatic_function_calling_history"
         )
-        if not isinstance(told, list):
+        if not isinstance(history, list):
             return []
-        parts = _parts_since_question(told)
+        parts = _parts_since_question(history)
         fresh = [
             PartReceived(Opaque(GEMINI, part)) for part in islice(parts, self._history_length, None)
         ]
@@ -132,40 +132,40 @@ class ObjectFold:
 
 
 def _parts_since_question(contents: list[object]) -> list[Object]:
-    found: list[Object] = []
+    parts_since: list[Object] = []
     for content in contents:
-        held = to_json_object(content) or {}
-        parts = held.get("parts")
+        content_fields = to_json_object(content) or {}
+        parts = content_fields.get("parts")
         for part in parts if isinstance(parts, list) else ():
             fields = to_json_object(part) or {}
-            if held.get("role") == "user" and isinstance(fields.get("text"), str):
-                found.clear()
+            if content_fields.get("role") == "user" and isinstance(fields.get("text"), str):
+                parts_since.clear()
             else:
-                found.append(fields)
-    return found
+                parts_since.append(fields)
+    return parts_since
 
 
-def _unwrap_chunk(thing: object) -> object:
-    """The chunk inside the event of an SDK's helper, which holds also all that came before."""
-    own = own_values(thing)
-    if own.get("type") == "chunk" and own.get("chunk") is not None:
-        return own["chunk"]
-    return thing
+def _unwrap_chunk(source: object) -> object:
+    """Return the chunk inside the event of an SDK's helper, which also holds all earlier chunks."""
+    values = own_values(source)
+    if values.get("type") == "chunk" and values.get("chunk") is not None:
+        return values["chunk"]
+    return source
 
 
-def _is_sdk_model(thing: object) -> bool:
-    return isinstance(getattr(type(thing), "model_config", None), dict)
+def _is_sdk_model(source: object) -> bool:
+    return isinstance(getattr(type(source), "model_config", None), dict)
 
 
-def _is_bare_object(found: Object) -> bool:
-    """Whether an object says nothing but its content, so that no finish reason can be asked for.
+def _is_bare_object(value: Object) -> bool:
+    """Whether an object holds only content, so that no finish reason is required.
 
-    No server sends such objects; wrappers and tests make them.
+    Wrappers and tests create such objects; servers do not send them.
     """
-    if not found.keys() <= _BARE:
+    if not value.keys() <= _BARE:
         return False
-    lists = [value for name in _LISTS if isinstance(value := found.get(name), list)]
-    entries = [entry for entries in lists for entry in entries]
+    lists = [found for name in _LISTS if isinstance(found := value.get(name), list)]
+    entries = [entry for items in lists for entry in items]
     return all(isinstance(entry, dict) and entry.keys() <= _BARE_ENTRY for entry in entries)
 
 

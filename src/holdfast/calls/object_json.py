@@ -1,8 +1,8 @@
-"""An object of anybody's SDK as the JSON that it was made of.
+"""Converts an object of any SDK back to the JSON that it was made from.
 
-Objects say themselves what they are by `model_dump`, `to_dict` or `dict`; those that cannot are
-read by their own values. An attribute that exists and holds nothing is as good as absent. This
-module must never run a property of a foreign object, and must never follow a value in a circle.
+Objects are converted by their `model_dump`, `to_dict` or `dict`; an object without these is read by
+its attributes. An attribute that is None counts as missing. This module never runs a property of a
+foreign object, and stops at cyclic references.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TypeAlias
 
 Object: TypeAlias = dict[str, object]
 
-_WAYS = ("to_dict", "dict")
+_DUMP_METHODS = ("to_dict", "dict")
 _DEEPEST = 30
 _NOTHING: Mapping[str, object] = {}
 
 
-def to_json_object(thing: object) -> Object | None:
-    """The JSON form of one chunk or response; None when it has none.
+def to_json_object(source: object) -> Object | None:
+    """Return the JSON form of one chunk or response; None if it has none.
 
     >>> from types import SimpleNamespace
     >>> to_json_object(SimpleNamespace(text="Hi", parts=None, _private=1))
@@ -28,74 +28,74 @@ def to_json_object(thing: object) -> Object | None:
     >>> to_json_object("Hi") is None
     True
     """
-    if isinstance(thing, dict):
-        return thing
-    if isinstance(thing, Mapping):
-        return {str(name): value for name, value in thing.items()}
-    found = _dump_object(thing)
-    if found is not None or isinstance(thing, _NO_OBJECTS):
-        return found
-    return _dump_attributes(thing, frozenset())
+    if isinstance(source, dict):
+        return source
+    if isinstance(source, Mapping):
+        return {str(name): value for name, value in source.items()}
+    dumped = _dump_object(source)
+    if dumped is not None or isinstance(source, _NO_OBJECTS):
+        return dumped
+    return _dump_attributes(source, frozenset())
 
 
-def own_values(thing: object) -> Mapping[str, object]:
-    """The dictionary of an object, or an empty one."""
-    own = getattr(thing, "__dict__", None)
-    return own if isinstance(own, dict) else _NOTHING
+def own_values(source: object) -> Mapping[str, object]:
+    """Return the `__dict__` of an object, or an empty mapping."""
+    values = getattr(source, "__dict__", None)
+    return values if isinstance(values, dict) else _NOTHING
 
 
-def declared_fields(thing: object) -> Mapping[str, object]:
-    """The fields that an object's class promises, or that a dictionary has."""
-    if isinstance(thing, Mapping):
-        return thing
-    fields = getattr(type(thing), "model_fields", None)
-    return fields if isinstance(fields, Mapping) else own_values(thing)
+def declared_fields(source: object) -> Mapping[str, object]:
+    """Return the fields that an object's class declares, or the keys of a dictionary."""
+    if isinstance(source, Mapping):
+        return source
+    fields = getattr(type(source), "model_fields", None)
+    return fields if isinstance(fields, Mapping) else own_values(source)
 
 
-def _dump_object(thing: object) -> Object | None:
-    dump = getattr(thing, "model_dump", None)
+def _dump_object(source: object) -> Object | None:
+    dump = getattr(source, "model_dump", None)
     if callable(dump):
-        # The helpers of some SDKs put everything that came so far beside each piece.
-        beside = {"snapshot"} if "snapshot" in own_values(thing) else None
+        # The helpers of some SDKs add everything that came so far to each piece.
+        excluded = {"snapshot"} if "snapshot" in own_values(source) else None
         try:
-            found = dump(
-                mode="json", by_alias=True, exclude_none=True, exclude=beside, warnings=False
+            dumped = dump(
+                mode="json", by_alias=True, exclude_none=True, exclude=excluded, warnings=False
             )
         except TypeError:
-            # Not the method that we know by this name.
-            found = None
-        if isinstance(found, dict):
-            return found
-    for way in _WAYS:
-        dump = getattr(thing, way, None)
-        if callable(dump) and isinstance(found := dump(), dict):
-            return found
+            # The method has another signature than pydantic's.
+            dumped = None
+        if isinstance(dumped, dict):
+            return dumped
+    for name in _DUMP_METHODS:
+        dump = getattr(source, name, None)
+        if callable(dump) and isinstance(dumped := dump(), dict):
+            return dumped
     return None
 
 
 _NO_OBJECTS = (str, bytes, bytearray, int, float, complex, type(None), list, tuple, type)
 
 
-def _dump_attributes(thing: object, above: frozenset[int]) -> Object | None:
-    own = own_values(thing)
-    if callable(thing) and not own:
+def _dump_attributes(source: object, above: frozenset[int]) -> Object | None:
+    attributes = own_values(source)
+    if callable(source) and not attributes:
         return None
-    above |= {id(thing)}
+    above |= {id(source)}
     values = {
         name: to_json_value(value, above)
-        for name, value in own.items()
+        for name, value in attributes.items()
         if value is not None and not name.startswith("_")
     }
-    # Which fields an object has says what it is, even where they hold nothing.
-    empty = {name: None for name in _TELLING if name in own and own[name] is None}
+    # These fields tell the type of an object even if they are empty.
+    empty = {name: None for name in _TYPE_FIELDS if name in attributes and attributes[name] is None}
     return {**values, **empty} if len(above) == 1 else values
 
 
-_TELLING = ("candidates", "choices", "output", "content")
+_TYPE_FIELDS = ("candidates", "choices", "output", "content")
 
 
 def to_json_value(value: object, above: frozenset[int] = frozenset()) -> object:
-    """A value as JSON has it: bytes in base64, an enum by its value, an object by its fields."""
+    """Convert a value to JSON types: bytes to base64, an enum to its value, an object to its fields."""
     if value is None or isinstance(value, bool | int | float) or type(value) is str:
         return value
     if isinstance(value, Enum):
@@ -111,5 +111,5 @@ def to_json_value(value: object, above: frozenset[int] = frozenset()) -> object:
         return [to_json_value(inner, inside) for inner in value]
     if isinstance(value, Mapping):
         return {str(name): to_json_value(inner, inside) for name, inner in value.items()}
-    found = _dump_object(value)
-    return found if found is not None else _dump_attributes(value, above)
+    dumped = _dump_object(value)
+    return dumped if dumped is not None else _dump_attributes(value, above)

@@ -1,8 +1,8 @@
-"""The answers that an agent with routines gives as JSON, and how the text of a reply becomes one.
+"""The JSON answers of an agent with routines, and how the text of a reply is parsed into one.
 
-The ladder is strict JSON, then one JSON value in a fence or in prose, then the raw text, if that is
-allowed. This module must never mend an answer, and never take text for an answer that is an object
-of the wrong form.
+The steps are tried in order: strict JSON, then one JSON value in a code fence or in prose, then the
+raw text if it is allowed. This module never repairs an answer, and never returns a JSON object of
+the wrong form as raw text.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from holdfast.core.output_parser import parse_output
 from holdfast.core.problems import Problem
 
 RawText: TypeAlias = Literal["accept", "prose", "refuse"]
-"""What text that is no JSON object counts as: an answer, an answer unless it looks like JSON
-that was cut, or a failure that is repeated."""
+"""How text that is not a JSON object is treated: as an answer, as an answer unless it looks like
+truncated JSON, or as a failure."""
 
 _Words = Annotated[str, Meta(min_length=1)]
 _Routine = Annotated[int, Meta(ge=1)]
 
 
 class RoutineAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer that names the next routine, as the model is asked for it."""
+    """An answer that names the next routine, in the form that the model is asked for."""
 
     agent_final_response: _Words
     routine_number: _Routine
@@ -41,20 +41,20 @@ class PlainAnswer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _LooseRoutineAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """As `RoutineAnswer`; agents that have no routine to name leave it out, or say null."""
+    """Like `RoutineAnswer`, but the routine may be missing or null."""
 
     agent_final_response: _Words
     routine_number: _Routine | None = None
 
 
 class ParsedAnswer(Struct, frozen=True):
-    """What a reply says to the user.
+    """The parsed answer of a reply.
 
     Args:
-        content: the text.
-        routine_number: the next routine, when the answer names one.
-        parsed_by: how it was read: "strict", "embedded" or "raw_text".
-        note: why it was not read by a higher rung; "" for the highest.
+        content: the text for the user.
+        routine_number: the next routine, if the answer names one.
+        parsed_by: how the answer was parsed: "strict", "embedded" or "raw_text".
+        note: why earlier steps failed; "" if the first step succeeded.
     """
 
     content: str
@@ -64,12 +64,12 @@ class ParsedAnswer(Struct, frozen=True):
 
 
 class AnswerType:
-    """An `OutputType` of one of the two answers.
+    """The `OutputType` of one of the two answers.
 
     Args:
         routines: whether an answer may name a routine.
 
-    >>> AnswerType(routines=True).check_event('{"agent_final_response": "", "routine_number": 1}')
+    >>> AnswerType(routines=True).check('{"agent_final_response": "", "routine_number": 1}')
     Invalid(problems=(Problem(path='', expected='Expected `str` of length >= 1 - at `$.agent_final_response`', got=''),))
     """
 
@@ -81,11 +81,11 @@ class AnswerType:
 
     @property
     def schema(self) -> OutputSchema:
-        """What the provider is told: every field required, and no other."""
-        shown = RoutineAnswer if self._routines else PlainAnswer
+        """The schema for the provider: every field is required, and no other field is allowed."""
+        response_type = RoutineAnswer if self._routines else PlainAnswer
         name = "agent_response" if self._routines else "re_registration_response"
-        _, parts = msgspec.json.schema_components((shown,))
-        return OutputSchema(name, parts[shown.__name__])
+        _, parts = msgspec.json.schema_components((response_type,))
+        return OutputSchema(name, parts[response_type.__name__])
 
     def check(self, json_text: str) -> ParseResult:
         """Validate one JSON text."""
@@ -94,20 +94,22 @@ class AnswerType:
         except RecursionError:
             return Invalid((Problem("", "nested too deeply"),))
         except ValueError as error:
-            # msgspec's errors are ValueErrors, and so is text that is no UTF-8.
+            # msgspec's errors are ValueErrors, and text that is not UTF-8 raises one too.
             return Invalid((Problem("", str(error)),))
 
 
-def parse_answer(texts: tuple[str, ...], wanted: AnswerType, raw_text: RawText) -> ParsedAnswer:
-    """The answer in the texts of a reply, of which the first that holds one decides.
+def parse_answer(
+    texts: tuple[str, ...], answer_type: AnswerType, raw_text: RawText
+) -> ParsedAnswer:
+    """Return the first answer in the texts of a reply.
 
     Args:
-        texts: texts with something in them; the last one is shown when raw text is accepted.
-        wanted: the form of the answer.
-        raw_text: what text that is no JSON object counts as.
+        texts: texts that are not blank; the last one is used if raw text is accepted.
+        answer_type: the type of the answer.
+        raw_text: how text that is not a JSON object is treated.
 
     Raises:
-        OutputError: an object of another form, or raw text that is not allowed.
+        OutputError: the texts hold an object of another form, or raw text that is not allowed.
 
     >>> parse_answer(("Just text",), AnswerType(routines=True), "accept").parsed_by
     'raw_text'
@@ -115,26 +117,26 @@ def parse_answer(texts: tuple[str, ...], wanted: AnswerType, raw_text: RawText) 
     problems: tuple[Problem, ...] = ()
     is_object = False
     for text in texts:
-        found = parse_output(text, wanted)
-        if isinstance(found, Valid):
-            return _to_parsed_answer(found)
-        problems = problems or found.problems
+        result = parse_output(text, answer_type)
+        if isinstance(result, Valid):
+            return _to_parsed_answer(result)
+        problems = problems or result.problems
         is_object = is_object or isinstance(read_strict_json(text.strip()), dict)
-    shown = texts[-1]
+    last = texts[-1]
     if is_object:
-        raise OutputError("The answer does not have the wanted form", raw=shown, problems=problems)
-    if raw_text == "refuse" or (raw_text == "prose" and shown.lstrip()[:1] in _JSON_BEGINS):
-        raise OutputError("The answer is no JSON object", raw=shown, problems=problems)
-    return ParsedAnswer(shown, None, "raw_text", str(problems[0]) if problems else "")
+        raise OutputError("The answer does not match the schema", raw=last, problems=problems)
+    if raw_text == "refuse" or (raw_text == "prose" and last.lstrip()[:1] in _JSON_BEGINS):
+        raise OutputError("The answer is not a JSON object", raw=last, problems=problems)
+    return ParsedAnswer(last, None, "raw_text", str(problems[0]) if problems else "")
 
 
-def _to_parsed_answer(found: Valid) -> ParsedAnswer:
-    value = found.value
+def _to_parsed_answer(result: Valid) -> ParsedAnswer:
+    value = result.value
     if isinstance(value, _LooseRoutineAnswer):
-        return ParsedAnswer(value.agent_final_response, value.routine_number, found.parsed_by)
+        return ParsedAnswer(value.agent_final_response, value.routine_number, result.parsed_by)
     if isinstance(value, PlainAnswer):
-        return ParsedAnswer(value.agent_final_response, None, found.parsed_by)
-    raise TypeError(f"{type(value).__name__} is no answer")
+        return ParsedAnswer(value.agent_final_response, None, result.parsed_by)
+    raise TypeError(f"{type(value).__name__} is not an answer")
 
 
 _JSON_BEGINS = ("{", "[", '"')

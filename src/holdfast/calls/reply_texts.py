@@ -1,7 +1,7 @@
-"""The texts of one whole response of any kind: an SDK's object, a dictionary, our own `Reply`, a string.
+"""Reads the texts of one whole response: an SDK's object, a dictionary, a `Reply` or a string.
 
-All output items are looked at: the first may be reasoning or a call of a tool. This module must
-never give the text of a reply that was declined, blocked or cut, or that is an error.
+All output items are read, because the first may be reasoning or a tool call. This module never
+returns the text of a reply that was declined, blocked or cut, or that is an error.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from holdfast.core.messages import Reply, Text
 
 
 def read_texts(response: object, *, output_text_first: bool = False) -> tuple[str, ...]:
-    """The texts of a response that hold anything, and behind them all of them together.
+    """Return the texts of a response that are not blank; several texts are followed by all texts joined.
 
     Args:
-        response: what the call gave.
-        output_text_first: the field `output_text` goes before the output items; without it, it is
-            read when the items have no text.
+        response: the result of the call.
+        output_text_first: read the field `output_text` before the output items; otherwise it is
+            read only if the items have no text.
 
     Raises:
-        HoldfastError: there is no text that may be read, and why.
+        HoldfastError: the response has no text, or its text must not be used.
 
     >>> item = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
     >>> read_texts({"output": [{"type": "reasoning", "summary": []}, item]})
@@ -42,14 +42,14 @@ def read_texts(response: object, *, output_text_first: bool = False) -> tuple[st
         raise UnexpectedTypeError("response object", "None")
     fold = ObjectFold()
     fold.read_whole(response)
-    judged = fold.finish()
-    error: HoldfastError | None = judged.error
+    assembled = fold.finish()
+    error: HoldfastError | None = assembled.error
     if not fold.wire:
         error = UnexpectedTypeError("response object", type(response).__name__)
-    beside = (to_json_object(response) or {}).get("output_text")
-    told = (beside,) if isinstance(beside, str) and beside.strip() else ()
-    items = _reply_texts(judged.reply)
-    first, second = (told, items) if output_text_first else (items, told)
+    field = (to_json_object(response) or {}).get("output_text")
+    output_text = (field,) if isinstance(field, str) and field.strip() else ()
+    items = _reply_texts(assembled.reply)
+    first, second = (output_text, items) if output_text_first else (items, output_text)
     return _require_text(first or second, error)
 
 
@@ -60,7 +60,7 @@ def _reply_texts(reply: Reply) -> tuple[str, ...]:
 
 
 def _require_text(texts: tuple[str, ...], error: HoldfastError | None) -> tuple[str, ...]:
-    """The texts, unless the error is about more than that there is none."""
+    """Return the texts, or raise the error; an error about missing text does not count if there is text."""
     if error is not None and not isinstance(error, EmptyResponseError | ResponseValidationError):
         raise error
     if any(text.strip() for text in texts):

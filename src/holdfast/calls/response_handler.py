@@ -1,9 +1,9 @@
-"""One handler for what a vendor's SDK gives back, streamed or whole.
+"""Handles the response of a vendor's SDK, streamed or whole.
 
-Chunks, events and whole responses of google-genai, openai (chat and responses) and anthropic, and
-the dictionaries that they were made of, are read by the codecs of their wires. What is added here
-is what a person sees meanwhile, and the texts at the end. This module must never claim that a tool
-did something unless its result was seen, and never give cut, blocked or refused text as an answer.
+The codecs read chunks, events and whole responses of google-genai, openai (chat and responses) and
+anthropic, and the dictionaries that they were made from. This module adds the status lines and the
+final texts for a person. It never claims that a tool succeeded without its result, and never returns
+cut, blocked or refused text as an answer.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ logger = logging.getLogger(__name__)
 
 
 class ResponseChunk(Struct, kw_only=False):
-    """What one chunk contains.
+    """The content of one chunk.
 
     Args:
-        text: its text; thoughts are none.
-        has_tool_call: whether it is about a call of a tool.
-        tool_name: the tool; "unknown" when the model did not name it.
-        metadata: `finish_reason`, and `reasoning`, when the chunk holds them.
+        text: its text, without reasoning.
+        has_tool_call: whether the chunk belongs to a tool call.
+        tool_name: the tool; "unknown" if the model did not name it.
+        metadata: `finish_reason` and `reasoning`, if the chunk holds them.
     """
 
     text: str
@@ -64,17 +64,17 @@ class ResponseChunk(Struct, kw_only=False):
 
 
 class ResponseHandler:
-    """Reads one response; make a new one for each.
+    """Handles one response; create a new handler for each.
 
     Args:
-        status_callback: gets a line of text for each thing that happens. It may fail.
+        status_callback: called with each status line; its exceptions are logged.
         quirks: how this provider's form of its wire differs from the vendor's.
 
     Attributes:
         text_buffer: the pieces of text, in order.
         tool_activity: whether a tool was called.
         last_tool_name: the tool that was called last.
-        chunk_count: chunks that held anything.
+        chunk_count: the number of chunks that were not empty.
 
     >>> handler = ResponseHandler()
     >>> handler.process_chunk({"candidates": [{"content": {"parts": [{"text": "Hel"}]}}]}).text
@@ -105,24 +105,24 @@ class ResponseHandler:
 
     @property
     def status_callback(self) -> StatusCallback | None:
-        """Who is told what happens."""
+        """The callback for status lines."""
         return self.status.callback
 
     def validate_response(self, response: object) -> None:
-        """Check that a whole response can be used; this handler is not changed by it.
+        """Check that a whole response can be used; the handler stays unchanged.
 
-        Whether there is any text is asked later, by `get_final_response`.
+        A missing text is reported later, by `get_final_response`.
 
         Raises:
-            ResponseValidationError: it is no response, or lacks what its wire promises.
+            ResponseValidationError: it is not a response, or it lacks a required field.
             EmptyResponseError: it has no candidates.
-            ResponseError: its content was withheld, declined or cut away.
+            ResponseError: its content was withheld, declined or cut.
         """
         fold = ObjectFold(self._quirks)
         _read_whole_response(response, fold)
 
     def process_response(self, response: object) -> ResponseChunk:
-        """Check a whole response and take it.
+        """Check and read a whole response.
 
         Raises:
             ResponseError: as `validate_response`.
@@ -133,11 +133,11 @@ class ResponseHandler:
         return self._take_deltas(_read_whole_response(response, self._fold))
 
     def process_chunk(self, chunk: object) -> ResponseChunk | None:
-        """Take one chunk or event of a stream; None for one that holds nothing.
+        """Read one chunk or event of a stream; return None for an empty one.
 
         Raises:
             ConfigurationError: this handler has handled a response.
-            Exception: whatever the chunk raises when it is read; logged, and raised again.
+            Exception: reading the chunk failed; the exception is logged and raised again.
         """
         if self._assembled is not None or self._is_whole:
             raise _used_error()
@@ -164,11 +164,11 @@ class ResponseHandler:
         return result
 
     def handle(self, stream: object) -> str:
-        """Take a whole stream and give the final response; the stream is closed in any case.
+        """Read a whole stream and return the final response; the stream is always closed.
 
         Raises:
             ResponseError: as `get_final_response`.
-            Exception: whatever the stream raises.
+            Exception: the stream raised it.
         """
         self._begin_response()
         with open_stream(stream) as chunks:
@@ -177,7 +177,7 @@ class ResponseHandler:
         return self.get_final_response()
 
     async def ahandle(self, stream: object) -> str:
-        """As `handle`, for a stream of an asynchronous client, awaited first when it must be."""
+        """Like `handle`, for the stream of an asynchronous client, which may be awaitable."""
         self._begin_response()
         async with aopen_stream(stream) as chunks:
             async for chunk in chunks:
@@ -185,12 +185,12 @@ class ResponseHandler:
         return self.get_final_response()
 
     def get_final_response(self) -> str:
-        """The answer: its text or, without any, a sentence about the tools. Ends the handler.
+        """Return the text of the answer or, without text, a sentence about the tools. Ends the handler.
 
         Raises:
-            EmptyResponseError: there is neither text nor a call of a tool.
+            EmptyResponseError: there is neither text nor a tool call.
             ToolFailedError: there is no text, and the last tool's result is an error.
-            ResponseError: the reply is blocked, refused, cut or no reply; `.partial` has the rest.
+            ResponseError: the reply is blocked, refused, cut or invalid; `.partial` holds what came.
         """
         error = self._judge_reply().error
         if error is not None and not self._means_no_text(error):
@@ -203,10 +203,10 @@ class ResponseHandler:
         raise self._empty_error(error)
 
     def result(self, error: Exception | None = None) -> CallResult:
-        """Everything about the outcome. Ends the handler.
+        """Return the result of the call. Ends the handler.
 
         Args:
-            error: what ended the call from outside, when anything did.
+            error: an exception outside of the handler that ended the call.
         """
         text = ""
         if error is None:
@@ -214,19 +214,19 @@ class ResponseHandler:
                 text = self.get_final_response()
             error = caught.error
         reply = self._judge_reply().reply
-        said = bool(reply.raw_finish) or reply.finish is not FinishReason.UNKNOWN
-        finish = reply.finish if said else None
-        known = reply if self._fold.wire else None
+        has_finish = bool(reply.raw_finish) or reply.finish is not FinishReason.UNKNOWN
+        finish = reply.finish if has_finish else None
+        known_reply = reply if self._fold.wire else None
         if error is None:
-            shown = bool(self.text_buffer)
+            has_text = bool(self.text_buffer)
             return CallResult(
-                kind=ResultKind.TEXT if shown else ResultKind.TOOLS,
+                kind=ResultKind.TEXT if has_text else ResultKind.TOOLS,
                 user_message=text,
-                text=text if shown else "",
+                text=text if has_text else "",
                 finish_reason=finish,
                 tool_calls=reply.calls,
                 usage=reply.usage,
-                reply=known,
+                reply=known_reply,
             )
         partial, info = self._buffered_text() or reply.text, classify(error)
         return CallResult(
@@ -237,7 +237,7 @@ class ResponseHandler:
             finish_reason=finish,
             partial_text=partial,
             usage=reply.usage,
-            reply=known,
+            reply=known_reply,
         )
 
     def _begin_response(self) -> None:
@@ -278,11 +278,11 @@ class ResponseHandler:
         return self._assembled
 
     def _means_no_text(self, error: HoldfastError) -> bool:
-        """Whether an error only says that there is no text, which a call of a tool makes good."""
+        """Whether an error only reports missing text, which tool calls can replace."""
         if isinstance(error, EmptyResponseError):
             return True
-        nothing = not (self.text_buffer or self.tool_activity)
-        return isinstance(error, UnterminatedError) and nothing
+        is_empty = not (self.text_buffer or self.tool_activity)
+        return isinstance(error, UnterminatedError) and is_empty
 
     def _describe_tools(self) -> str:
         name = self.last_tool_name or ""
@@ -293,32 +293,32 @@ class ResponseHandler:
         return executed_text(name) if self._tools.has_succeeded(name) else ANALYSIS_COMPLETE
 
     def _empty_error(self, error: HoldfastError | None) -> EmptyResponseError:
-        known = error if isinstance(error, EmptyResponseError) else None
+        empty_error = error if isinstance(error, EmptyResponseError) else None
         if self._is_whole:
-            return known or NoTextError("no text in response")
+            return empty_error or NoTextError("no text in response")
         reason = f"no text or tool activity after {self.chunk_count} chunks"
-        if known is None:
+        if empty_error is None:
             return NoTextError(reason)
-        return type(known)(reason, info=known.info, partial=known.partial)
+        return type(empty_error)(reason, info=empty_error.info, partial=empty_error.partial)
 
 
 def _used_error() -> ConfigurationError:
     return ConfigurationError(
         "response_handler",
-        "has handled a response already",
-        fix="Make a new ResponseHandler for each response",
+        "has already handled a response",
+        fix="Create a new ResponseHandler for each response",
     )
 
 
 def _read_whole_response(response: object, fold: ObjectFold) -> list[Delta]:
-    """The deltas of a whole response that can be used."""
+    """Return the deltas of a whole response, or raise if it cannot be used."""
     if not response:
         raise UnexpectedTypeError("response object", "None")
     deltas = fold.read_whole(response)
     if not fold.wire:
         raise MissingAttributeError("candidates attribute", type(response).__name__)
-    judged = fold.finish()
-    error, reply = judged.error, judged.reply
+    assembled = fold.finish()
+    error, reply = assembled.error, assembled.reply
     if error is None or isinstance(error, NoTextError | NoToolActivityError):
         return deltas
     if isinstance(error, ResponseValidationError) or not (reply.text.strip() or reply.calls):

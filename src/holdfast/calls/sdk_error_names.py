@@ -1,7 +1,7 @@
-"""What the name of a foreign exception's class means, when the exception holds no answer of a server.
+"""A table of foreign exception classes by name, for exceptions without a response of a server.
 
-Names are looked up from the class upward, so that the most exact one decides; they are unique enough
-across the SDKs and HTTP clients to need no package. This module must hold data only.
+Names are looked up from the class upward, so that the most specific one decides. They are unique
+across the SDKs and HTTP clients, so the table needs no packages. This module holds only data.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from holdfast.core.errors import ErrorCategory, Landed
 
 
 class ExceptionRow(NamedTuple):
-    """One row: the category, and whether the request can have been processed."""
+    """One row: the category, and whether the request may have taken effect."""
 
     category: ErrorCategory
     landed: Landed = Landed.UNKNOWN
     name: str = ""
 
 
-# Nothing was sent: no connection, or nothing that can be sent.
+# Nothing was sent: there was no connection, or the request was invalid.
 _UNREACHED = (
     "NewConnectionError NameResolutionError ProxyError ConnectError ClientConnectorError "
     "ClientConnectorDNSError ClientProxyConnectionError gaierror herror "
@@ -61,7 +61,7 @@ _ROWS: tuple[tuple[ErrorCategory, Landed, str], ...] = (
     (ErrorCategory.CLIENT_ERROR, Landed.NO, _UNSENDABLE),
     (ErrorCategory.TRANSIENT, Landed.UNKNOWN, _CUT),
     (ErrorCategory.TIMEOUT, Landed.UNKNOWN, _TIMED_OUT),
-    # The root of an SDK's own errors: it was called wrongly.
+    # The base classes of an SDK's own errors: it was called with wrong arguments.
     (ErrorCategory.CLIENT_ERROR, Landed.NO, "OpenAIError AnthropicError"),
     (ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN, _WRONG_FILE),
     (ErrorCategory.CLIENT_ERROR, Landed.NO, "BadRequestError InvalidRequestError"),
@@ -87,7 +87,7 @@ BY_NAME: dict[str, ExceptionRow] = {
     for category, landed, names in _ROWS
     for name in names.split()
 }
-"""Name of a class -> what it means."""
+"""The rows by class name."""
 
 DECISIVE = frozenset(
     {
@@ -98,7 +98,7 @@ DECISIVE = frozenset(
         "LengthFinishReasonError",
     }
 )
-"""These hold an answer of status 200 at times: their name says more."""
+"""These may hold a response with status 200, so their name decides."""
 
 NOT_SENT = frozenset(f"{_UNREACHED} {_UNREACHED_IN_TIME} {_UNSENDABLE}".split())
-"""Those that prove, as a cause of another one too, that nothing was sent."""
+"""These prove that nothing was sent, even as the cause of another exception."""

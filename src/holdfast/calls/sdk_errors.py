@@ -1,9 +1,8 @@
-"""What an exception of somebody else's client means: the vendors' SDKs, HTTP clients, the system.
+"""Classifies exceptions of foreign clients: the vendors' SDKs, HTTP clients, the operating system.
 
-For calls that Holdfast does not make itself. Where the exception holds a response, the tables of its
-wire decide, as for our own calls; else the name of its class does. Everything is read by shape from the
-exception's own dictionary: this module must never import an SDK, run a property or `__str__` of a
-foreign exception, or read from a connection.
+If the exception holds a response, the error table of its wire decides; otherwise the name of its
+class. Values are read from the exception's `__dict__`: this module never imports an SDK, never runs
+a property or `__str__` of a foreign exception, and never reads from a connection.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _SDKS = {
     "botocore": ("bedrock", "openai_chat"),
     "litellm": ("", "openai_chat"),
 }
-"""Package of an exception's class -> provider and wire, when its address says nothing better."""
+"""Provider and wire by the package of the exception's class, used if the URL does not tell them."""
 
 _HOST = re.compile(r"https?://(?:[^/@]{0,200}@)?([\w.-]{1,253})")
 _STATUS_IN_TEXT = re.compile(
@@ -57,13 +56,12 @@ _LONGEST_TEXT = 8_000
 
 
 def classify(exception: BaseException, *, now: float | None = None) -> ErrorInfo:
-    """What an exception of any client means.
+    """Classify an exception of any client.
 
     Args:
-        exception: of the openai, anthropic or google-genai SDK, of httpx, aiohttp, requests or botocore, of
-            the standard library, or of Holdfast.
-        now: seconds since the epoch, for a wait that is told as a date; the response's own `date`
-            is used when it has one.
+        exception: an exception of the openai, anthropic or google-genai SDK, of httpx, aiohttp,
+            requests or botocore, of the standard library, or of Holdfast.
+        now: seconds since the epoch, for a wait that is a date; used if the response has no `date`.
 
     >>> classify(ConnectionRefusedError(111, "Connection refused")).landed.value
     'no'
@@ -75,27 +73,27 @@ def classify(exception: BaseException, *, now: float | None = None) -> ErrorInfo
     for error in _walk_causes(exception):
         if (info := _classify_known(error, now)) is not None:
             return info
-    words = _exception_message(exception)
-    if found := _STATUS_IN_TEXT.search(words[:_LONGEST_TEXT]):
-        return _classify_by_wire(exception, int(found[1] or found[2]), words.encode(), {}, now)
+    message = _exception_message(exception)
+    if match := _STATUS_IN_TEXT.search(message[:_LONGEST_TEXT]):
+        return _classify_by_wire(exception, int(match[1] or match[2]), message.encode(), {}, now)
     return _classify_by_row(exception, ExceptionRow(ErrorCategory.UNKNOWN))
 
 
 def _classify_known(error: BaseException, now: float | None) -> ErrorInfo | None:
-    """By what the exception itself holds; None when that is nothing."""
+    """Classify an exception by its own data; None if it holds none."""
     if isinstance(error, HoldfastError):
         return error.info
     row = _find_row(error)
     if row is not None and row.name in DECISIVE:
         return _classify_by_row(error, row)
-    answer = _find_response(error)
-    if answer is not None:
-        return _classify_by_wire(error, *answer, now)
+    response = _find_response(error)
+    if response is not None:
+        return _classify_by_wire(error, *response, now)
     return None if row is None else _classify_by_row(error, row)
 
 
 def _walk_causes(exception: BaseException) -> Iterator[BaseException]:
-    """The exception and, while nothing is known of it, what it was raised from."""
+    """Yield the exception and the chain of its causes."""
     error: BaseException | None = exception
     for _ in range(_LONGEST_CHAIN):
         if error is None:
@@ -116,33 +114,33 @@ def _classify_by_row(error: BaseException, row: ExceptionRow) -> ErrorInfo:
     provider, _ = _identify_provider(error)
     landed = Landed.NO if row.landed is Landed.NO or _was_never_sent(error) else Landed.UNKNOWN
     kind = type(error).__name__
-    words = _exception_message(error)
+    message = _exception_message(error)
     return ErrorInfo(
         category=row.category,
         landed=landed,
-        safe=_safe_message(provider, row.category, kind, words),
-        private=redact_and_shorten(f"{kind}: {words}", LONGEST_PRIVATE),
+        safe=_safe_message(provider, row.category, kind, message),
+        private=redact_and_shorten(f"{kind}: {message}", LONGEST_PRIVATE),
         code=kind,
         provider=provider or None,
     )
 
 
-def _safe_message(provider: str, category: ErrorCategory, kind: str, words: str) -> str:
+def _safe_message(provider: str, category: ErrorCategory, kind: str, message: str) -> str:
     if category in (ErrorCategory.UNKNOWN, ErrorCategory.PROGRAMMING, ErrorCategory.CANCELLED):
-        # Not a provider's sentence: its text may hold anything, its name does not.
+        # This is not a provider's message: the text may hold private data, the class name does not.
         return f"The call ended with {kind}"
-    return describe_error(provider, category, None, words or kind)
+    return describe_error(provider, category, None, message or kind)
 
 
 def _was_never_sent(error: BaseException) -> bool:
-    """Whether this, or what it was raised from, happened before anything was sent."""
+    """Whether this exception or one of its causes happened before anything was sent."""
     for cause in _walk_causes(error):
-        # requests and urllib wrap what happened as an argument, and urllib3 as its `reason`.
+        # requests and urllib wrap the cause as an argument, and urllib3 as its `reason`.
         inner = cause.args[0] if cause.args else None
-        for one in (cause, inner, _read_field(inner, "reason")):
-            if any(kind.__name__ in NOT_SENT for kind in type(one).__mro__):
+        for candidate in (cause, inner, _read_field(inner, "reason")):
+            if any(kind.__name__ in NOT_SENT for kind in type(candidate).__mro__):
                 return True
-            if isinstance(one, OSError) and one.errno in _NO_WAY_THERE:
+            if isinstance(candidate, OSError) and candidate.errno in _NO_WAY_THERE:
                 return True
     return False
 
@@ -160,15 +158,17 @@ def _classify_by_wire(
 
 
 def _find_response(error: BaseException) -> tuple[int | None, bytes, dict[str, str]] | None:
-    """Status, body and headers that the exception holds, or None when it has no answer."""
+    """Return status, body and headers of the exception's response, or None without a response."""
     response = _first_field(error, "response", "raw_response", "http_response", "_response")
     if isinstance(response, Mapping):
         return _read_boto_response(response)
     status = _find_status(error, response)
-    told = _first_field(error, "body", "details", "error")
-    body = _read_body(response) or _encode_body(told) or _exception_message(error).encode()
-    # An error inside a stream: the SDK keeps its JSON, and no answer was refused.
-    streamed = isinstance(told, (dict, str)) and bool(told) and type(error).__name__ == "APIError"
+    payload = _first_field(error, "body", "details", "error")
+    body = _read_body(response) or _encode_body(payload) or _exception_message(error).encode()
+    # An error inside a stream: the exception holds its JSON, and the status was a success.
+    streamed = (
+        isinstance(payload, (dict, str)) and bool(payload) and type(error).__name__ == "APIError"
+    )
     if status is None and not streamed:
         return None
     headers = _normalise_headers(_read_field(response, "headers")) or _normalise_headers(
@@ -194,14 +194,14 @@ def _find_status(error: BaseException, response: object) -> int | None:
 def _read_boto_response(
     response: Mapping[object, object],
 ) -> tuple[int | None, bytes, dict[str, str]] | None:
-    meta, said = response.get("ResponseMetadata"), response.get("Error")
-    if not isinstance(said, dict):
+    meta, error = response.get("ResponseMetadata"), response.get("Error")
+    if not isinstance(error, dict):
         return None
     meta = meta if isinstance(meta, dict) else {}
     status = meta.get("HTTPStatusCode")
     body = {
-        "code": said.get("Code"),
-        "message": said.get("Message"),
+        "code": error.get("Code"),
+        "message": error.get("Message"),
         "request_id": meta.get("RequestId"),
     }
     return (
@@ -212,7 +212,7 @@ def _read_boto_response(
 
 
 def _read_body(response: object) -> bytes:
-    """The body if it has been read; a client's own accessor might read from the connection."""
+    """Return the body if it was read; a property of the client might read from the connection."""
     for name in ("_content", "_body", "content", "text"):
         value = _read_field(response, name)
         if isinstance(value, (bytes, str)) and value:
@@ -241,15 +241,15 @@ def _normalise_headers(value: object) -> dict[str, str]:
     items = getattr(value, "items", None)
     if not callable(items):
         return {}
-    return {str(name).lower(): str(said) for name, said in list(items())[:200]}
+    return {str(name).lower(): str(value_text) for name, value_text in list(items())[:200]}
 
 
 def _identify_provider(error: BaseException) -> tuple[str, str]:
-    """Provider and wire: by the address that was called, else by the package of the class."""
+    """Return provider and wire, by the URL of the request or else by the package of the class."""
     for url in _request_urls(error):
-        found = _HOST.match(url)
-        if found and (known := _providers_by_host().get(found[1].lower())):
-            return known
+        match = _HOST.match(url)
+        if match and (provider := _providers_by_host().get(match[1].lower())):
+            return provider
     named = _read_field(error, "llm_provider")
     if isinstance(named, str) and (preset := PRESETS.get(named)):
         return preset.name, preset.wire
@@ -274,15 +274,15 @@ def _request_urls(error: BaseException) -> Iterator[str]:
 
 
 def _url_text(url: object) -> str:
-    """The text of a URL: of a string, or of the URL class of an HTTP client."""
+    """Return the text of a URL, which may be an object of an HTTP client."""
     return url if isinstance(url, str) else str(url)
 
 
 def _providers_by_host() -> dict[str, tuple[str, str]]:
     if not _HOSTS:
         for preset in PRESETS.values():
-            if (found := _HOST.match(preset.base_url)) and "{" not in preset.base_url:
-                _HOSTS.setdefault(found[1].lower(), (preset.name, preset.wire))
+            if (match := _HOST.match(preset.base_url)) and "{" not in preset.base_url:
+                _HOSTS.setdefault(match[1].lower(), (preset.name, preset.wire))
     return _HOSTS
 
 
@@ -290,10 +290,10 @@ _HOSTS: dict[str, tuple[str, str]] = {}
 
 
 def _exception_message(error: BaseException) -> str:
-    """The exception's own sentence, without running its code."""
-    said = _read_field(error, "message")
+    """Return the exception's message, without running its code."""
+    message = _read_field(error, "message")
     texts = [
-        said,
+        message,
         *error.args,
         getattr(error, "strerror", None) if isinstance(error, OSError) else "",
     ]
@@ -305,13 +305,13 @@ def _first_field(holder: object, *names: str) -> object:
 
 
 def _read_field(holder: object, name: str) -> object:
-    """A value of the object's own dictionary, or a plain one of its class; no property is run."""
+    """Return an attribute from the object's `__dict__`, or a plain one of its class; no property is run."""
     try:
-        own = object.__getattribute__(holder, "__dict__")
+        attributes = object.__getattribute__(holder, "__dict__")
     except AttributeError:
-        own = {}
-    if name in own:
-        return own[name]
+        attributes = {}
+    if name in attributes:
+        return attributes[name]
     names = getattr(type(holder), "_fields", None)
     if isinstance(holder, tuple) and isinstance(names, tuple) and name in names:
         return holder[names.index(name)]

@@ -1,7 +1,6 @@
-"""Opens and closes the stream objects of the SDKs: iterators, and managers that give one.
+"""Opens and closes the stream objects of the SDKs: iterators, and context managers that return one.
 
-A stream that is left before its end is closed, so that its connection goes back. This module must
-never read from a stream.
+A stream is always closed, so that its connection is released. This module never reads from it.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from inspect import isawaitable
 from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.core.errors import EmptyResponseError, UnexpectedTypeError
 
-_WANTED = "stream of chunks"
-_WANTED_ASYNC = "async stream of chunks"
+_STREAM = "stream of chunks"
+_ASYNC_STREAM = "async stream of chunks"
 
 
 @contextmanager
 def open_stream(stream: object) -> Iterator[Iterable[object]]:
-    """The chunks of a stream; the stream is closed at the end of the block.
+    """Open a stream for iteration; it is closed at the end of the block.
 
     Raises:
-        EmptyResponseError: there is no stream.
-        UnexpectedTypeError: it is none, or an asynchronous one.
+        EmptyResponseError: the stream is None.
+        UnexpectedTypeError: it is not a stream, or it is an asynchronous one.
     """
     _require_stream(stream)
     if _is_one_response(stream):
@@ -41,14 +40,14 @@ def open_stream(stream: object) -> Iterator[Iterable[object]]:
             stream = stack.enter_context(stream)
         if not isinstance(stream, Iterable) or isinstance(stream, str | bytes):
             _drop_coroutine(stream)
-            raise UnexpectedTypeError(_WANTED, type(stream).__name__)
+            raise UnexpectedTypeError(_STREAM, type(stream).__name__)
         stack.callback(_close_stream, stream)
         yield stream
 
 
 @asynccontextmanager
 async def aopen_stream(stream: object) -> AsyncIterator[AsyncIterable[object]]:
-    """As `open_stream`, for what an asynchronous client gives; awaited first when it must be."""
+    """Like `open_stream`, for the stream of an asynchronous client, which may be awaitable."""
     if isawaitable(stream):
         stream = await stream
     _require_stream(stream)
@@ -61,8 +60,8 @@ async def aopen_stream(stream: object) -> AsyncIterator[AsyncIterable[object]]:
         ):
             stream = await stack.enter_async_context(stream)
         if not isinstance(stream, AsyncIterable):
-            # To iterate a blocking stream here would stop every other task.
-            raise UnexpectedTypeError(_WANTED_ASYNC, type(stream).__name__)
+            # Iterating a blocking stream here would block the event loop.
+            raise UnexpectedTypeError(_ASYNC_STREAM, type(stream).__name__)
         stack.push_async_callback(_aclose_stream, stream)
         yield stream
 
@@ -73,7 +72,7 @@ def _require_stream(stream: object) -> None:
 
 
 def _is_one_response(stream: object) -> bool:
-    """Whether this is a whole response: the models of the SDKs can be iterated too, by field."""
+    """Whether this is a whole response. The SDKs' models are iterable too, by field."""
     return isinstance(stream, Mapping) or hasattr(type(stream), "model_dump")
 
 
@@ -82,7 +81,7 @@ async def _yield_response(response: object) -> AsyncIterator[object]:
 
 
 def _drop_coroutine(stream: object) -> None:
-    """A coroutine that nobody awaits is closed, so that it does not warn."""
+    """Close a coroutine that is not awaited, so that Python does not warn."""
     if isawaitable(stream):
         _close_stream(stream)
 
@@ -90,7 +89,7 @@ def _drop_coroutine(stream: object) -> None:
 def _close_stream(stream: object) -> None:
     close = getattr(stream, "close", None)
     if callable(close):
-        # The answer is whole, or the error that counts is on its way.
+        # An error of close() does not matter: the reply is complete, or another error is being raised.
         with ErrorCatcher():
             close()
 

@@ -1,7 +1,7 @@
-"""The objects of each SDK handed to the codec of their wire: one reading of a wire, whoever fetched it.
+"""Passes the objects of an SDK to the reader of their wire.
 
-A codec reads bytes, and below them objects; an SDK has read the bytes already. What differs between
-an object and the wire's own is put right here. This module must never judge a reply.
+A codec decodes bytes into objects, and the SDK has already done this. This module corrects the
+differences between an SDK's object and the wire's own.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from typing import Protocol
 from holdfast.calls.gemini_names import to_wire_names
 from holdfast.calls.object_dialect import is_whole_response
 from holdfast.calls.object_json import Object
-from holdfast.codecs.anthropic.chunk_reader import AnthropicChunkReader as AnthropicPieces
+from holdfast.codecs.anthropic.chunk_reader import AnthropicChunkReader
 from holdfast.codecs.anthropic.history import WIRE as ANTHROPIC
-from holdfast.codecs.gemini.chunk_reader import GeminiChunkReader as GeminiPieces
+from holdfast.codecs.gemini.chunk_reader import GeminiChunkReader
 from holdfast.codecs.gemini.errors import classify as classify_gemini
 from holdfast.codecs.gemini.vocabulary import WIRE as GEMINI
-from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader as ChatPieces
+from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader
 from holdfast.codecs.openai_chat.errors import classify as classify_chat
 from holdfast.codecs.openai_chat.vocabulary import WIRE as CHAT
-from holdfast.codecs.openai_responses.chunk_reader import ResponsesChunkReader as ResponsesPieces
+from holdfast.codecs.openai_responses.chunk_reader import ResponsesChunkReader
 from holdfast.core.deltas import Delta
 
 
 class SdkWire(Protocol):
-    """The objects of one reply in order, as deltas."""
+    """Turns the objects of one reply into deltas, in order."""
 
-    def read_chunk(self, thing: Object, out: list[Delta]) -> None:
-        """One chunk or event of a stream."""
+    def read_chunk(self, source: Object, out: list[Delta]) -> None:
+        """Read one chunk or event of a stream."""
         ...
 
-    def read_whole(self, thing: Object, out: list[Delta]) -> None:
-        """A whole response."""
+    def read_whole(self, source: Object, out: list[Delta]) -> None:
+        """Read a whole response."""
         ...
 
     def close(self, out: list[Delta]) -> None:
-        """The stream is over: what was held back."""
+        """End the stream, and add the remaining deltas."""
         ...
 
 
 class _ChatWire:
     def __init__(self) -> None:
-        self._reader = ChatPieces(classify_chat, "")
+        self._reader = OpenAIChatChunkReader(classify_chat, "")
 
-    def read_chunk(self, thing: Object, out: list[Delta]) -> None:
-        self._reader.read_object(_with_field(thing, "choices"), out)
+    def read_chunk(self, source: Object, out: list[Delta]) -> None:
+        self._reader.read_object(_with_field(source, "choices"), out)
 
-    def read_whole(self, thing: Object, out: list[Delta]) -> None:
-        self._reader.read_object(_with_field(thing, "choices"), out, whole=True)
+    def read_whole(self, source: Object, out: list[Delta]) -> None:
+        self._reader.read_object(_with_field(source, "choices"), out, whole=True)
         self._reader.end_reply(out, whole=True)
 
     def close(self, out: list[Delta]) -> None:
@@ -55,23 +55,23 @@ class _ChatWire:
 
 
 class _EventWire:
-    """A wire whose stream consists of events, which are unlike a whole response."""
+    """A wire whose stream consists of events, which differ from a whole response."""
 
-    def __init__(self, wire: str, reader: AnthropicPieces | ResponsesPieces) -> None:
+    def __init__(self, wire: str, reader: AnthropicChunkReader | ResponsesChunkReader) -> None:
         self._wire = wire
         self._reader = reader
         self._is_whole = False
 
-    def read_chunk(self, thing: Object, out: list[Delta]) -> None:
-        # A proxy, or a call that forgot to ask for a stream, may answer whole.
-        if is_whole_response(thing, self._wire):
-            self.read_whole(thing, out)
+    def read_chunk(self, source: Object, out: list[Delta]) -> None:
+        # A proxy, or a call without the streaming option, may return a whole response.
+        if is_whole_response(source, self._wire):
+            self.read_whole(source, out)
         else:
-            self._reader.read_event(thing, "", out)
+            self._reader.read_event(source, "", out)
 
-    def read_whole(self, thing: Object, out: list[Delta]) -> None:
+    def read_whole(self, source: Object, out: list[Delta]) -> None:
         self._is_whole = True
-        self._reader.read_whole(_add_item_types(thing), out)
+        self._reader.read_whole(_add_item_types(source), out)
 
     def close(self, out: list[Delta]) -> None:
         if not self._is_whole:
@@ -80,60 +80,64 @@ class _EventWire:
 
 class _GeminiWire:
     def __init__(self, *, has_wire_names: bool) -> None:
-        self._reader = GeminiPieces(classify_gemini, "")
+        self._reader = GeminiChunkReader(classify_gemini, "")
         self._has_wire_names = has_wire_names
 
-    def read_chunk(self, thing: Object, out: list[Delta]) -> None:
-        self._reader.read_object(self._to_wire_object(thing), out)
+    def read_chunk(self, source: Object, out: list[Delta]) -> None:
+        self._reader.read_object(self._to_wire_object(source), out)
 
-    def read_whole(self, thing: Object, out: list[Delta]) -> None:
-        self._reader.read_object(self._to_wire_object(thing), out)
+    def read_whole(self, source: Object, out: list[Delta]) -> None:
+        self._reader.read_object(self._to_wire_object(source), out)
         self._reader.end_whole_body(out)
 
     def close(self, out: list[Delta]) -> None:
         self._reader.close(out)
 
-    def _to_wire_object(self, thing: Object) -> Object:
-        sent = _with_field(thing if self._has_wire_names else to_wire_names(thing), "candidates")
-        text = sent.get("text")
-        if isinstance(text, str) and not sent["candidates"]:
-            # An object with nothing but its text, as wrappers and tests make them.
-            sent = {**sent, "candidates": [{"content": {"parts": [{"text": text}]}}]}
-        return sent
+    def _to_wire_object(self, source: Object) -> Object:
+        wire_object = _with_field(
+            source if self._has_wire_names else to_wire_names(source), "candidates"
+        )
+        text = wire_object.get("text")
+        if isinstance(text, str) and not wire_object["candidates"]:
+            # An object with only a text, as wrappers and tests create it.
+            wire_object = {**wire_object, "candidates": [{"content": {"parts": [{"text": text}]}}]}
+        return wire_object
 
 
 def make_wire(name: str, *, has_wire_names: bool) -> SdkWire:
-    """A reader for one reply of this wire.
+    """Return a reader for one reply of this wire.
 
     Args:
-        name: as `detect_wire` gives it.
-        has_wire_names: the objects have the wire's own names of fields already.
+        name: the result of `detect_wire`.
+        has_wire_names: the objects already have the wire's field names.
     """
     if name == GEMINI:
         return _GeminiWire(has_wire_names=has_wire_names)
     if name == CHAT:
         return _ChatWire()
-    return _EventWire(name, AnthropicPieces("") if name == ANTHROPIC else ResponsesPieces(""))
+    return _EventWire(
+        name, AnthropicChunkReader("") if name == ANTHROPIC else ResponsesChunkReader("")
+    )
 
 
-def _with_field(thing: Object, name: str) -> Object:
-    """The object with a field that its class promises, and that was left out because it was empty."""
-    if name in thing or thing.get("error"):
-        return thing
-    return {**thing, name: None}
+def _with_field(source: Object, name: str) -> Object:
+    """Add a field that was omitted because it is empty."""
+    if name in source or source.get("error"):
+        return source
+    return {**source, name: None}
 
 
-def _add_item_types(thing: Object) -> Object:
-    """A response whose items do not say what they are: those with content are messages."""
-    output = thing.get("output")
+def _add_item_types(source: Object) -> Object:
+    """Add the type "message" to items of a response that have content but no type."""
+    output = source.get("output")
     if not isinstance(output, list):
-        return thing
+        return source
     if not [item for item in output if isinstance(item, dict) and "type" not in item]:
-        return thing
+        return source
     items = [
         {"type": "message", **item}
         if isinstance(item, dict) and "type" not in item and "content" in item
         else item
         for item in output
     ]
-    return {**thing, "output": items}
+    return {**source, "output": items}

@@ -1,7 +1,7 @@
-"""A call of a vendor's SDK from beginning to end, as one result.
+"""Makes one call of a vendor's SDK and returns its result.
 
-No exception of the call, of the stream or of its objects leaves these functions; a cancellation
-does, and so does what is no `Exception`. This module must never call twice: retrying is not its work.
+Exceptions of the call, the stream and its objects are part of the result. Cancellations and
+exceptions that do not derive from `Exception` are raised. These functions do not retry.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from holdfast.core.errors import UnexpectedTypeError
 
 
 def send_message(call: Callable[..., object], *args: object) -> CallResult:
-    """Make a call that returns a complete response, and return its outcome.
+    """Make a call that returns a whole response, and return its result.
 
     Args:
         call: makes the call, for example `chat.send_message`.
-        args: go to `call`; use `functools.partial` for named ones.
+        args: the arguments of `call`; use `functools.partial` for keyword arguments.
 
     >>> answer = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
     >>> str(send_message(lambda: answer))
@@ -46,7 +46,7 @@ def send_message(call: Callable[..., object], *args: object) -> CallResult:
 
 
 async def asend_message(call: Callable[..., object], *args: object) -> CallResult:
-    """As `send_message`, for a call of an asynchronous client."""
+    """Like `send_message`, for a call of an asynchronous client."""
     check_callable("call", call)
     handler = ResponseHandler()
     with ErrorCatcher() as caught:
@@ -58,12 +58,12 @@ async def asend_message(call: Callable[..., object], *args: object) -> CallResul
 def send_message_streaming(
     call: Callable[..., object], *args: object, status_callback: StatusCallback | None = None
 ) -> CallResult:
-    """Make a call that returns a stream, read it to its end, and return its outcome.
+    """Make a call that returns a stream, read it to its end, and return the result.
 
     Args:
         call: makes the call, for example `chat.send_message_stream`.
-        args: go to `call`; use `functools.partial` for named ones.
-        status_callback: gets a line of text for each thing that happens.
+        args: the arguments of `call`; use `functools.partial` for keyword arguments.
+        status_callback: called with each status line.
 
     >>> def chunks():
     ...     yield {"choices": [{"delta": {"content": "Hi"}}]}
@@ -83,7 +83,7 @@ def send_message_streaming(
 async def asend_message_streaming(
     call: Callable[..., object], *args: object, status_callback: StatusCallback | None = None
 ) -> CallResult:
-    """As `send_message_streaming`, for a call of an asynchronous client."""
+    """Like `send_message_streaming`, for a call of an asynchronous client."""
     check_callable("call", call)
     handler = ResponseHandler(status_callback)
     with ErrorCatcher() as caught:

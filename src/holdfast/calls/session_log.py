@@ -1,7 +1,7 @@
-"""Which session a log line belongs to: carried by the context, so that sessions never mix.
+"""Adds the session's id to log records.
 
-A process-wide place for "the current session", such as an environment variable, is another
-session's as soon as two run at once. This module must never keep a session beyond its block.
+The id is a context variable. A process-wide value, such as an environment variable, would be wrong
+as soon as two sessions run at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _session: ContextVar[str] = ContextVar("holdfast_sdk_session", default=UNKNOWN)
 
 
 def current_session() -> str:
-    """The session of this task or thread; "unknown" outside of every session.
+    """Return the session's id of this task or thread; "unknown" outside of a session.
 
     >>> with session_scope("alice"):
     ...     current_session()
@@ -30,7 +30,7 @@ def current_session() -> str:
 
 @contextmanager
 def session_scope(session_id: str) -> Iterator[None]:
-    """Everything in the block belongs to this session; "unknown" leaves it as it is.
+    """Set the session's id for a block; "unknown" changes nothing.
 
     Args:
         session_id: the session's id.
@@ -46,7 +46,7 @@ def session_scope(session_id: str) -> Iterator[None]:
 
 
 class SessionFilter(logging.Filter):
-    """Puts `session_id` on every record of a handler, for its formatter.
+    """A logging filter that sets `session_id` on every record.
 
     >>> record = logging.makeLogRecord({})
     >>> with session_scope("alice"):
@@ -55,6 +55,6 @@ class SessionFilter(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Name the session; every record passes."""
+        """Set `session_id`, and accept every record."""
         record.session_id = current_session()
         return True

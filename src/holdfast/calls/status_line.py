@@ -1,7 +1,7 @@
-"""The status line of a call under way: what a person reads while the answer is coming.
+"""The status lines of a running call, for a person who waits for the answer.
 
-A callback that fails must never harm the answer, and no status may cost more the longer the answer
-is.
+An exception of the callback is logged and does not affect the answer. The work for one status never
+grows with the length of the answer.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 class StatusLine:
-    r"""Tells a callback what happens; says nothing twice in a row.
+    r"""Calls a callback with each status, but not with the same status twice in a row.
 
     Args:
-        callback: gets each status; None for nobody.
+        callback: called with each status, or None.
 
     >>> said = []
     >>> line = StatusLine(said.append)
@@ -43,7 +43,7 @@ class StatusLine:
         self._last_status = ""
 
     def show_text(self, piece: str) -> None:
-        """More text has come: show how the whole begins."""
+        """Add text, and show the beginning of the whole text."""
         if self.callback is None:
             return
         if not self._is_full:
@@ -53,11 +53,11 @@ class StatusLine:
         self.show_status(f"💭 {preview}..." if self._is_full else f"💭 {preview}")
 
     def show_tool(self, name: str) -> None:
-        """The model uses a tool."""
+        """Show that the model uses a tool."""
         self.show_status(f"🔧 Using {name}...")
 
     def show_status(self, status: str) -> None:
-        """Show this status, unless it stands there already."""
+        """Show this status, unless it is the current one."""
         if self.callback is None or status == self._last_status:
             return
         self._last_status = status

@@ -1,7 +1,7 @@
-"""Which tools a reply used, and whether anybody saw what they gave.
+"""Records which tools a reply used, and whether their results were seen.
 
-A call is a wish of the model. Only a result in the reply itself (of a tool that the provider or the
-SDK ran) shows that something was done. This module must never take a call for its result.
+A call is only a request of the model. A result in the reply (of a tool that the provider or the SDK
+ran) proves that the tool ran.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.calls.object_json import Object
+from holdfast.codecs.json_text import string_or_empty
 from holdfast.core.deltas import Delta, PartReceived, ToolCallDelta
 from holdfast.core.messages import Opaque
 from holdfast.core.redaction import redact
@@ -16,7 +17,7 @@ from holdfast.core.redaction import redact
 UNNAMED = "unknown"
 _LONGEST_ERROR = 500
 
-# Items that the provider itself runs; the others of their kind wait for the client to run them.
+# Items that the provider runs; other calls wait for the client.
 _RUN_BY_PROVIDER = frozenset(
     {
         "code_interpreter_call",
@@ -29,7 +30,7 @@ _RUN_BY_PROVIDER = frozenset(
 
 
 class ToolActivity:
-    """Takes the deltas of one reply and remembers its tools.
+    """Records the tools in the deltas of one reply.
 
     Attributes:
         names: the tools that were called, in order, each call once.
@@ -47,11 +48,11 @@ class ToolActivity:
         self.names: list[str] = []
         self._by_index: dict[int, str] = {}
         self._by_id: dict[str, str] = {}
-        # Name -> what the last result said was wrong; "" for a good one.
+        # The error of the last result by name; "" for a success.
         self._results: dict[str, str] = {}
 
     def read_delta(self, delta: Delta) -> str | None:
-        """The name of the tool that this delta is about, when it is a call; None when it is none."""
+        """Return the tool's name if this delta belongs to a call, and None otherwise."""
         if isinstance(delta, ToolCallDelta):
             return self._read_call_delta(delta)
         if isinstance(delta, PartReceived) and isinstance(delta.part, Opaque):
@@ -59,20 +60,20 @@ class ToolActivity:
         return None
 
     def has_succeeded(self, name: str) -> bool:
-        """Whether a result of this tool was seen, and it was no error."""
+        """Whether a result of this tool was seen, and it was not an error."""
         return self._results.get(name) == ""
 
     def find_failure(self, name: str) -> str:
-        """What the result of this tool says was wrong, redacted; "" when nothing is known to be."""
+        """Return the error in the result of this tool, redacted; "" if there is none."""
         return self._results.get(name, "")
 
     def _read_call_delta(self, delta: ToolCallDelta) -> str:
-        known = self._by_index.get(delta.index)
-        if known is None or (known == UNNAMED and delta.name):
-            if known is not None:
-                self.names.remove(known)
-            known = self._by_index[delta.index] = self._add_call(delta.name, delta.id)
-        return known
+        name = self._by_index.get(delta.index)
+        if name is None or (name == UNNAMED and delta.name):
+            if name is not None:
+                self.names.remove(name)
+            name = self._by_index[delta.index] = self._add_call(delta.name, delta.id)
+        return name
 
     def _add_call(self, name: str, call_id: str) -> str:
         name = name or UNNAMED
@@ -84,21 +85,21 @@ class ToolActivity:
         return name
 
     def _read_block(self, data: Mapping[str, object]) -> str | None:
-        kind = _string_or_empty(data.get("type"))
+        kind = string_or_empty(data.get("type"))
         if not kind:
             return self._read_gemini_part(data)
         if kind in ("server_tool_use", "mcp_tool_use"):
             return self._add_call(
-                _string_or_empty(data.get("name")), _string_or_empty(data.get("id"))
+                string_or_empty(data.get("name")), string_or_empty(data.get("id"))
             )
         if kind.endswith("_tool_result"):
             named = self._by_id.get(
-                _string_or_empty(data.get("tool_use_id")), kind.removesuffix("_tool_result")
+                string_or_empty(data.get("tool_use_id")), kind.removesuffix("_tool_result")
             )
             self._set_result(named, _anthropic_error(data))
         elif kind.endswith("_call"):
             name = self._add_call(
-                _string_or_empty(data.get("name")) or kind.removesuffix("_call"), ""
+                string_or_empty(data.get("name")) or kind.removesuffix("_call"), ""
             )
             if kind in _RUN_BY_PROVIDER and data.get("status") in ("completed", "failed", None):
                 self._set_result(name, _item_error(data))
@@ -109,18 +110,18 @@ class ToolActivity:
         call = data.get("functionCall")
         if isinstance(call, dict):
             return self._add_call(
-                _string_or_empty(call.get("name")), _string_or_empty(call.get("id"))
+                string_or_empty(call.get("name")), string_or_empty(call.get("id"))
             )
         if "executableCode" in data:
             return self._add_call("code_execution", "")
         result = data.get("functionResponse")
         if isinstance(result, dict):
-            said = result.get("response")
-            failed = said.get("error") if isinstance(said, dict) else None
-            self._set_result(_string_or_empty(result.get("name")) or UNNAMED, _error_text(failed))
+            response = result.get("response")
+            failed = response.get("error") if isinstance(response, dict) else None
+            self._set_result(string_or_empty(result.get("name")) or UNNAMED, _error_text(failed))
         result = data.get("codeExecutionResult")
         if isinstance(result, dict):
-            outcome = _string_or_empty(result.get("outcome"))
+            outcome = string_or_empty(result.get("outcome"))
             self._set_result("code_execution", "" if outcome in _GOOD else _error_text(outcome))
         return None
 
@@ -133,7 +134,7 @@ _GOOD = ("OUTCOME_OK", "")
 
 def _anthropic_error(data: Mapping[str, object]) -> str:
     content = data.get("content")
-    if isinstance(content, dict) and _string_or_empty(content.get("type")).endswith("_error"):
+    if isinstance(content, dict) and string_or_empty(content.get("type")).endswith("_error"):
         return _error_text(content.get("error_code") or "error")
     return _error_text(content) if data.get("is_error") is True else ""
 
@@ -145,13 +146,9 @@ def _item_error(data: Mapping[str, object]) -> str:
 
 
 def _error_text(error: object) -> str:
-    """Words for an error of any shape; "" only for none."""
+    """Return the text of an error of any form; "" if there is no error."""
     if not error:
         return ""
     fields: Object = error if isinstance(error, dict) else {}
-    said = fields.get("message") or error
-    return redact(said if isinstance(said, str) else str(said))[:_LONGEST_ERROR]
-
-
-def _string_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    message = fields.get("message") or error
+    return redact(message if isinstance(message, str) else str(message))[:_LONGEST_ERROR]

@@ -1,4 +1,5 @@
 """The terminal client: chat, run, inspect and resume from a shell.
 
-It adds no behaviour to the library: it prints what the runtime reports, and passes answers back.
+This room must never add behaviour to the library: it prints what the runtime reports, and passes
+answers back.
 """

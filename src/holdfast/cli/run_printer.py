@@ -156,7 +156,7 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
     if isinstance(item, AttemptAbandoned):
         return shorten(f"⟲ discard the text above: {item.error.safe}", width)
     if isinstance(item, OutputChecked) and item.problems:
-        return shorten(f"⟲ the answer does not fit: {item.problems[0]}", width)
+        return shorten(f"⟲ the output is invalid: {item.problems[0]}", width)
     if isinstance(item, RetryScheduled):
         retry = f"↻ retry in {item.delay:.1f} s ({item.attempt} of {item.max_retries})"
         return shorten(f"{retry}: {item.error.safe}", width)

@@ -1,5 +1,5 @@
-"""Bytes to core types and back: one folder for each wire, with its own error table.
+"""Encoders and decoders: one folder for each wire, with the wire's error table.
 
-This room must never do I/O, wait, retry or log: a codec is given bytes and hands back values.
-It knows core, and no other room.
+A codec takes bytes and returns values. This room must never do I/O, wait, retry or log. It imports
+only `core`.
 """

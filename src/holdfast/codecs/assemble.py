@@ -1,7 +1,7 @@
-"""Deltas of one reply to one validated reply: the only response handler, streamed or not.
+"""Builds one reply from its deltas, streamed or not.
 
-What was said is put together here; whether it may be accepted is judged in `codecs.verdict`. This
-module must never repair arguments, and must do no work for a delta that grows with the reply.
+`codecs.reply_checks` decides whether the reply is accepted. This module never repairs arguments,
+and the work for one delta never grows with the length of the reply.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from holdfast.core.messages import (
 
 
 class AssembledReply(Struct, frozen=True):
-    """A reply and, when it must not be accepted, why."""
+    """A reply, and the error when the reply is not accepted."""
 
     reply: Reply
     error: HoldfastError | None = None
@@ -74,19 +74,19 @@ _NO_USAGE = Usage()
 
 
 class Assembler:
-    """Folds the deltas of one reply; one object per attempt.
+    """Builds the reply of one attempt from its deltas.
 
-    Text (or reasoning) goes on where text of the same index stopped, unless a part of another kind
-    came between: then it is a part of its own, so that the order is the model's.
+    Text (or reasoning) is appended to the part with the same index. If a part of another kind came
+    in between, the text starts a new part, so that the parts stay in the order of the model.
 
     Args:
-        quirks: which proof of completeness this provider gives.
-        wire: the codec's name, put on parts that hold state of that wire.
-        partial: what earlier attempts brought of the same reply; this one goes on from there.
+        quirks: how this provider marks the end of a reply.
+        wire: the codec's name; it is stored on parts that hold data of that wire.
+        partial: the part of the same reply that earlier attempts received; this attempt continues it.
 
-    >>> from holdfast.core.deltas import Ended, Finished
+    >>> from holdfast.core.deltas import ReplyFinished, StreamEnded
     >>> assembler = Assembler(Quirks())
-    >>> for delta in (TextDelta("Hel"), TextDelta("lo"), Finished(FinishReason.STOP), Ended()):
+    >>> for delta in (TextDelta("Hel"), TextDelta("lo"), ReplyFinished(FinishReason.STOP), StreamEnded()):
     ...     assembler.feed(delta)
     >>> assembler.finish().reply.text
     'Hello'
@@ -114,13 +114,13 @@ class Assembler:
         self._quirks = quirks
         self._wire = wire or None
         self._parts: list[_TextParts | _ReasoningParts | _CallParts | _RefusalParts | Part] = []
-        # The parts of the newest kind, by index; emptied when a part of another kind begins.
+        # The parts of the current kind, by index. It is cleared when a part of another kind begins.
         self._open: dict[int, _TextParts | _ReasoningParts] = {}
         self._open_kind: type[object] | None = None
         self._texts: dict[int, _TextParts] = {}
         self._thoughts: dict[int, _ReasoningParts] = {}
         self._text: list[str] = []
-        # The index of the text that goes on; None when the next text must be looked at.
+        # The index of the text part that grows; None when the next delta takes the slow path.
         self._text_at: int | None = None
         self._calls: dict[int, _CallParts] = {}
         self._start = _NO_START
@@ -138,7 +138,7 @@ class Assembler:
         elif (take := _TAKES.get(type(delta))) is not None:
             take(self, delta)
         else:
-            # Text that follows a finish reason is not merely appended.
+            # Text after a finish reason makes that reason invalid, so it takes the slow path.
             self._text_at = None
             if isinstance(delta, ReplyFinished):
                 self._content_since_finish = False
@@ -146,7 +146,7 @@ class Assembler:
 
     @property
     def has_visible_parts(self) -> bool:
-        """Whether anything has come that a user may have been shown, beside what was kept."""
+        """Whether this attempt received anything that a user may have seen."""
         first = 0
         if self._partial is not None:
             first = 1
@@ -159,17 +159,17 @@ class Assembler:
 
     @property
     def ended(self) -> bool:
-        """Whether the wire's own end marker has come: what follows it cannot change the reply."""
+        """Whether the end marker of the wire came. Nothing after it can change the reply."""
         return self._evidence.ended
 
     @property
     def is_complete(self) -> bool:
-        """Whether the reply is whole even if its body breaks off here: only counts may be missing."""
+        """Whether the reply is complete even if the body ends here. Only token counts may be missing."""
         evidence = self._evidence_so_far()
         return evidence.ended or (evidence.is_last and evidence.finish_is_valid(self._quirks))
 
     def finish(self) -> AssembledReply:
-        """The reply as far as it came, judged. May be called at any time, and again."""
+        """Return the reply so far, with its kind. It can be called at any time and more than once."""
         parts = self._build_parts()
         kind = classify_reply(self._own_parts(parts), self._evidence_so_far(), self._quirks)
         if kind in _WHOLE:
@@ -183,33 +183,33 @@ class Assembler:
             id=self._start.id,
             raw_finish=self._evidence.raw_finish,
         )
-        if (kept := self._partial) is not None:
-            went_on = self.has_visible_parts or self.ended
-            usage, continued = kept.usage + reply.usage, kept.continued + went_on
+        if (partial := self._partial) is not None:
+            has_continued = self.has_visible_parts or self.ended
+            usage, continued = partial.usage + reply.usage, partial.continued + has_continued
             reply = replace(reply, usage=usage, continued=continued)
         return AssembledReply(reply, error_for_reply(reply, self._evidence))
 
     def _evidence_so_far(self) -> Evidence:
-        # Each delta sets a flag of this object, which costs less than one of the evidence.
+        # Every delta sets this flag, and an attribute of this object is cheaper than one of Evidence.
         self._evidence.content_since_finish = self._content_since_finish
         return self._evidence
 
     def _own_parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        """What this attempt itself brought: what was kept is no proof that the rest is whole."""
+        """The parts of this attempt only. Earlier text does not prove that the rest is complete."""
         if self._partial is None:
             return parts
-        own = "".join(self._continued_text()[1:])
-        return (Text(own), *parts[1:]) if own else parts[1:]
+        new_text = "".join(self._continued_text()[1:])
+        return (Text(new_text), *parts[1:]) if new_text else parts[1:]
 
     def _continued_text(self) -> list[str]:
-        """The pieces of the text that goes on, the kept one first."""
+        """The pieces of the continued text; the first is the text of the earlier attempts."""
         first = self._parts[0]
         return first.pieces if isinstance(first, _TextParts) else []
 
     def _build_parts(self) -> tuple[Part, ...]:
         built: list[Part] = []
         for part in self._parts:
-            # A pattern of classes would be several times slower.
+            # A match statement would be several times slower.
             if isinstance(part, _TextParts):
                 built.append(Text("".join(part.pieces), part.extra))
             elif isinstance(part, _CallParts):
@@ -228,7 +228,7 @@ class Assembler:
     def _begin_part(
         self, part: _TextParts | _ReasoningParts | _CallParts | _RefusalParts | Part
     ) -> None:
-        """Another part begins; what is open of another kind is closed."""
+        """Start a part, and close the open parts of another kind."""
         kind = type(part)
         if kind is not self._open_kind:
             self._open.clear()
@@ -237,7 +237,7 @@ class Assembler:
         self._parts.append(part)
 
     def _take_start(self, delta: ReplyStarted) -> None:
-        # Another model may take over in the middle of a reply.
+        # The last model name wins: another model may continue the reply.
         start = self._start
         self._start = ReplyStarted(start.id or delta.id, delta.model or start.model)
 
@@ -245,10 +245,10 @@ class Assembler:
         self._usage = delta.usage
 
     def _take_part(self, delta: PartReceived) -> None:
-        part, known = delta.part, self._texts.get(delta.index)
-        if isinstance(part, Text) and not part.text and known is not None:
-            # What belongs to a text that was shown as it came, whatever came since.
-            known.extra = part.extra
+        part, open_text = delta.part, self._texts.get(delta.index)
+        if isinstance(part, Text) and not part.text and open_text is not None:
+            # A text without content carries the extra fields of the text with the same index.
+            open_text.extra = part.extra
             return
         self._begin_part(part)
         if not delta.note:
@@ -258,34 +258,34 @@ class Assembler:
         if not delta.text:
             return
         index = delta.index
-        known = self._open.get(index)
-        if not isinstance(known, _TextParts):
-            known = _TextParts([])
-            self._begin_part(known)
-            self._open[index] = self._texts[index] = known
-        known.pieces.append(delta.text)
-        self._text, self._text_at = known.pieces, index
+        text_parts = self._open.get(index)
+        if not isinstance(text_parts, _TextParts):
+            text_parts = _TextParts([])
+            self._begin_part(text_parts)
+            self._open[index] = self._texts[index] = text_parts
+        text_parts.pieces.append(delta.text)
+        self._text, self._text_at = text_parts.pieces, index
         self._content_since_finish = True
 
     def _take_reasoning(self, delta: ReasoningDelta) -> None:
         if not (delta.text or delta.signature or delta.extra):
             return
         index = delta.index
-        known = self._open.get(index)
-        if not isinstance(known, _ReasoningParts):
-            # What belongs to a thought may come late; more text is another thought.
-            late = None if delta.text else self._thoughts.get(index)
-            known = late or _ReasoningParts([])
-            if late is None:
-                self._begin_part(known)
-                self._open[index] = self._thoughts[index] = known
+        reasoning = self._open.get(index)
+        if not isinstance(reasoning, _ReasoningParts):
+            # A signature may come after other parts. More text starts a new reasoning part.
+            earlier = None if delta.text else self._thoughts.get(index)
+            reasoning = earlier or _ReasoningParts([])
+            if earlier is None:
+                self._begin_part(reasoning)
+                self._open[index] = self._thoughts[index] = reasoning
         if delta.text:
-            known.pieces.append(delta.text)
+            reasoning.pieces.append(delta.text)
             self._content_since_finish = True
         if delta.signature:
-            known.signature = delta.signature
+            reasoning.signature = delta.signature
         if delta.extra:
-            known.extra = {**(known.extra or {}), **delta.extra}
+            reasoning.extra = {**(reasoning.extra or {}), **delta.extra}
 
     def _take_call(self, delta: ToolCallDelta) -> None:
         call = self._calls.get(delta.index)
@@ -319,7 +319,7 @@ _WHOLE = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
 
 
 def _fill_empty_arguments(part: Part) -> Part:
-    """A call whose argument text the wire left empty has the arguments `{}`."""
+    """Give a call with an empty argument text the arguments `{}`."""
     if isinstance(part, ToolCall) and not part.arguments.strip():
         return replace(part, arguments="{}")
     return part

@@ -1,7 +1,8 @@
-"""One response body, in any pieces: an event stream, or a whole JSON text, judged by its first bytes.
+"""Reads one response body: an event stream or one JSON text.
 
-Servers send JSON under the name of an event stream, and the reverse; the content type therefore
-decides only where the first bytes could be either. This module must never know what an event or a body means, and never raise on any bytes.
+The first bytes decide which of the two it is. Some servers declare JSON as an event stream, or the
+reverse, so the content type decides only when the first bytes allow both. This module never
+interprets an event or a body, and never raises on any bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class BodyReader:
-    r"""Gives the events of a stream as they come, and a whole body at its end.
+    r"""Returns the events of a stream as they arrive, or a whole body at its end.
 
     Args:
         limit: the largest event or whole body, in bytes.
@@ -27,8 +28,8 @@ class BodyReader:
 
     Attributes:
         json: reads the JSON texts of this body.
-        problem: why the bytes are no body of this kind; nothing is read after it.
-        sse: the reader of the event stream, once the body is known to be one.
+        problem: why the body is invalid; nothing is read after it.
+        sse: the decoder of the event stream; None until the body proves to be one.
 
     >>> body = BodyReader()
     >>> body.feed(b'data: {"a": 1}\n\n')
@@ -54,7 +55,7 @@ class BodyReader:
         return self.sse is not None
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """The events that these bytes complete; none for a whole body."""
+        """Return the events that these bytes complete; none for a whole body."""
         if self.problem is not None:
             return []
         if self.sse is None:
@@ -72,7 +73,7 @@ class BodyReader:
             return self.note_too_large(error)
 
     def close(self) -> list[SseEvent]:
-        """The event that lacked its blank line, if one was under way."""
+        """Return the last event if its blank line is missing."""
         if self.sse is None or self.problem is not None:
             return []
         try:
@@ -81,27 +82,27 @@ class BodyReader:
             return self.note_too_large(error)
 
     def note_too_large(self, error: EventTooLargeError) -> list[SseEvent]:
-        """Note that one event passed the limit; the events before it."""
+        """Record that an event is larger than the limit, and return the events before it."""
         self.problem = NotAReply("event", f"more than {self._limit} bytes")
         return error.events
 
     def take_text(self) -> bytes:
-        """The bytes of a whole body, at its end, without a byte order mark; given once."""
+        """Return the bytes of a whole body without a byte order mark. A second call returns nothing."""
         text = bytes(self._buffer).removeprefix(_BOM)
         self._buffer.clear()
         return text
 
     def read_value(self, text: bytes | None = None) -> object:
-        """The value of a whole body, at its end; UNREADABLE sets `problem`.
+        """Return the value of a whole body; a value that is not an object sets `problem`.
 
         Args:
-            text: what `take_text()` gave, when it was asked before.
+            text: the result of `take_text()`, if it was called before.
         """
         text = self.take_text() if text is None else text
         value = self.json.read(text)
         if not isinstance(value, dict):
-            got = _describe_text(text) if value is UNREADABLE else json_kind(value)
-            self.problem = self.problem or NotAReply(RESPONSE_OBJECT, got)
+            kind = describe_text(text) if value is UNREADABLE else json_kind(value)
+            self.problem = self.problem or NotAReply(RESPONSE_OBJECT, kind)
         return value
 
     def _looks_like_stream(self) -> bool:
@@ -116,8 +117,8 @@ class BodyReader:
         return start[:1] == b":" or name in _FIELDS
 
 
-def _describe_text(text: bytes) -> str:
-    """What a text that is no JSON seems to be; never a part of it, since that may hold secrets."""
+def describe_text(text: bytes) -> str:
+    """Name the kind of a text that is not JSON. The text itself is not quoted: it may hold secrets."""
     first = text.lstrip(_BLANK)[:1]
     if not first:
         return "empty body"

@@ -1,8 +1,8 @@
-"""Arguments of calls that were mended on their way, or that JSON cannot hold: made malformed.
+"""Makes the arguments of a call invalid JSON if they were repaired or if JSON cannot express them.
 
-A reader may replace bytes that are not UTF-8, since a reply with a broken character is better than
-no reply. A tool must never run with such arguments. They are spoiled here by a character that JSON
-allows nowhere unescaped, so that every later reader refuses them, also one of a journal.
+A reader replaces bytes that are not UTF-8, because a reply with a wrong character is better than no
+reply. A tool must never run with such arguments. This module puts a character into them that JSON
+allows nowhere unescaped, so that every later reader rejects them, after a restart too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REPLACED: Final = "\ufffd"
 
 
 def arguments_text(value: object) -> str:
-    """Arguments as JSON text. Numbers that JSON cannot hold make it malformed, and not null.
+    """Return arguments as JSON text. NaN and infinite numbers make the text invalid; they do not become null.
 
     >>> arguments_text({"city": "Porto"})
     '{"city":"Porto"}'
@@ -28,18 +28,18 @@ def arguments_text(value: object) -> str:
     '{"limit": Infinity}'
     """
     text = dump_json(value)
-    # The encoder writes null for such a number.
+    # The encoder writes null for NaN and infinity.
     if "null" in text and not is_finite(value):
         return json.dumps(value, ensure_ascii=False)
     return text
 
 
 def spoil_mended(out: list[Delta], start: int) -> None:
-    """Make the arguments malformed in which a character was replaced.
+    """Make the arguments invalid JSON in which a character was replaced.
 
     Args:
-        out: the deltas; those from `start` on come from text that was mended.
-        start: the first of them.
+        out: the deltas.
+        start: the index of the first delta that comes from repaired text.
     """
     for at in range(start, len(out)):
         delta = out[at]

@@ -1,9 +1,8 @@
-"""Turns a refusal into an `ErrorInfo` by a table: the first row that holds decides.
+"""Turns an error response into an `ErrorInfo` by a table: the first row that matches decides.
 
-A row is conditions and a category; a wire passes its own rows, which are read before those that
-every wire shares (`rules.SHARED`). To teach it a new error, add a row and a test with the
-provider's words. This module must never branch on a provider, and never show text that `redact` has
-not seen.
+A row holds conditions and a category. A wire passes its own rows, followed by those that all wires
+share (`rules.SHARED`). To support a new error, add a row and a test with the provider's text.
+This module never branches on a provider, and never shows text that `redact` has not processed.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from holdfast.core.redaction import redact
 LONGEST_SAFE = 600
 LONGEST_PRIVATE = 4_000
 _SOON = 3_600.0
-"""Seconds: a promised wait up to this long means that the limit clears by itself."""
+"""Seconds. If the provider asks for a wait up to this long, the limit ends by itself."""
 
 
 class ErrorRule(Struct, frozen=True, kw_only=True):
-    """One row: all the conditions that are given must hold.
+    """One row of an error table: it matches if all of its conditions match.
 
     Args:
-        category: what the refusal then is.
-        statuses: any of these; 0 stands for "no status, or a success" (an error inside a stream).
-        codes: any of these among the codes, types and reasons, in lower case.
-        text: a regex found in the provider's words, which are in lower case; compiled when
-            it is first needed, because most processes never see an error.
-        providers: only for these presets.
-        short_wait: whether the provider named a wait of at most an hour.
+        category: the category of a matching error.
+        statuses: the HTTP status is one of these; 0 means no status or a success (an error inside a stream).
+        codes: one of the error's codes, types and reasons (in lower case) is one of these.
+        text: a regular expression that is searched in the error's text (in lower case). It is
+            compiled at its first use, because most processes never see an error.
+        providers: the preset is one of these.
+        short_wait: whether the provider asks for a wait of at most an hour.
     """
 
     category: ErrorCategory
@@ -47,7 +46,7 @@ class ErrorRule(Struct, frozen=True, kw_only=True):
     short_wait: bool | None = None
 
     def matches(self, provider: str, error_body: ErrorBody, short_wait: bool) -> bool:
-        """Whether this row decides."""
+        """Whether all conditions of this row match."""
         status = error_body.status if (error_body.status or 0) >= 300 else 0
         return (
             (not self.statuses or status in self.statuses)
@@ -72,7 +71,7 @@ def error_rule(
     providers: str = "",
     short_wait: bool | None = None,
 ) -> ErrorRule:
-    """A row as tables write it: codes and providers are words with blanks between, text a regex.
+    """Build a row. `codes` and `providers` are words separated by spaces.
 
     >>> error_rule(ErrorCategory.TIMEOUT, codes="DEADLINE_EXCEEDED timeout").codes == {
     ...     "deadline_exceeded", "timeout"}
@@ -89,28 +88,28 @@ def error_rule(
 
 
 def classify_by_rules(rules: Sequence[ErrorRule], failure: Failure) -> ErrorInfo:
-    """What a refusal means by these rows; the last row should hold for everything.
+    """Classify an error response by a table; an error that matches no row is a SERVER_ERROR.
 
     Args:
-        rules: in the order of belief.
-        failure: as it came.
+        rules: the rows; the first that matches decides.
+        failure: the error response.
     """
-    refusal = read_error_body(failure)
+    error_body = read_error_body(failure)
     wait = parse_requested_wait(
-        refusal.headers, delays=refusal.delays, text=refusal.text, now=failure.now
+        error_body.headers, delays=error_body.delays, text=error_body.text, now=failure.now
     )
-    category = _find_category(rules, failure.provider, refusal, wait)
+    category = _find_category(rules, failure.provider, error_body, wait)
     if wait is None and category is ErrorCategory.RATE_LIMIT_RETRYABLE:
-        wait = parse_bucket_wait(refusal.headers, now=failure.now)
+        wait = parse_bucket_wait(error_body.headers, now=failure.now)
     return ErrorInfo(
         category=category,
         landed=_infer_landed(failure.status, category),
         retry_after=wait,
-        safe=describe_error(failure.provider, category, refusal.status, refusal.message),
+        safe=describe_error(failure.provider, category, error_body.status, error_body.message),
         private=_private_text(failure),
-        status=refusal.status,
-        code=refusal.code,
-        request_id=refusal.request_id,
+        status=error_body.status,
+        code=error_body.code,
+        request_id=error_body.request_id,
         provider=failure.provider or None,
     )
 
@@ -118,18 +117,18 @@ def classify_by_rules(rules: Sequence[ErrorRule], failure: Failure) -> ErrorInfo
 def _find_category(
     rules: Sequence[ErrorRule], provider: str, error_body: ErrorBody, wait: float | None
 ) -> ErrorCategory:
-    promised = wait is not None and wait <= _SOON
+    short_wait = wait is not None and wait <= _SOON
     category = next(
-        (rule.category for rule in rules if rule.matches(provider, error_body, promised)),
+        (rule.category for rule in rules if rule.matches(provider, error_body, short_wait)),
         ErrorCategory.SERVER_ERROR,
     )
-    said = should_retry(error_body.headers)
-    if said is None or said is category.is_retryable:
+    retry = should_retry(error_body.headers)
+    if retry is None or retry is category.is_retryable:
         return category
-    return _OVERRULED.get((category, said), category)
+    return _OVERRULED.get((category, retry), category)
 
 
-# What the server knows better, by `x-should-retry`: whether this very request may be repeated.
+# `x-should-retry` takes precedence over the table: the server knows whether this request can be repeated.
 _OVERRULED = {
     (ErrorCategory.RATE_LIMIT_RETRYABLE, False): ErrorCategory.RATE_LIMIT_TERMINAL,
     (ErrorCategory.SERVER_ERROR, False): ErrorCategory.CLIENT_ERROR,
@@ -138,46 +137,46 @@ _OVERRULED = {
     (ErrorCategory.CLIENT_ERROR, True): ErrorCategory.TRANSIENT,
 }
 
-# 4xx but these: the server looked at the request and did not begin. 408 and 499: it may have.
+# Any other 4xx means that the server rejected the request before it started. After these it may have started.
 _BEGUN = frozenset({408, 424, 499})
-# Not implemented, overloaded; and an edge that could not reach the server behind it at all.
+# Not implemented, overloaded, or a proxy could not reach the server behind it.
 _NEVER_BEGUN = frozenset({501, 503, 505, 521, 522, 523, 525, 526, 529})
 
 
 def _infer_landed(status: int | None, category: ErrorCategory) -> Landed:
-    """NO only when the refusal itself proves it: by HTTP status, before anything was streamed."""
+    """Return NO only if the HTTP status proves that the request had no effect."""
     if status is None or category is ErrorCategory.INVALID_RESPONSE:
         return Landed.UNKNOWN
-    refused = 300 <= status < 500 and status not in _BEGUN
-    return Landed.NO if refused or status in _NEVER_BEGUN else Landed.UNKNOWN
+    rejected = 300 <= status < 500 and status not in _BEGUN
+    return Landed.NO if rejected or status in _NEVER_BEGUN else Landed.UNKNOWN
 
 
-_WHAT: dict[ErrorCategory, str] = {
-    ErrorCategory.TRANSIENT: "is not available now",
+_PROBLEMS: dict[ErrorCategory, str] = {
+    ErrorCategory.TRANSIENT: "is temporarily unavailable",
     ErrorCategory.TIMEOUT: "did not answer in time",
     ErrorCategory.RATE_LIMIT_RETRYABLE: "limits the rate of requests",
-    ErrorCategory.RATE_LIMIT_TERMINAL: "has a quota that this exceeds",
+    ErrorCategory.RATE_LIMIT_TERMINAL: "reports an exceeded quota",
     ErrorCategory.CLIENT_ERROR: "refused the request",
     ErrorCategory.AUTH_ERROR: "denied access",
-    ErrorCategory.CONTEXT_WINDOW: "has no room for a prompt of this length",
+    ErrorCategory.CONTEXT_WINDOW: "cannot take a prompt of this length",
     ErrorCategory.SERVER_ERROR: "failed",
     ErrorCategory.MODEL_NOT_FOUND: "does not offer this model",
-    ErrorCategory.INVALID_RESPONSE: "gave an answer that cannot be used",
-    ErrorCategory.TRUNCATED: "cut the answer at its limit",
-    ErrorCategory.CONTENT_FILTERED: "withheld an answer by its content policy",
+    ErrorCategory.INVALID_RESPONSE: "sent a reply that cannot be used",
+    ErrorCategory.TRUNCATED: "cut the reply at its output limit",
+    ErrorCategory.CONTENT_FILTERED: "withheld the reply because of its content policy",
 }
 
 
 def describe_error(provider: str, category: ErrorCategory, status: int | None, message: str) -> str:
-    """What happened, at whom, and their words, without secrets.
+    """Describe an error in one sentence: the provider, what happened, and its message without secrets.
 
     >>> describe_error("groq", ErrorCategory.AUTH_ERROR, 401, "Invalid API Key")
     'groq denied access (HTTP 401): Invalid API Key'
     """
-    what = _WHAT.get(category, "refused the request")
-    shown = f" (HTTP {status})" if (status or 0) >= 300 else ""
-    said = redact_and_shorten(message, LONGEST_SAFE)
-    return f"{provider or 'The provider'} {what}{shown}{': ' if said else ''}{said}"
+    problem = _PROBLEMS.get(category, "refused the request")
+    suffix = f" (HTTP {status})" if (status or 0) >= 300 else ""
+    detail = redact_and_shorten(message, LONGEST_SAFE)
+    return f"{provider or 'The provider'} {problem}{suffix}{': ' if detail else ''}{detail}"
 
 
 def _private_text(failure: Failure) -> str:
@@ -186,12 +185,12 @@ def _private_text(failure: Failure) -> str:
 
 
 def redact_and_shorten(text: str, longest: int) -> str:
-    """`text` without secrets and control characters, and not longer than this.
+    """Return `text` on one line, without secrets and control characters, shortened to `longest` characters.
 
-    Redaction sees a little more than is shown and no half word: half a key is not recognised.
+    The text is redacted before it is shortened, because half a key is not recognised as a secret.
     """
     text = to_single_line(text)
     if len(text) > 2 * longest:
         text = text[: 2 * longest].rpartition(" ")[0] or "[cut]"
-    said = redact(text)
-    return said if len(said) <= longest else said[:longest].rstrip() + " [cut]"
+    redacted = redact(text)
+    return redacted if len(redacted) <= longest else redacted[:longest].rstrip() + " [cut]"

@@ -1,9 +1,9 @@
-"""Reads a refusal of any shape into one record: its words, its codes, its numbers.
+"""Reads the body of an error response, whatever its form: its messages, codes and numbers.
 
-Bodies come as the wire documents them, and also as arrays, bare strings, `detail` of a web framework,
-another vendor's error wrapped in a gateway's, HTML of an edge, cut off, or empty. The reader looks
-only below keys that hold errors, so that what a model generated is never taken for the provider's
-words. It must never raise on any bytes, and never read more than `LARGEST_BODY` of them.
+Servers send the documented form, but also arrays, plain strings, the `detail` of a web framework,
+another vendor's error wrapped by a gateway, the HTML page of a proxy, truncated text or nothing. The
+reader descends only into keys that hold errors, so that generated text is never taken for an error
+message. It never raises on any bytes, and reads at most `LARGEST_BODY` of them.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _CODES = {
     "status": 3,
     "quotaId": 4,
 }
-"""Key of a code -> how little it tells; the lowest is shown."""
-_HOLLOW_CODES = frozenset({"error", "failed", "response.failed", "response.error", "null", "none"})
-_HOLLOW_WORDS = frozenset({"provider returned error", "$grpcmessage", "error"})
+"""The keys of codes, with a rank: the code with the lowest rank is shown."""
+_VAGUE_CODES = frozenset({"error", "failed", "response.failed", "response.error", "null", "none"})
+_VAGUE_MESSAGES = frozenset({"provider returned error", "$grpcmessage", "error"})
 _STATUSES = ("status", "status_code", "code", "error_code", "statusCode", "raw_status_code")
 _IDS = (
     "x-request-id",
@@ -87,17 +87,17 @@ _CODE_NAME = re.compile(r"[\w .:/-]{1,100}", re.ASCII)
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
-    """What a refusal says, whatever its shape.
+    """The content of an error response.
 
     Args:
-        status: the HTTP status, or the one that the body names when there is none, or a 2xx.
-        message: the provider's own sentence, cleaned for one line of text.
-        text: all its words in lower case, for the patterns of the tables.
+        status: the HTTP status; without one, or after a 2xx, the status that the body names.
+        message: the provider's message, on one line.
+        text: all messages and codes in lower case, for the patterns of the tables.
         codes: every code, type and reason, in lower case.
-        code: the most telling of them as the provider spells it.
-        delays: `RetryInfo.retryDelay` and what others call it, as they came.
-        headers: of the response, and those that a gateway hands on in the body.
-        request_id: what the provider's support asks for.
+        code: the most specific of them, as the provider spells it.
+        delays: `RetryInfo.retryDelay` and similar fields, unparsed.
+        headers: of the response, and those that a gateway repeats in the body.
+        request_id: the id that the provider's support asks for.
     """
 
     status: int | None = None
@@ -111,7 +111,7 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
 
 
 class _BodyFindings:
-    """What the walk over a body has collected so far."""
+    """What was found in a body so far."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
@@ -124,33 +124,35 @@ class _BodyFindings:
 
 
 def read_error_body(failure: Failure) -> ErrorBody:
-    """What the provider said, from headers and body.
+    """Read the headers and the body of an error response.
 
-    >>> refusal = read_error_body(Failure(status=404, body=b'[{"error": {"code": 404, "message": "no"}}]'))
-    >>> refusal.status, refusal.message
+    >>> body = read_error_body(Failure(status=404, body=b'[{"error": {"code": 404, "message": "no"}}]'))
+    >>> body.status, body.message
     (404, 'no')
     """
-    found = _BodyFindings()
+    findings = _BodyFindings()
     body = failure.body[:LARGEST_BODY].decode("utf-8", "replace").strip()
-    _read_body(body, found)
+    _read_body(body, findings)
     if kind := failure.headers.get("x-amzn-errortype"):
-        found.codes.append((0, kind))
-    names = [name for _, code in sorted(found.codes, key=_code_rank) if (name := _code_name(code))]
-    text = "\n".join([*found.words, *names])[:LONGEST_MESSAGE].lower()
+        findings.codes.append((0, kind))
+    names = [
+        name for _, code in sorted(findings.codes, key=_code_rank) if (name := _code_name(code))
+    ]
+    text = "\n".join([*findings.words, *names])[:LONGEST_MESSAGE].lower()
     return ErrorBody(
-        status=_choose_status(failure.status, found.statuses),
-        message=_choose_message(found.words),
+        status=_choose_status(failure.status, findings.statuses),
+        message=_choose_message(findings.words),
         text=text,
         codes=frozenset(name.lower() for name in names),
         code=next((name for name in names if _is_specific_code(name)), None),
-        delays=tuple(found.delays),
-        headers={**found.headers, **failure.headers},
-        request_id=_find_request_id(failure.headers, found.request_id, body),
+        delays=tuple(findings.delays),
+        headers={**findings.headers, **failure.headers},
+        request_id=_find_request_id(failure.headers, findings.request_id, body),
     )
 
 
 def to_single_line(text: str) -> str:
-    r"""`text` without control characters, escape sequences and line breaks.
+    r"""Return `text` without control characters, escape sequences and line breaks.
 
     >>> to_single_line("a\x1b[31mb\n\n c")
     'a b c'
@@ -158,86 +160,86 @@ def to_single_line(text: str) -> str:
     return " ".join(_UNPRINTABLE.sub(" ", text[:LONGEST_MESSAGE]).split())
 
 
-def _read_body(body: str, found: _BodyFindings) -> None:
+def _read_body(body: str, findings: _BodyFindings) -> None:
     if body.startswith(("event:", "data:", ":")):
         lines = [line[5:] for line in body.splitlines()[:200] if line.startswith("data:")]
         body = next((line.strip() for line in lines if "error" in line), body)
     if body.startswith("<"):
         title = _TITLE.search(body)
-        found.words.append(title[1] if title else _TAG.sub(" ", body[:LONGEST_MESSAGE]))
+        findings.words.append(title[1] if title else _TAG.sub(" ", body[:LONGEST_MESSAGE]))
         return
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         if body.startswith(("{", "[")):
-            _read_truncated(body, found)
+            _read_truncated(body, findings)
         elif body:
-            found.words.append(body)
+            findings.words.append(body)
         return
-    _walk_value(value, found, 0)
+    _walk_value(value, findings, 0)
 
 
-def _read_truncated(body: str, found: _BodyFindings) -> None:
-    """A JSON body that breaks off, or that was too large: what its beginning says."""
+def _read_truncated(body: str, findings: _BodyFindings) -> None:
+    """Read the beginning of a JSON body that is truncated or too large."""
     head = body[: 2 * LONGEST_MESSAGE]
-    found.words.extend(match[1] for match in _CUT_WORDS.finditer(head))
+    findings.words.extend(match[1] for match in _CUT_WORDS.finditer(head))
     for match in _CUT_CODES.finditer(head):
-        found.codes.append((_CODES[match[1]], match[2]))
-        _note_status(match[2], found)
-    if not found.words:
-        found.words.append(head)
+        findings.codes.append((_CODES[match[1]], match[2]))
+        _note_status(match[2], findings)
+    if not findings.words:
+        findings.words.append(head)
 
 
-def _walk_value(value: object, found: _BodyFindings, depth: int) -> None:
-    found.nodes += 1
-    if depth > _DEEPEST or found.nodes > _MOST_NODES:
+def _walk_value(value: object, findings: _BodyFindings, depth: int) -> None:
+    findings.nodes += 1
+    if depth > _DEEPEST or findings.nodes > _MOST_NODES:
         return
     if isinstance(value, str):
-        _read_text(value, found, depth)
+        _read_text(value, findings, depth)
     elif isinstance(value, list):
         for item in value[:50]:
-            _walk_value(item, found, depth + 1)
+            _walk_value(item, findings, depth + 1)
     elif isinstance(value, dict):
-        _read_object(value, found, depth)
+        _read_object(value, findings, depth)
 
 
-def _read_text(text: str, found: _BodyFindings, depth: int) -> None:
-    """Words, or another error body written as a string inside this one."""
+def _read_text(text: str, findings: _BodyFindings, depth: int) -> None:
+    """Read a message, or an error body that is a string inside this one."""
     inner = text.strip()
     if inner.startswith(("{", "[")) and len(inner) < LARGEST_BODY:
         try:
-            _walk_value(msgspec.json.decode(inner), found, depth + 1)
+            _walk_value(msgspec.json.decode(inner), findings, depth + 1)
         except (msgspec.DecodeError, RecursionError):
-            found.words.append(text)
+            findings.words.append(text)
         return
     if inner:
-        found.words.append(text)
+        findings.words.append(text)
 
 
-def _read_object(value: dict[str, object], found: _BodyFindings, depth: int) -> None:
+def _read_object(value: dict[str, object], findings: _BodyFindings, depth: int) -> None:
     for key in _WORDS:
-        if isinstance(said := value.get(key), str):
-            _read_text(said, found, depth)
+        if isinstance(text := value.get(key), str):
+            _read_text(text, findings, depth)
     for key, rank in _CODES.items():
         if isinstance(code := value.get(key), str) and code:
-            found.codes.append((rank, code))
+            findings.codes.append((rank, code))
     for key in _STATUSES:
-        _note_status(value.get(key), found)
-    _read_details(value, found)
+        _note_status(value.get(key), findings)
+    _read_details(value, findings)
     for inner in _nested_errors(value):
-        _walk_value(inner, found, depth + 1)
+        _walk_value(inner, findings, depth + 1)
 
 
-def _read_details(value: dict[str, object], found: _BodyFindings) -> None:
+def _read_details(value: dict[str, object], findings: _BodyFindings) -> None:
     for key in _DELAYS:
         delay = value.get(key)
         if isinstance(delay, (str, int, float)) and not isinstance(delay, bool):
-            found.delays.append(str(delay))
+            findings.delays.append(str(delay))
     for key in ("request_id", "requestId"):
-        if isinstance(name := value.get(key), str) and not found.request_id:
-            found.request_id = name
+        if isinstance(name := value.get(key), str) and not findings.request_id:
+            findings.request_id = name
     if isinstance(headers := value.get("headers"), dict):
-        found.headers.update(_header_items(headers))
+        findings.headers.update(_header_items(headers))
 
 
 def _nested_errors(value: dict[str, object]) -> Iterator[object]:
@@ -252,11 +254,11 @@ def _header_items(headers: Mapping[object, object]) -> Iterator[tuple[str, str]]
             yield name.lower(), str(value)
 
 
-def _note_status(value: object, found: _BodyFindings) -> None:
+def _note_status(value: object, findings: _BodyFindings) -> None:
     if isinstance(value, str) and len(value) == 3 and value.isdigit():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599:
-        found.statuses.append(value)
+        findings.statuses.append(value)
 
 
 def _choose_status(outer: int | None, inner: list[int]) -> int | None:
@@ -266,10 +268,10 @@ def _choose_status(outer: int | None, inner: list[int]) -> int | None:
 
 
 def _choose_message(words: list[str]) -> str:
-    """The first sentence that says something; a gateway's "Provider returned error" does not."""
-    cleaned = [line for said in words[:20] if (line := to_single_line(said))]
-    telling = (line for line in cleaned if line.lower() not in _HOLLOW_WORDS)
-    return next(telling, cleaned[0] if cleaned else "")
+    """Choose the first specific message; a gateway's "Provider returned error" is not specific."""
+    lines = [line for message in words[:20] if (line := to_single_line(message))]
+    specific = (line for line in lines if line.lower() not in _VAGUE_MESSAGES)
+    return next(specific, lines[0] if lines else "")
 
 
 def _code_rank(code: tuple[int, str]) -> int:
@@ -277,20 +279,20 @@ def _code_rank(code: tuple[int, str]) -> int:
 
 
 def _is_specific_code(code: str) -> bool:
-    return not code.isdigit() and code.lower() not in _HOLLOW_CODES
+    return not code.isdigit() and code.lower() not in _VAGUE_CODES
 
 
 def _code_name(code: str) -> str:
-    """`ValidationException` of "com.amazon#ValidationException:http://..."; "" for a sentence."""
+    """Return `ValidationException` for "com.amazon#ValidationException:http://...", and "" for a sentence."""
     if "http" in code:
         code = code.split(":http", 1)[0]
     code = code.rsplit("#", 1)[-1].strip()
     return code if _CODE_NAME.fullmatch(code) else ""
 
 
-def _find_request_id(headers: Mapping[str, str], said: str, body: str) -> str | None:
-    named = (headers.get(name, "") for name in _IDS)
-    for candidate in (*named, said):
+def _find_request_id(headers: Mapping[str, str], id_in_body: str, body: str) -> str | None:
+    header_ids = (headers.get(name, "") for name in _IDS)
+    for candidate in (*header_ids, id_in_body):
         if candidate and _ID.fullmatch(candidate):
             return candidate
     match = _ID_IN_BODY.search(body[: 2 * LONGEST_MESSAGE])

@@ -1,7 +1,7 @@
-"""The frame of a decoder whose wire streams typed events, and answers whole with one object.
+"""The base class of decoders for wires that stream typed events or send one whole object.
 
-It knows when a body begins and ends, and what to do with an event that is no JSON; what an event
-means is its wire's. This module must never raise on any bytes.
+It finds the events of a body and handles events that are not JSON. The `EventReader` of the wire
+interprets the events. This module never raises on any bytes.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _LONGEST_TEXT = 2000
 
 
 class EventReader(Protocol):
-    """What a wire makes of its objects."""
+    """Interprets the objects of one wire."""
 
     ended: bool
     unknown_counts: dict[str, int]
 
     def read_event(self, event: dict[str, object], name: str, out: list[Delta]) -> None:
-        """One event; `name` is that of the event stream."""
+        """Read one event; `name` is its name in the event stream."""
         ...
 
     def read_whole(self, body: dict[str, object], out: list[Delta], /) -> None:
-        """A whole body."""
+        """Read a whole body."""
         ...
 
     def close(self, out: list[Delta]) -> None:
-        """Nothing more comes: give what was collected."""
+        """End the reply, and add the deltas of what was collected."""
         ...
 
 
@@ -42,11 +42,11 @@ P = TypeVar("P", bound=EventReader)
 
 
 class EventDecoder(ABC, Generic[P]):
-    """One response body in, deltas out; a wire adds its quick reading of the commonest events.
+    """Decodes one response body into deltas; a wire adds a fast path for its most frequent events.
 
     Args:
         content_type: the header's value, or "".
-        provider: the preset's name, for the words of errors inside the body.
+        provider: the preset's name, for the messages of errors inside the body.
         limit: the largest event or whole body, in bytes.
     """
 
@@ -58,22 +58,22 @@ class EventDecoder(ABC, Generic[P]):
         self._body = BodyReader(limit, content_type)
         self._reader = self._make_reader(provider)
         self._is_over = False
-        # Whether something was mended: pieces may keep a part of an event for a later delta.
+        # Whether any event was repaired. It stays set: the reader may emit text of that event in a later delta.
         self._mended = False
 
     @property
     def unknown_counts(self) -> dict[str, int]:
-        """How often each unknown kind of event came."""
+        """The number of events of each unknown kind."""
         return self._reader.unknown_counts
 
     def feed(self, data: bytes) -> list[Delta]:
-        """The deltas that these bytes complete."""
+        """Return the deltas that these bytes complete."""
         out: list[Delta] = []
         self._handle_events(self._body.feed(data), out)
         return out
 
     def close(self) -> list[Delta]:
-        """What was held back: a whole body, or what a cut stream left open."""
+        """Return the remaining deltas: of a whole body, or of a stream that was cut."""
         out: list[Delta] = []
         if self._is_over:
             return out
@@ -96,11 +96,11 @@ class EventDecoder(ABC, Generic[P]):
 
     @abstractmethod
     def _make_reader(self, provider: str) -> P:
-        """What reads the objects of this reply."""
+        """Return the reader for the objects of one reply."""
 
     @abstractmethod
     def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
-        """Read events, each the quick way or by `_read_carefully`."""
+        """Read events, each on the fast path or by `_read_carefully`."""
 
     def _handle_events(self, events: list[SseEvent], out: list[Delta]) -> None:
         if events:
@@ -120,12 +120,12 @@ class EventDecoder(ABC, Generic[P]):
         elif value is UNREADABLE and name == b"error":
             self._reader.read_event(wrap_error_text(payload), "error", out)
         elif value is UNREADABLE and b"\n" in payload:
-            # Events that lack the blank line between them: one object a line.
+            # The blank lines between the events are missing: each line is one object.
             for line in payload.split(b"\n"):
                 self._read_carefully(b"", line, out)
         else:
-            got = "cut or malformed JSON" if value is UNREADABLE else json_kind(value)
-            out.append(NotAReply("event object", got))
+            kind = "cut or malformed JSON" if value is UNREADABLE else json_kind(value)
+            out.append(NotAReply("event object", kind))
 
     def _spoil(self, out: list[Delta], start: int) -> None:
         self._mended |= self._body.json.has_mended
@@ -134,10 +134,10 @@ class EventDecoder(ABC, Generic[P]):
 
 
 def wrap_error_text(payload: bytes) -> dict[str, object]:
-    """The object that an event of errors should have been, when it is only words.
+    """Wrap an error event that is plain text into the documented object.
 
     >>> wrap_error_text(b"overloaded")
     {'type': 'error', 'error': {'message': 'overloaded'}}
     """
-    words = payload[:_LONGEST_TEXT].decode("utf-8", "replace").strip()
-    return {"type": "error", "error": {"message": words}}
+    message = payload[:_LONGEST_TEXT].decode("utf-8", "replace").strip()
+    return {"type": "error", "error": {"message": message}}

@@ -1,14 +1,14 @@
-"""JSON as it should not be, read as far as it can be trusted; and values written back as text.
+"""Reads slightly invalid JSON, and writes values as JSON text.
 
-Servers send characters that are cut in two, half an emoji as an escape, `NaN`. None of that is a
-reason to lose a reply. This module must never guess the end of text that was cut: JSON that is
-not whole stays unreadable.
+Servers send invalid UTF-8, unpaired surrogate escapes and `NaN`. These are replaced, so that the
+reply is not lost. This module never completes truncated JSON: it is unreadable.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -23,7 +23,7 @@ _encode = msgspec.json.encode
 
 
 class Unreadable:
-    """What `read_json` gives for text that is no JSON; `None` is a JSON value."""
+    """The result of `read_json` for text that is not JSON; `None` is a JSON value."""
 
 
 UNREADABLE = Unreadable()
@@ -33,8 +33,8 @@ class JsonReader:
     r"""Reads the JSON texts of one body.
 
     Attributes:
-        has_mended: whether U+FFFD stands in the last value for bytes that are not UTF-8, or for half a
-            surrogate pair.
+        has_mended: whether the last value was repaired: U+FFFD replaces bytes that are not UTF-8 and
+            unpaired surrogates.
 
     >>> reader = JsonReader()
     >>> reader.read(b'{"a": "\xff"}') == {"a": "\ufffd"}, reader.has_mended
@@ -49,12 +49,12 @@ class JsonReader:
         self.has_mended = False
 
     def read(self, data: bytes) -> object:
-        """The value of a JSON text, or UNREADABLE; never raises."""
+        """Return the value of a JSON text, or UNREADABLE; never raises."""
         self.has_mended = False
         try:
             return _decode(data)
         except (ValueError, RecursionError):
-            # UnicodeDecodeError is a ValueError, and so is what msgspec raises.
+            # UnicodeDecodeError and the errors of msgspec are ValueErrors.
             return self._read_mended(data)
 
     def _read_mended(self, data: bytes) -> object:
@@ -71,7 +71,7 @@ class JsonReader:
 
 
 def read_json(data: bytes) -> object:
-    r"""The value of a JSON text, or UNREADABLE; never raises.
+    r"""Return the value of a JSON text, or UNREADABLE; never raises.
 
     >>> read_json(b'{"a": 1}')
     {'a': 1}
@@ -84,7 +84,7 @@ def read_json(data: bytes) -> object:
 
 
 def read_strict_json(text: str) -> object:
-    """The value of a JSON text that must be right as it stands, or UNREADABLE; never raises."""
+    """Return the value of a valid JSON text, or UNREADABLE without any repair; never raises."""
     try:
         return _decode(text)
     except (ValueError, RecursionError):
@@ -96,7 +96,7 @@ def _replace_half_pair(match: re.Match[str]) -> str:
 
 
 def dump_json(value: object) -> str:
-    """A JSON value as text; what JSON has no form for, or nests too deep, becomes null.
+    """Return a JSON value as text; NaN, infinity and a value that nests too deep become null.
 
     >>> dump_json({"city": "Porto"})
     '{"city":"Porto"}'
@@ -107,8 +107,27 @@ def dump_json(value: object) -> str:
         return "null"
 
 
+def string_or_empty(value: object) -> str:
+    """Return a string unchanged, and "" for any other value."""
+    return value if isinstance(value, str) else ""
+
+
+def read_count(values: Mapping[str, object], name: str) -> int:
+    """Return the value of `name` if it is a positive integer (at most 2**53), and 0 for any other value.
+
+    >>> read_count({"tokens": 3.0}, "tokens"), read_count({"tokens": "many"}, "tokens")
+    (3, 0)
+    """
+    value = values.get(name)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return min(value, 2**53)
+    return 0
+
+
 def json_kind(value: object) -> str:
-    """The JSON word for a value's kind, for an error that must not show the value.
+    """Return the JSON name of a value's type, for errors that must not show the value.
 
     >>> json_kind([1]), json_kind(None), json_kind("secret")
     ('array', 'null', 'string')

@@ -1,8 +1,7 @@
-"""Pictures and files as they are sent inline: whether the bytes are what their type says.
+"""Images and files that are sent inline: checks that the bytes match the media type.
 
-A server that is sent a damaged picture refuses the whole request, and does so for each iteration
-that has it in its history. This module looks at the first bytes only, and must never decode a
-picture or fetch an address.
+A server rejects every request whose history contains a damaged image. This module looks only at
+the first bytes; it never decodes an image and never fetches a URL.
 """
 
 from __future__ import annotations
@@ -19,33 +18,32 @@ _SIGNATURES: dict[str, tuple[bytes, ...]] = {
     "image/gif": (b"GIF87a", b"GIF89a"),
 }
 IMAGES = frozenset({*_SIGNATURES, "image/webp"})
-"""The types of pictures that the vendors take."""
+"""The image types that the vendors accept."""
 
 _ALIASES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}
 _PDF_WITHIN = 1024
 
 
 def media_type_of(media: Media) -> str:
-    """The type without parameters, in lower case; `image/jpg` is `image/jpeg`.
+    """Return the media type without parameters, in lower case; `image/jpg` becomes `image/jpeg`.
 
-    A `data:` address says its own type, which counts where the media's is open (`image/*`).
+    A wildcard type (`image/*`) is replaced by the type that a `data:` URL names.
 
     >>> media_type_of(Media("Image/JPG; q=1", url="https://example.org/a"))
     'image/jpeg'
     """
-    said = media.media_type
-    if said.endswith("*") and (media.url or "")[:5].lower() == "data:":
-        said = (media.url or "")[5:].partition(",")[0]
-    kind = said.partition(";")[0].strip().lower()
+    declared = media.media_type
+    if declared.endswith("*") and (media.url or "")[:5].lower() == "data:":
+        declared = (media.url or "")[5:].partition(",")[0]
+    kind = declared.partition(";")[0].strip().lower()
     return _ALIASES.get(kind, kind)
 
 
 def inline_bytes(media: Media) -> bytes | None:
-    """The bytes of inline media or of a `data:` address; None for any other address.
+    """Return the bytes of inline media or of a `data:` URL; None for any other URL.
 
     Raises:
-        ConfigurationError: a `data:` address that is not base64, or bytes that are not what the
-            type says.
+        ConfigurationError: a `data:` URL is not base64, or the bytes do not match the type.
 
     >>> inline_bytes(Media("text/plain", url="data:text/plain;base64,aGk="))
     b'hi'
@@ -68,7 +66,7 @@ def inline_bytes(media: Media) -> bytes | None:
 
 
 def media_placeholder(media: Media) -> str:
-    """What stands for media of the assistant on a wire that does not take them back from it.
+    """Return the text that replaces media of the assistant on a wire that does not accept them.
 
     >>> media_placeholder(Media("image/png", data=b"..."))
     '[Here the assistant made a file of type image/png.]'
@@ -77,7 +75,7 @@ def media_placeholder(media: Media) -> str:
 
 
 def encode_base64(data: bytes) -> str:
-    """Standard base64, on one line."""
+    """Encode bytes as standard base64, on one line."""
     return base64.b64encode(data).decode("ascii")
 
 

@@ -1,7 +1,7 @@
-"""Which way of asking for the shape of an answer fits a wire, a provider and a model, as data.
+"""Chooses how a typed output is requested from a wire, a provider and a model.
 
-A provider's habit is in its `Quirks`, a model's in the rows here, and what a user says goes before
-both. This module must never send or change anything.
+The provider's defaults are in its `Quirks` and the models' in the rows here. A mode that the user
+sets takes precedence over both.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Mode: TypeAlias = Literal["native", "tool", "prompt"]
 
 
 class OutputMethod(Struct, frozen=True):
-    """How the shape of an answer is asked for, and whether a tool can be made the only choice."""
+    """How the output is requested, and whether the model can be forced to call a tool."""
 
     mode: Mode
     can_force: bool = True
 
 
 class _ModelRow(Struct, frozen=True):
-    """What models of such names do on such a wire, without tools of the user and with them."""
+    """The modes of some models on some wires: without tools of the user, and with them."""
 
     wires: tuple[str, ...]
     models: re.Pattern[str]
@@ -35,16 +35,16 @@ class _ModelRow(Struct, frozen=True):
 
 
 _MOST_OPTIONAL: Final = 24
-"""Of Anthropic's grammar, over all objects of a schema."""
+"""Anthropic's limit for optional properties, over all objects of a schema."""
 
 _OPENAI: Final = ("openai_chat", "openai_responses")
 
 _ROWS: Final = (
-    # From before structured outputs: the field is refused, or takes no schema.
+    # Older than structured outputs: the field is rejected or takes no schema.
     _ModelRow(
         _OPENAI, re.compile(r"\bgpt-3\.5|\bgpt-4(?:$|-(?:\d|32k|turbo|vision))"), "tool", "tool"
     ),
-    # Before Gemini 3 a schema and functions exclude each other, through any wire.
+    # Before Gemini 3, a request has either a schema or functions, on every wire.
     _ModelRow(
         ("gemini", "openai_chat"), re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)"), "native", "tool"
     ),
@@ -54,18 +54,18 @@ _ROWS: Final = (
         "native",
         "native",
     ),
-    # Older Claudes, and other models behind this wire.
+    # Older Claude models, and models of other vendors on this wire.
     _ModelRow(("anthropic",), re.compile(r""), "tool", "tool"),
 )
 
 
 def choose_output_method(wire: str, quirks: Quirks, request: ModelRequest) -> OutputMethod:
-    """How to ask for the shape of an answer that `request.output` describes.
+    """Choose how to request the output that `request.output` describes.
 
     Args:
         wire: the codec's name.
-        quirks: of the provider.
-        request: with the tools of the user only.
+        quirks: the provider's quirks.
+        request: the request, with the user's tools only.
     """
     output = request.output
     can_force = quirks.forces_tools and not _is_thinking(wire, request.settings)
@@ -85,14 +85,14 @@ def choose_output_method(wire: str, quirks: Quirks, request: ModelRequest) -> Ou
 
 
 def _is_thinking(wire: str, settings: ModelSettings) -> bool:
-    """Whether the model thinks first, so that this wire refuses to force a tool."""
+    """Whether thinking is on. Anthropic's wire then rejects a forced tool."""
     if wire != "anthropic":
         return False
     return bool(settings.reasoning_tokens) or settings.reasoning_effort not in (None, "none")
 
 
 def _fits_grammar(output: OutputSchema) -> bool:
-    """Whether Anthropic's grammar can hold the schema: no recursion, no free keys, few optional ones."""
+    """Whether Anthropic's grammar accepts the schema: no recursion, no free keys, few optional keys."""
     parts = output.schema.get("$defs")
     named = parts if isinstance(parts, Mapping) else {}
     optional = 0
@@ -106,7 +106,7 @@ def _fits_grammar(output: OutputSchema) -> bool:
 
 
 def _count_optional(schema: Mapping[str, object]) -> int:
-    """How many properties of an object may be left out."""
+    """Return the number of optional properties of an object."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):
         return 0
@@ -116,16 +116,16 @@ def _count_optional(schema: Mapping[str, object]) -> int:
 def _iter_schemas(schema: object) -> Iterator[Mapping[str, object]]:
     waiting = [schema]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, Mapping):
-            yield one
-            waiting.extend(one.values())
-        elif isinstance(one, list | tuple):
-            waiting.extend(one)
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            yield item
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
 
 
 def _refers_to(wanted: str, name: str, parts: Mapping[str, object], seen: set[str]) -> bool:
-    """Whether a named part of a schema refers to another, through any number of others."""
+    """Whether the schema `name` refers to `wanted`, directly or through others."""
     for schema in _iter_schemas(parts.get(name)):
         reference = schema.get("$ref")
         if not isinstance(reference, str):

@@ -1,9 +1,8 @@
-"""How the shape of an answer is asked for: by a strict schema, a plain one, or in words.
+"""Describes the schema of a typed output for a request: strict, plain, or as an instruction.
 
-OpenAI's strict mode makes the model keep to the schema, and refuses most schemas: every object must
-be closed and demand each of its properties, and some keywords are unknown to it. This module must
-never make a schema mean something else; what an answer must fit is checked later, against the real
-schema.
+OpenAI's strict mode guarantees that the reply matches the schema, but it accepts few schemas: every
+object is closed and requires all its properties, and some keywords are not supported. This module
+never changes the meaning of a schema; the reply is later checked against the original schema.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _NOT_STRICT = frozenset(
 
 
 def is_object_schema(schema: Schema) -> bool:
-    """Whether the schema is of an object at the top, as the wires demand.
+    """Whether the top level of the schema is an object, as the wires require.
 
     >>> is_object_schema({"type": "object"}), is_object_schema({"anyOf": []}), is_object_schema({"$ref": "#/$defs/A"})
     (True, False, False)
@@ -52,14 +51,14 @@ def is_object_schema(schema: Schema) -> bool:
 
 
 def schema_instruction(schema: Schema) -> str:
-    """The schema as an instruction, for where no field of the wire can carry it."""
+    """Return the schema as an instruction, for wires without a field for it."""
     return _JSON_ONLY + json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
 def to_strict_schema(schema: Schema) -> Schema | None:
-    """The schema as strict mode takes it, or None when it does not.
+    """Return the schema in the form of strict mode, or None if strict mode does not accept it.
 
-    An object that demands all its properties is closed; nothing else is changed.
+    An object that requires all its properties is closed; nothing else is changed.
 
     >>> to_strict_schema({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})[
     ...     "additionalProperties"
@@ -72,17 +71,17 @@ def to_strict_schema(schema: Schema) -> Schema | None:
         return None
     form: dict[str, object] = {}
     for name, value in schema.items():
-        made = _convert_value(name, value)
-        if made is None and value is not None:
+        converted = _convert_value(name, value)
+        if converted is None and value is not None:
             return None
-        form[name] = made
+        form[name] = converted
     if "properties" in schema or schema.get("type") == "object":
         return form if _close_object(form) else None
     return form
 
 
 def _close_object(form: dict[str, object]) -> bool:
-    """Close an object that demands all its properties; False when it cannot be closed."""
+    """Close an object that requires all its properties; return False if it cannot be closed."""
     properties, required = form.get("properties"), form.get("required")
     if not isinstance(properties, Mapping) or form.get("additionalProperties", False) is not False:
         return False

@@ -1,9 +1,9 @@
-"""An answer that is given by the call of a tool: how the tool is offered, and the call read as text.
+"""Typed output through a tool: offers the output tool, and turns its call into text.
 
-The tool is nobody's to run. The reply that calls it is turned into one whose text is the answer, so
-that history, journal and parse ladder are the same whichever way was asked. A call beside calls of
-the user's tools is left out: it was made before their results were known, and the model answers
-again when it has them. This module must never look into an answer.
+The output tool never runs. Its call is replaced by a text, so that history, journal and the output
+parser work the same in every mode. If the model also calls tools of the user, the output call is
+dropped: it was made before their results were known, and the model calls it again later. This
+module never interprets the output.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.codecs.output_mode import OutputMethod
-from holdfast.core.errors import ErrorCategory, ErrorInfo, TruncatedError
+from holdfast.codecs.reply_checks import truncated_error
+from holdfast.core.errors import TruncatedError
 from holdfast.core.messages import (
     FinishReason,
     Media,
@@ -26,7 +27,7 @@ from holdfast.core.model_request import ModelRequest, OutputSchema
 
 
 def offer_output_tools(request: ModelRequest, method: OutputMethod) -> ModelRequest:
-    """The request with the tools that give the answer; the only choice where there is no other."""
+    """Add the output tools to a request; the model must call one if the user has no tools."""
     output = request.output
     if output is None:
         return request
@@ -42,7 +43,7 @@ def offer_output_tools(request: ModelRequest, method: OutputMethod) -> ModelRequ
 
 
 def replace_output_call(reply: Reply, output: OutputSchema) -> Reply:
-    """The reply with an answer in place of the call that gives it.
+    """Replace the call of an output tool by a text.
 
     >>> from holdfast.core.model_request import ToolSpec
     >>> wanted = OutputSchema("Trip", {}, tools=(ToolSpec("final_answer", "", {}),))
@@ -50,15 +51,15 @@ def replace_output_call(reply: Reply, output: OutputSchema) -> Reply:
     '{"days": 3}'
     """
     names = {tool.name: at for at, tool in enumerate(output.tools)}
-    answers = [call for call in reply.calls if call.name in names]
-    if not answers:
+    output_calls = [call for call in reply.calls if call.name in names]
+    if not output_calls:
         return reply
-    if len(answers) < len(reply.calls):
-        parts: tuple[Part, ...] = tuple(part for part in reply.parts if part not in answers)
+    if len(output_calls) < len(reply.calls):
+        parts: tuple[Part, ...] = tuple(part for part in reply.parts if part not in output_calls)
         return msgspec.structs.replace(reply, parts=parts)
-    texts = dict.fromkeys(_output_text(call, names[call.name], output) for call in answers)
-    beside = [kept for part in reply.parts if (kept := _part_beside_output(part)) is not None]
-    parts = (*beside, Text("\n".join(texts)))
+    texts = dict.fromkeys(_output_text(call, names[call.name], output) for call in output_calls)
+    others = [other for part in reply.parts if (other := _part_beside_output(part)) is not None]
+    parts = (*others, Text("\n".join(texts)))
     kind = reply.kind if reply.kind is not ReplyKind.MALFORMED_CALL else ReplyKind.COMPLETE
     finish = FinishReason.STOP if reply.finish is FinishReason.TOOL_CALLS else reply.finish
     return msgspec.structs.replace(reply, parts=parts, kind=kind, finish=finish)
@@ -72,17 +73,14 @@ def _output_text(call: ToolCall, at: int, output: OutputSchema) -> str:
 
 
 def _part_beside_output(part: Part) -> Part | None:
-    """What may stand beside an answer: words and state that belong to the call go with it."""
+    """Return the part as it stays beside the output; texts and signatures go with the call."""
     if isinstance(part, Reasoning):
         return Reasoning(part.text) if part.text else None
     return part if isinstance(part, Media) else None
 
 
 def truncation_error(reply: Reply) -> TruncatedError | None:
-    """The error of a reply whose answer was cut, which looks as if it could be read."""
+    """Return the error of a reply whose output was cut; the part that came may still parse."""
     if reply.kind is not ReplyKind.TRUNCATED or reply.calls:
         return None
-    spent = f" after {reply.usage.output} tokens" if reply.usage.output else ""
-    said = f"The reply was cut at the output limit{spent}"
-    info = ErrorInfo(category=ErrorCategory.TRUNCATED, safe=said, code="truncated")
-    return TruncatedError(said, info=info, partial=reply)
+    return truncated_error(reply)

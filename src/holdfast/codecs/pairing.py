@@ -1,9 +1,8 @@
-"""Tool calls and their results in a history: that each has the other, and by which id.
+"""Checks that every tool call in a history has a result and the reverse, and replaces unsafe ids.
 
-Servers refuse a history in which a call lacks its result or a result its call, after it was sent
-and with words of their own. This module refuses it before, and gives ids that a wire would not
-take (missing, repeated, of strange characters) safe ones, the same at each request. It must never
-change anything else of a message.
+Servers reject a history with a call without a result, or a result without a call. This module
+rejects it before it is sent. It also replaces ids that a wire does not accept (missing, repeated,
+or with special characters), by the same ids for every request. It changes nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def has_plain_id(call: ToolCall) -> bool:
-    """Whether every wire takes the call's id.
+    """Whether every wire accepts the call's id.
 
     >>> has_plain_id(ToolCall("call_1", "pay")), has_plain_id(ToolCall("", "pay"))
     (True, False)
@@ -33,15 +32,15 @@ def has_plain_id(call: ToolCall) -> bool:
 def check_pairs(
     messages: Sequence[Message], accepts_id: Callable[[ToolCall], bool] = has_plain_id
 ) -> bool:
-    """Refuse a history whose calls and results do not match; say whether its ids need no change.
+    """Check that calls and results match, and return whether all ids can stay as they are.
 
     Args:
         messages: the history.
-        accepts_id: whether the wire takes the id of a call as it is.
+        accepts_id: whether the wire accepts the id of a call.
 
     Raises:
-        ConfigurationError: a result without a call, a call without a result, or either of them in
-            a message of another role.
+        ConfigurationError: a result has no call, a call has no result, or one of them is in a
+            message of another role.
     """
     seen: set[str] = set()
     open_calls: dict[str, int] = {}
@@ -72,9 +71,9 @@ def check_new_pairs(
     known_count: int,
     accepts_id: Callable[[ToolCall], bool] = has_plain_id,
 ) -> bool:
-    """The same as `check_pairs` for a history whose first `known_count` messages passed it before.
+    """Do the same as `check_pairs`, for a history whose first `known_count` messages have passed it.
 
-    Only what came since is looked at closely, so that an iteration of a long run stays cheap.
+    Only the later messages are checked in full, so that an iteration of a long run stays cheap.
     """
     start, plain = check_tail_pairs(messages, known_count, accepts_id)
     if not (start and plain):
@@ -97,22 +96,22 @@ def check_tail_pairs(
     known_count: int,
     accepts_id: Callable[[ToolCall], bool] = has_plain_id,
 ) -> tuple[int, bool]:
-    """Refuse calls and results that do not match, among what came after `known_count` messages.
+    """Check the calls and results that come after the first `known_count` messages.
 
     Returns:
-        Where the messages begin that were looked at, and whether their ids need no change.
+        The index of the first message that was checked, and whether the ids from there on can stay.
     """
     start = _find_start(messages, min(known_count, len(messages)))
     try:
         return start, check_pairs(messages[start:], accepts_id)
     except ConfigurationError:
-        # Once more from the beginning, for the right number in the message.
+        # The check runs again from the beginning, so that the error names the right index.
         check_pairs(messages, accepts_id)
         raise
 
 
 def _find_start(messages: Sequence[Message], known_count: int) -> int:
-    """`known_count`, or the message before it whose calls may not all have been answered by then."""
+    """Return `known_count`, or the index of an earlier message whose calls may lack results."""
     at, results = known_count - 1, 0
     while at > 0 and (message := messages[at]).role == "tool":
         results += len(message.parts)
@@ -125,10 +124,10 @@ def _find_start(messages: Sequence[Message], known_count: int) -> int:
 def replace_unsafe_ids(
     messages: Sequence[Message], accepts_id: Callable[[ToolCall], bool] = has_plain_id
 ) -> list[Message]:
-    """The same history, each call with an id of its own that the wire takes.
+    """Return the history with a unique id for each call that the wire accepts.
 
-    The history must have passed `check_pairs`. The answer depends on nothing but the history, and
-    a longer history gives its beginning the same ids.
+    The history must have passed `check_pairs`. The ids depend only on the history, and they stay
+    the same when messages are added at its end.
     """
     used: dict[str, int] = {}
     waiting: list[tuple[str, str]] = []
@@ -153,37 +152,37 @@ def _rename_results(message: Message, waiting: list[tuple[str, str]]) -> list[To
     results = []
     for part in message.parts:
         if isinstance(part, ToolResult):
-            found = next(pair for pair in waiting if pair[0] == part.call_id)
-            waiting.remove(found)
-            results.append(replace(part, call_id=found[1]))
+            pair = next(pair for pair in waiting if pair[0] == part.call_id)
+            waiting.remove(pair)
+            results.append(replace(part, call_id=pair[1]))
     return results
 
 
 def _make_unique_id(
     call: ToolCall, used: dict[str, int], accepts_id: Callable[[ToolCall], bool]
 ) -> str:
-    """An id that is not in `used`, which counts how often each was wanted."""
+    """Return an id that is not in `used`, which counts how often each id was needed."""
     stem = call.id if accepts_id(call) else _STRANGE.sub("_", call.id)[:48] or "call"
-    own = stem
-    while own in used:
+    unique = stem
+    while unique in used:
         used[stem] += 1
-        own = f"{stem}_{used[stem]}"
-    used[own] = 1
-    return own
+        unique = f"{stem}_{used[stem]}"
+    used[unique] = 1
+    return unique
 
 
 def _close_call(at: int, result: ToolResult, open_calls: dict[str, int]) -> None:
-    left = open_calls.get(result.call_id)
-    if left is None:
+    count = open_calls.get(result.call_id)
+    if count is None:
         raise ConfigurationError(
             f"messages[{at}]",
-            f"the tool result for {result.call_id[:80]!r} answers no open call of the message before",
-            fix="keep results directly after the assistant message whose calls they answer",
+            f"the tool result for {result.call_id[:80]!r} has no open call in the message before it",
+            fix="put results directly after the assistant message with their calls",
         )
-    if left == 1:
+    if count == 1:
         del open_calls[result.call_id]
     else:
-        open_calls[result.call_id] = left - 1
+        open_calls[result.call_id] = count - 1
 
 
 def _refuse_open(message: Message, at: int, call_id: str) -> None:
@@ -195,7 +194,7 @@ def _refuse_open(message: Message, at: int, call_id: str) -> None:
     )
 
 
-def _refuse_role(at: int, message: Message, role: str, what: str) -> None:
+def _refuse_role(at: int, message: Message, role: str, part_name: str) -> None:
     raise ConfigurationError(
-        f"messages[{at}]", f"holds {what}, and its role is {message.role}", fix=f"use {role}"
+        f"messages[{at}]", f"holds {part_name}, but its role is {message.role}", fix=f"use {role}"
     )

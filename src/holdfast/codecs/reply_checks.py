@@ -1,29 +1,29 @@
-"""Whether a reply may be accepted: one kind for each reply, and an error for those that may not.
+"""Decides the kind of a reply, and the error for a kind that is not accepted.
 
-Judged in this order; the first that applies is the kind:
+The rules are checked in this order; the first that applies gives the kind:
 
-    1  ERROR_REPLY     an error came inside the reply, or it ended with the word for one
-    2  NOT_A_REPLY     the bytes are no reply of this wire
-    3  EMPTY           a whole reply without a candidate
-    4  FILTERED        a content filter stopped it, after text or before
-    5  REFUSED         the model declined, in words of its own or by the wire's word for that
-    6  UNTERMINATED    nothing proves that it is whole: it may have been cut anywhere
-    7  TRUNCATED       cut at the output limit; accepted with tool calls, which nobody runs
-    8  PAUSED          accepted: the provider wants the same history again
-    9  MALFORMED_CALL  accepted: a call has no name, or arguments that are no JSON object; the model
-                       is told, and nobody runs it
-   10  EMPTY           tool calls were announced and none came, and there is no text either
-   11  ONLY_REASONING  nothing but thoughts
-   12  EMPTY           nothing to show and nothing to do
+    1  ERROR_REPLY     an error came inside the reply, or the finish reason names one
+    2  NOT_A_REPLY     the bytes are not a reply of this wire
+    3  EMPTY           the response is complete but holds no candidate
+    4  FILTERED        a content filter stopped the reply, before or after some text
+    5  REFUSED         the model declined, in its own text or by the finish reason
+    6  UNTERMINATED    nothing proves that the reply is complete; it may have been cut anywhere
+    7  TRUNCATED       cut at the output limit; accepted if it has tool calls, which do not run
+    8  PAUSED          accepted: the provider expects the same history again
+    9  MALFORMED_CALL  accepted: a call has no name, or its arguments are not a JSON object; the call
+                       does not run and the model gets an error as its result
+   10  EMPTY           the finish reason announces tool calls, but there are none and no text
+   11  ONLY_REASONING  there is only reasoning
+   12  EMPTY           there is no text, no media and no call
    13  COMPLETE        accepted
 
-The proof that a reply is whole is the wire's end marker or its finish reason (see `Quirks`).
-Content that follows a finish reason makes it void until the next one. An end marker without a valid
-finish reason proves a call only if its arguments are a whole JSON object: some gateways send the
-marker after the connection behind them failed, and arguments that are absent may be lost ones. The
-same holds for a finish reason where the wire has an end marker and it is missing. A provider that
-gives neither is believed when there is text and every call in it can be parsed.
-Cut text must never look like an answer, and a cut call must never look as if it could be run.
+A reply is complete if the end marker of the wire came or a finish reason (see `Quirks`). Content
+after a finish reason makes the reason invalid until the next one comes. Without a valid finish
+reason, an end marker proves a call only if its arguments are a complete JSON object: some gateways
+send the marker after their own connection failed, and missing arguments may be lost. The same holds
+for a finish reason if the wire has an end marker and it is missing. A provider that sends neither
+is trusted if there is text and every call can be parsed. So truncated text is never accepted as a
+reply, and a truncated call never runs.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ from holdfast.core.redaction import redact
 
 
 class Evidence(Struct):
-    """What a body said about itself, beside its content.
+    """What a body says about its end and its errors.
 
     Args:
         finish: the last finish reason.
-        raw_finish: the same in the wire's own word.
-        is_last: nothing follows that finish reason on this wire.
-        content_since_finish: content came and no finish reason has followed it yet.
+        raw_finish: the same, as the wire spells it.
+        is_last: on this wire, nothing follows that finish reason.
+        content_since_finish: content came, and no finish reason after it.
         ended: the wire's end marker came.
-        whole: the body was one JSON text, which cannot have been cut.
+        whole: the body was one JSON text, so it was not cut.
         end_missing: the body ended without the end marker of its wire.
         error: the first error inside the body.
         not_a_reply: why the body is not a reply of this wire.
@@ -103,8 +103,8 @@ class Evidence(Struct):
     no_choices: NoChoices | None = None
 
     def note_delta(self, delta: Delta) -> None:
-        """Note one delta that is no content; the first error stands, and the last reason."""
-        # A pattern of classes would be several times slower, and each reply has two of these.
+        """Record a delta without content. The first error and the last finish reason count."""
+        # A match statement would be several times slower, and each reply has two of these deltas.
         if isinstance(delta, ReplyFinished):
             self.finish, self.raw_finish, self.is_last = delta.reason, delta.raw, delta.last
         elif isinstance(delta, StreamEnded):
@@ -121,14 +121,14 @@ class Evidence(Struct):
             raise TypeError(f"{type(delta).__name__} is content")
 
     def finish_is_valid(self, quirks: Quirks) -> bool:
-        """Whether a finish reason came, no content followed it, and it needs no end marker."""
+        """Whether a finish reason came, no content followed it, and the end marker came or is not needed."""
         if self.finish is None or self.content_since_finish:
             return False
         return self.ended or quirks.ends_without_marker
 
 
 def classify_reply(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> ReplyKind:
-    """The kind of a reply, by the order above."""
+    """Return the kind of a reply, by the rules in the module's docstring."""
     finish = evidence.finish
     if evidence.error is not None or finish is FinishReason.ERROR:
         return ReplyKind.ERROR_REPLY
@@ -168,8 +168,8 @@ def _is_whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bo
     valid = evidence.finish_is_valid(quirks)
     if valid and (missing is None or evidence.finish is FinishReason.LENGTH):
         return True
-    # Either no finish reason covers the calls, or one without an end marker, and some servers give
-    # one in each chunk. Each call must prove by itself that it was not cut.
+    # There is no valid finish reason, or one without the end marker, and some servers send a finish
+    # reason in every chunk. So each call must have complete arguments.
     calls = [part for part in parts if isinstance(part, ToolCall)]
     if not all(call.arguments.strip() and _is_json_object(call.arguments) for call in calls):
         return False
@@ -188,7 +188,7 @@ def _is_visible(part: Part) -> bool:
 
 
 def error_for_reply(reply: Reply, evidence: Evidence) -> HoldfastError | None:
-    """Why a reply must not be accepted, with the reply as `.partial`; None when it may be."""
+    """Return the error of a reply that is not accepted, with the reply as `.partial`, or None."""
     match reply.kind:
         case ReplyKind.COMPLETE | ReplyKind.PAUSED | ReplyKind.MALFORMED_CALL:
             return None
@@ -197,50 +197,53 @@ def error_for_reply(reply: Reply, evidence: Evidence) -> HoldfastError | None:
         case ReplyKind.NOT_A_REPLY:
             return _not_a_reply_error(evidence.not_a_reply or NotAReply("reply", "none"), reply)
         case ReplyKind.TRUNCATED:
-            return None if reply.calls else _truncated_error(reply)
+            return None if reply.calls else truncated_error(reply)
         case ReplyKind.FILTERED:
-            said = "A content filter withheld " + ("the rest of the reply" if reply.text else "it")
-            info = _make_info(ErrorCategory.CONTENT_FILTERED, said, "filtered")
-            return FilteredError(said, info=info, partial=reply)
+            message = (
+                "A content filter withheld the " + ("rest of the " if reply.text else "") + "reply"
+            )
+            info = _make_info(ErrorCategory.CONTENT_FILTERED, message, "filtered")
+            return FilteredError(message, info=info, partial=reply)
         case ReplyKind.REFUSED:
-            said = "The model declined to answer"
-            info = _make_info(ErrorCategory.CONTENT_FILTERED, said, "refused")
-            return RefusedError(said, info=info, partial=reply)
+            message = "The model declined to answer"
+            info = _make_info(ErrorCategory.CONTENT_FILTERED, message, "refused")
+            return RefusedError(message, info=info, partial=reply)
         case ReplyKind.UNTERMINATED:
-            said = "The reply stopped before its end: the connection or the provider cut it"
-            info = _make_info(ErrorCategory.TRANSIENT, said, "unterminated")
-            return UnterminatedError(said, info=info, partial=reply)
+            message = "The reply stopped before its end: the connection or the provider cut it"
+            info = _make_info(ErrorCategory.TRANSIENT, message, "unterminated")
+            return UnterminatedError(message, info=info, partial=reply)
         case ReplyKind.EMPTY | ReplyKind.ONLY_REASONING:
             return _empty_reply_error(reply, evidence)
 
 
-def _make_info(category: ErrorCategory, said: str, code: str) -> ErrorInfo:
-    return ErrorInfo(category=category, safe=said, landed=Landed.UNKNOWN, code=code)
+def _make_info(category: ErrorCategory, message: str, code: str) -> ErrorInfo:
+    return ErrorInfo(category=category, safe=message, landed=Landed.UNKNOWN, code=code)
 
 
 def _error_finish_info(reply: Reply) -> ErrorInfo:
-    word = redact(reply.raw_finish[:80])
-    said = f"The provider ended the reply with an error (finish reason {word!r})"
-    return _make_info(ErrorCategory.SERVER_ERROR, said, "error_finish")
+    finish = redact(reply.raw_finish[:80])
+    message = f"The provider ended the reply with an error (finish reason {finish!r})"
+    return _make_info(ErrorCategory.SERVER_ERROR, message, "error_finish")
 
 
-def _truncated_error(reply: Reply) -> TruncatedError:
-    spent = f" after {reply.usage.output} tokens" if reply.usage.output else ""
-    said = f"The reply was cut at the output limit{spent}"
+def truncated_error(reply: Reply) -> TruncatedError:
+    """Return the error of a reply that was cut at its output limit."""
+    after = f" after {reply.usage.output} tokens" if reply.usage.output else ""
+    message = f"The reply was cut at the output limit{after}"
     return TruncatedError(
-        said, info=_make_info(ErrorCategory.TRUNCATED, said, "truncated"), partial=reply
+        message, info=_make_info(ErrorCategory.TRUNCATED, message, "truncated"), partial=reply
     )
 
 
-def _not_a_reply_error(found: NotAReply, reply: Reply) -> ResponseValidationError:
+def _not_a_reply_error(problem: NotAReply, reply: Reply) -> ResponseValidationError:
     kind: type[ResponseValidationError] = InvalidStructureError
-    if found.got == "missing":
+    if problem.got == "missing":
         kind = MissingAttributeError
-    elif found.expected == RESPONSE_OBJECT:
+    elif problem.expected == RESPONSE_OBJECT:
         kind = UnexpectedTypeError
-    said = str(kind(found.expected, found.got))
-    info = _make_info(ErrorCategory.INVALID_RESPONSE, said, "not_a_reply")
-    return kind(found.expected, found.got, info=info, partial=reply)
+    message = str(kind(problem.expected, problem.got))
+    info = _make_info(ErrorCategory.INVALID_RESPONSE, message, "not_a_reply")
+    return kind(problem.expected, problem.got, info=info, partial=reply)
 
 
 def _empty_reply_error(reply: Reply, evidence: Evidence) -> EmptyResponseError:
@@ -253,17 +256,20 @@ def _empty_reply_error(reply: Reply, evidence: Evidence) -> EmptyResponseError:
     elif reply.kind is ReplyKind.ONLY_REASONING:
         reason, code = "only reasoning and no text in response", "only_reasoning"
     elif items := _opaque_item_types(reply):
-        # Asked again, the model would ask for the same, and be paid for it again.
+        # It is not retried: the model would produce the same items again, at the same price.
         category = ErrorCategory.CLIENT_ERROR
-        reason, code = f"no text in response, only {items}, which nobody here runs", "only_items"
+        reason, code = (
+            f"no text in response, only {items}, which Holdfast does not run",
+            "only_items",
+        )
     else:
         reason, code = "no text in response", "no_text"
-    said = str(kind(reason))
-    info = _make_info(category, said, code)
+    message = str(kind(reason))
+    info = _make_info(category, message, code)
     return kind(reason, info=info, partial=reply)
 
 
 def _opaque_item_types(reply: Reply) -> str:
-    """The types of the items that were kept as they came; notes about a reply have none."""
+    """Return the types of the items that Holdfast does not interpret; notes about a reply have none."""
     items = (part.data.get("type") for part in reply.parts if isinstance(part, Opaque))
     return ", ".join(dict.fromkeys(item[:40] for item in items if isinstance(item, str)))

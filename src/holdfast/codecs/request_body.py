@@ -1,11 +1,12 @@
-"""The JSON of a request: written safely, and joined with the fields that a user adds.
+"""Encodes the JSON body of a request, and merges the fields that a user adds.
 
-Everything but the history is the head; it is the same for each iteration of a run, so a codec
-keeps the bytes of the last one. This module must never know the fields of a wire.
+The head is everything but the history. It is the same in each iteration of a run, so a codec caches
+its bytes. This module does not know the fields of any wire.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -13,38 +14,39 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Message
+from holdfast.core.messages import Extra, Message
 from holdfast.core.model_request import ModelRequest, ToolSpec
 from holdfast.core.transcript import Form, Transcript
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENCODER = msgspec.json.Encoder()
-_HEADS_KEPT = 8
-_WORDS = frozenset({"auto", "none", "required"})
+_CACHED_HEADS = 8
+_TOOL_CHOICES = frozenset({"auto", "none", "required"})
 
 
 class EncodedHead(Struct, frozen=True):
-    """The bytes of everything but the history, and what they were made from."""
+    """The encoded head, and the request that it was made from."""
 
     request: ModelRequest
     system: tuple[str, ...]
     encoded: bytes
 
     def fits_request(self, request: ModelRequest, system: tuple[str, ...]) -> bool:
-        """Whether these bytes are right for that request too."""
-        ours = self.request
+        """Whether the head of that request has the same bytes."""
+        cached = self.request
         return (
-            ours.tools is request.tools
-            and ours.settings is request.settings
-            and ours.output is request.output
-            and ours.stream is request.stream
-            and ours.instructions == request.instructions
-            and ours.model == request.model
+            cached.tools is request.tools
+            and cached.settings is request.settings
+            and cached.output is request.output
+            and cached.stream is request.stream
+            and cached.instructions == request.instructions
+            and cached.model == request.model
             and self.system == system
         )
 
 
 class HeadCache:
-    """The heads of the last few requests. Replaced as a whole, so that threads may share it."""
+    """The heads of the last few requests. The tuple is replaced as a whole, so that threads can share it."""
 
     __slots__ = ("_recent",)
 
@@ -54,21 +56,21 @@ class HeadCache:
     def get(
         self, request: ModelRequest, system: tuple[str, ...], encode: Callable[[], bytes]
     ) -> bytes:
-        """The bytes of this request's head, made by `encode` when they are not at hand."""
+        """Return the bytes of this request's head, from the cache or from `encode`."""
         for head in self._recent:
             if head.fits_request(request, system):
                 return head.encoded
-        # Without its messages: a kept head must not keep a conversation alive.
-        made = EncodedHead(replace(request, messages=(), prefill=""), system, encode())
-        self._recent = (made, *self._recent[: _HEADS_KEPT - 1])
-        return made.encoded
+        # The messages are removed, so that the cache does not keep a history in memory.
+        fresh = EncodedHead(replace(request, messages=(), prefill=""), system, encode())
+        self._recent = (fresh, *self._recent[: _CACHED_HEADS - 1])
+        return fresh.encoded
 
 
 def to_json(argument: str, value: object) -> bytes:
-    r"""JSON text; half a surrogate pair, which UTF-8 cannot hold, becomes a question mark.
+    r"""Encode a value as JSON; an unpaired surrogate becomes a question mark, since UTF-8 has no form for it.
 
     Raises:
-        ConfigurationError: something in it has no form in JSON; it names `argument`.
+        ConfigurationError: JSON cannot express the value; the error names `argument`.
 
     >>> to_json("settings.extra", {"a": "\ud800"})
     b'{"a":"?"}'
@@ -83,7 +85,7 @@ def to_json(argument: str, value: object) -> bytes:
 
 
 def leading_system_texts(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The texts of the system messages before anything else: these are instructions."""
+    """Return the texts of the system messages at the beginning, which are instructions."""
     texts: list[str] = []
     for message in messages:
         if message.role != "system":
@@ -93,20 +95,20 @@ def leading_system_texts(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def count_encoded(messages: Sequence[Message], key: str) -> int:
-    """How many messages, from the first, a transcript keeps encoded under `key`."""
+    """Return how many messages, from the first, a transcript has encoded under `key`."""
     return messages.encoded_count(key) if isinstance(messages, Transcript) else 0
 
 
 def encode_history(
     messages: Sequence[Message], form: Form, head: bytes = b"", tail: bytes = b""
 ) -> bytes:
-    """The encoded messages with commas between; a transcript keeps them under `form.key`.
+    """Return the encoded messages, separated by commas; a transcript caches them under `form.key`.
 
     A history can be large, so `head` and `tail` are joined to it here, in one copy.
 
     Raises:
-        ConfigurationError: a message has no form on the wire; it names the message. Or no message
-            is left.
+        ConfigurationError: the wire cannot express a message (the error names it), or there is no
+            message.
     """
     try:
         history = messages if isinstance(messages, Transcript) else Transcript(messages)
@@ -120,14 +122,16 @@ def encode_history(
                 raise ConfigurationError(argument, error.problem, fix=error.fix) from None
         raise
     if len(body) == len(head) + len(tail):
-        raise ConfigurationError("messages", "holds nothing to answer", fix="add a user message")
+        raise ConfigurationError(
+            "messages", "holds no message to reply to", fix="add a user message"
+        )
     return body
 
 
 def merge_extra(
     body: dict[str, object], extra: Mapping[str, object] | None, reserved: Iterable[str]
 ) -> None:
-    """Add the user's own fields: lists grow, objects gain fields, any other value replaces ours.
+    """Merge the user's fields into a body: lists are extended, objects updated, other values replaced.
 
     >>> body = {"tools": [1], "model": "m"}
     >>> merge_extra(body, {"tools": [2], "top_k": 5}, ("model",))
@@ -139,27 +143,45 @@ def merge_extra(
             raise ConfigurationError(
                 "settings.extra", f"must not replace {name!r}", fix="set it on the request itself"
             )
-        known = body.get(name)
-        if isinstance(known, list) and isinstance(value, list | tuple):
-            body[name] = [*known, *value]
-        elif isinstance(known, dict) and isinstance(value, Mapping):
-            body[name] = {**known, **value}
+        current = body.get(name)
+        if isinstance(current, list) and isinstance(value, list | tuple):
+            body[name] = [*current, *value]
+        elif isinstance(current, dict) and isinstance(value, Mapping):
+            body[name] = {**current, **value}
         else:
             body[name] = value
+
+
+def own_extra(extra: Extra | None, wire: str) -> dict[str, object]:
+    """Return the fields that `wire` stored on a part; the fields of another wire are not sent."""
+    if not extra or extra.get("wire") != wire:
+        return {}
+    return {key: value for key, value in extra.items() if key != "wire"}
+
+
+def check_name(argument: str, name: str) -> None:
+    """Raise ConfigurationError for a name of a tool or an output that OpenAI's wires do not accept."""
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            argument,
+            f"{name[:80]!r} is not a valid name on this wire",
+            fix="use letters, digits, _ and -, 1 to 64 of them",
+        )
 
 
 def check_tools(
     tools: Sequence[ToolSpec], choice: str | None, extra: Mapping[str, object] | None = None
 ) -> None:
-    """Refuse two tools of one name, a schema that is no object, and a choice that names no tool.
+    """Check the names and schemas of the tools and the choice between them.
 
     Args:
         tools: the tools of the request.
         choice: the setting `tool_choice`.
-        extra: the user's own fields, which may hold more tools, in the form of the wire.
+        extra: the user's fields, which may hold more tools in the form of the wire.
 
     Raises:
-        ConfigurationError: it names the tool or the setting.
+        ConfigurationError: two tools have one name, a schema is not of an object, or the choice
+            names an unknown tool.
     """
     names: set[str] = set()
     for tool in tools:
@@ -172,7 +194,7 @@ def check_tools(
             )
     if (
         choice is not None
-        and choice not in _WORDS
+        and choice not in _TOOL_CHOICES
         and choice not in names | _extra_tool_names(extra)
     ):
         raise ConfigurationError(
@@ -183,10 +205,10 @@ def check_tools(
 
 
 def _extra_tool_names(extra: Mapping[str, object] | None) -> set[object]:
-    more = (extra or {}).get("tools")
+    tools = (extra or {}).get("tools")
     return {
         tool["name"]
-        for tool in (more if isinstance(more, list | tuple) else ())
+        for tool in (tools if isinstance(tools, list | tuple) else ())
         if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)
     }
 

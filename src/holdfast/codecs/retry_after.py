@@ -1,20 +1,20 @@
-"""How long a provider says to wait, from every place where providers say it.
+"""Reads from a response how long the provider asks to wait.
 
-Order of belief, most exact first:
+The sources, in order of precedence:
 
 1. `retry-after-ms`, `x-ms-retry-after-ms`: milliseconds;
-2. `retry-after`: seconds, a fraction of them, or an HTTP date;
+2. `retry-after`: seconds (a fraction is allowed) or an HTTP date;
 3. a field of the body: `google.rpc.RetryInfo.retryDelay`, `retry_after`, `estimated_time`;
-4. words in the message: "try again in 4.2s", "retry after 20 seconds", "resets at 2026-05-15T15:00Z";
-5. the rate limit headers, and of them the bucket that is empty. They say when a bucket will be full
-   again, which is longer than needed, and they come on answers that no limit refused: the caller
-   asks for them (`parse_bucket_wait`) only when a limit did.
+4. the text of the message: "try again in 4.2s", "retry after 20 seconds", "resets at 2026-05-15T15:00Z";
+5. the rate limit headers. They tell when a limit is fully reset, which is longer than needed, and
+   successful responses have them too. So the caller reads them (`parse_bucket_wait`) only after a
+   rate limit error.
 
-A moment in time is measured against the server's own `date` header, so that a wrong clock on
-either side does not matter, and against `now` when there is none. A moment that has passed is a
-wait of 0. Anything that is no number, infinite, negative or longer than a year is taken as not said.
+A point in time is compared with the `date` header of the response, so that clock differences do not
+matter, or with `now` without that header. A time in the past is a wait of 0. A value that is not a
+number, infinite, negative or longer than a year is ignored.
 
-This module must never read a clock, and never raise on any text.
+This module never reads a clock, and never raises on any text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 LONGEST_WAIT = 366 * 86_400.0
-"""Seconds; a longer wait is noise, not advice."""
+"""Seconds; a longer wait is ignored."""
 
 _NUMBER = re.compile(r"\d{1,18}(?:\.\d{0,18})?|\.\d{1,18}")
 _UNIT_SECONDS = {
@@ -65,7 +65,7 @@ _SPOKEN = re.compile(
 )
 _SPOKEN_SECONDS = re.compile(rf"\bretry[- ]after[: ]{{1,3}}({_NUMBER.pattern})(?![\w.:/-])")
 _SPOKEN_RESET = re.compile(r"\bx-ratelimit-reset[:\s\"']{1,5}(\d{9,14})\b")
-_SPOKEN_MOMENT = re.compile(
+_SPOKEN_TIMESTAMP = re.compile(
     r"\b(?:resets?|try again|retry|available(?: again)?|regain access) (?:at|on|after|until) "
     r"(\d{4}-\d\d-\d\d)(?:t| | at )(\d\d:\d\d)(:\d\d)?(?:\.\d{1,9})?(?:z| utc)"
 )
@@ -86,7 +86,7 @@ _TIMESTAMP = re.compile(
     r"(?P<z>z|[+-]\d\d:?\d\d)?",
 )
 LimitHeaders: TypeAlias = tuple[tuple[str, str], ...]
-"""What remains of each rate limit, and when it is reset."""
+"""Pairs of headers: what remains of a rate limit, and when it is reset."""
 
 LIMITS: LimitHeaders = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
@@ -110,11 +110,11 @@ def parse_requested_wait(
     text: str = "",
     now: float | None = None,
 ) -> float | None:
-    """The wait in seconds that the provider asks for in so many words, or None (places 1 to 4).
+    """Return the wait in seconds that the provider asks for, or None (sources 1 to 4).
 
     Args:
         headers: of the response, names in lower case.
-        delays: such fields of the body, as they came.
+        delays: the delay fields of the body, unparsed.
         text: the provider's message.
         now: seconds since the epoch, used when the response has no `date`.
 
@@ -137,10 +137,10 @@ def parse_requested_wait(
 
 
 def parse_bucket_wait(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Seconds until the bucket that refused is full again, by the rate limit headers, or None.
+    """Return the seconds until the exceeded rate limit is reset, by the rate limit headers, or None.
 
-    The empty bucket counts (`remaining` is 0), and of several the one that takes longest. When
-    none is empty, the one with the smallest share left is the likeliest.
+    The exceeded limit is the one with `remaining` 0; of several, the one with the longest wait. If
+    none is 0, it is the one with the smallest share remaining.
 
     >>> parse_bucket_wait({
     ...     "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s",
@@ -165,11 +165,11 @@ def parse_bucket_wait(headers: Mapping[str, str], *, now: float | None = None) -
 def parse_exhausted_wait(
     headers: Mapping[str, str], limits: LimitHeaders = LIMITS, *, now: float | None = None
 ) -> float | None:
-    """Seconds until a limit is reset of which this answer used up the last; None when it did not.
+    """Return the seconds until a limit that this response used up is reset, or None.
 
     Args:
         headers: of the response, names in lower case.
-        limits: those to look for; every answer is asked, so that no others are looked up.
+        limits: the header pairs to look up. This runs for every response, so only these are read.
         now: seconds since the epoch, used when the response has no `date`.
 
     >>> parse_exhausted_wait({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
@@ -178,14 +178,14 @@ def parse_exhausted_wait(
     waits = []
     for remaining, reset in limits:
         left = headers.get(remaining, "").lstrip()
-        # Mostly it begins with another digit, which is quicker to see.
+        # Most values begin with another digit, so the first character is checked before parsing.
         if left and left[0] in "0." and _parse_number(left) == 0:
             waits.append(_parse_reset(headers.get(reset, ""), _reference_time(headers, now)) or 0.0)
     return (max(waits) or None) if waits else None
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:
-    """What `x-should-retry` says, or None.
+    """Return the value of `x-should-retry`, or None.
 
     >>> should_retry({"x-should-retry": "false"})
     False
@@ -194,21 +194,21 @@ def should_retry(headers: Mapping[str, str]) -> bool | None:
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds of "6m0s", "20ms", "34.07s", "1 minute 30 seconds" or a bare number, or None.
+    """Return the seconds of "6m0s", "20ms", "34.07s", "1 minute 30 seconds" or a plain number, or None.
 
     >>> [parse_duration(text) for text in ("6m0s", "20ms", "4.2s", "7", "soon", "-1s", "inf")]
     [360.0, 0.02, 4.2, 7.0, None, None, None]
     """
     text = text.strip().lower()[:100]
-    if (bare := _parse_number(text)) is not None:
-        return _plausible_seconds(bare)
+    if (number := _parse_number(text)) is not None:
+        return _plausible_seconds(number)
     if not re.fullmatch(_DURATION, text):
         return None
     return _plausible_seconds(_sum_units(text))
 
 
 def parse_timestamp(text: str) -> float | None:
-    """Seconds since the epoch of an RFC 3339 time (UTC when it names no zone), or None.
+    """Return the seconds since the epoch of an RFC 3339 time (UTC without a zone), or None.
 
     >>> parse_timestamp("2025-08-08T15:41:00Z")
     1754667660.0
@@ -227,7 +227,7 @@ def parse_timestamp(text: str) -> float | None:
 
 
 def parse_http_date(text: str) -> float | None:
-    """Seconds since the epoch of an HTTP date in any of its three forms, or None.
+    """Return the seconds since the epoch of an HTTP date in any of its three forms, or None.
 
     >>> parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT")
     784111777.0
@@ -258,7 +258,7 @@ def _parse_spoken_wait(text: str, clock: float | None) -> float | None:
         return _plausible_seconds(float(match[1]))
     if match := _SPOKEN_RESET.search(text):
         return _parse_reset(match[1], clock)
-    if match := _SPOKEN_MOMENT.search(text):
+    if match := _SPOKEN_TIMESTAMP.search(text):
         return _seconds_until(parse_timestamp(f"{match[1]}t{match[2]}{match[3] or ':00'}"), clock)
     return None
 
@@ -276,25 +276,25 @@ def _parse_bucket(
 
 
 def _parse_reset(value: str, clock: float | None) -> float | None:
-    """A reset as providers write it: a duration, seconds, a unix time in s or ms, a timestamp."""
+    """Parse a reset header: a duration, seconds, a Unix time in seconds or milliseconds, or a timestamp."""
     number = _parse_number(value)
     if number is None:
-        moment = parse_timestamp(value)
-        return parse_duration(value) if moment is None else _seconds_until(moment, clock)
+        timestamp = parse_timestamp(value)
+        return parse_duration(value) if timestamp is None else _seconds_until(timestamp, clock)
     if number > 1e11:
         return _seconds_until(number / 1_000, clock)
     return _seconds_until(number, clock) if number > 1e9 else _plausible_seconds(number)
 
 
 def _reference_time(headers: Mapping[str, str], now: float | None) -> float | None:
-    said = parse_http_date(headers.get("date", ""))
-    return now if said is None else said
+    server_time = parse_http_date(headers.get("date", ""))
+    return now if server_time is None else server_time
 
 
-def _seconds_until(moment: float | None, clock: float | None) -> float | None:
-    if moment is None or clock is None or not math.isfinite(clock):
+def _seconds_until(timestamp: float | None, clock: float | None) -> float | None:
+    if timestamp is None or clock is None or not math.isfinite(clock):
         return None
-    return _plausible_seconds(max(0.0, moment - clock))
+    return _plausible_seconds(max(0.0, timestamp - clock))
 
 
 def _sum_units(text: str) -> float:
@@ -302,7 +302,7 @@ def _sum_units(text: str) -> float:
 
 
 def _parse_number(text: str) -> float | None:
-    """A plain decimal number; no sign, no exponent, no "inf": those are not said by a clock."""
+    """Parse a plain decimal number. A sign, an exponent, "inf" and "nan" are rejected."""
     text = text.strip()
     return float(text) if len(text) < 40 and text.isascii() and _NUMBER.fullmatch(text) else None
 
@@ -314,7 +314,7 @@ def _plausible_seconds(seconds: float | None, unit: float = 1.0) -> float | None
 
 
 def _days_since_epoch(year: int, month: int, day: int) -> int | None:
-    """Days from 1970-01-01 to a date of the Gregorian calendar; a year begins in March here."""
+    """Return the days from 1970-01-01 to a Gregorian date. The computation lets a year begin in March."""
     if not (1 <= month <= 12 and 1 <= day <= 31 and 1 <= year <= 9999):
         return None
     year -= month <= 2

@@ -1,8 +1,8 @@
-"""The rows that every wire shares, because gateways and clouds wrap anybody's errors in anybody's wire.
+"""The error rows that all wires share, because gateways wrap the errors of any vendor in any wire.
 
-Order is meaning. What is said in words about content, money and size comes before the codes and
-statuses that providers reuse for several things; a bare status comes last. Each text was written for
-a documented message, and stays within one sentence. This module must hold data only.
+The order matters. Texts about content, money and size come before the codes and statuses that
+providers use for several errors; rows with only a status come last. Each text was written for a
+documented message, and matches within one sentence. This module holds only data.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from holdfast.codecs.classify import ErrorRule, error_rule
 from holdfast.core.errors import ErrorCategory as Category
 
-# Words about the request prove nothing when the server itself has failed.
+# After a server error, a text about the request proves nothing, so 5xx is left out.
 _REFUSED = (0, *range(400, 500))
 _SIZE = (0, 400, 413, 414, 422, 500)
 
@@ -29,7 +29,7 @@ CONTENT: tuple[ErrorRule, ...] = (
         r"inappropriate content|blocked by (?:the )?(?:safety|guardrail)|prohibited use polic|"
         r"content exists risk",
     ),
-    # The provider's check of the model's own output failed: another sample may pass.
+    # The provider's check of the model's output failed; another attempt may succeed.
     error_rule(
         Category.INVALID_RESPONSE,
         codes="tool_use_failed json_validate_failed output_parse_failed tool_call_generation_failed",
@@ -40,7 +40,7 @@ CONTENT: tuple[ErrorRule, ...] = (
 )
 
 MONEY: tuple[ErrorRule, ...] = (
-    # google.rpc says RESOURCE_EXHAUSTED for every limit: the window is in the quota's name.
+    # google.rpc uses RESOURCE_EXHAUSTED for every limit; the name of the quota tells the period.
     error_rule(Category.RATE_LIMIT_TERMINAL, codes="resource_exhausted", text=r"per[ _]?day"),
     error_rule(
         Category.RATE_LIMIT_TERMINAL,
@@ -67,7 +67,7 @@ MONEY: tuple[ErrorRule, ...] = (
         r"credits? (?:are|is|has|have been) (?:depleted|exhausted)|spend(?:ing)?[ _-](?:limit|cap)|"
         r"(?:hard|usage|billing) limits?\b|extra usage is required",
     ),
-    # A single request over the whole allowance: no wait mends it.
+    # A single request exceeds the whole limit, so waiting does not help.
     error_rule(
         Category.RATE_LIMIT_TERMINAL,
         statuses=(0, 413, 429),
@@ -81,7 +81,7 @@ MONEY: tuple[ErrorRule, ...] = (
     ),
 )
 
-# Codes of their own, whatever the status.
+# Codes with one meaning, whatever the status.
 NAMED: tuple[ErrorRule, ...] = (
     error_rule(
         Category.RATE_LIMIT_RETRYABLE,
@@ -175,14 +175,14 @@ MODEL: tuple[ErrorRule, ...] = (
 )
 
 STATUS: tuple[ErrorRule, ...] = (
-    # A request that was whole when it left and is cut JSON there was cut on the way.
+    # The request was complete when it was sent, so it was cut in transit.
     error_rule(
         Category.SERVER_ERROR, statuses=(400,), text=r"not valid json: (?:unexpected end|eof)"
     ),
     error_rule(Category.TIMEOUT, statuses=(400,), text=r"timed out generating"),
     error_rule(Category.AUTH_ERROR, statuses=(401, 403, 407)),
     error_rule(Category.TIMEOUT, statuses=(408, 504, 522, 524, 598, 599)),
-    # The vendors' own clients repeat 409 (a lock) and 425; 499 is a call that the server saw cancelled.
+    # The vendors' clients repeat 409 (a lock) and 425; 499 is a request that a proxy saw as cancelled.
     error_rule(Category.TRANSIENT, statuses=(409, 425, 499, 503, 529)),
     error_rule(Category.SERVER_ERROR, statuses=(424,)),
     error_rule(Category.CLIENT_ERROR, statuses=(501, 505, *range(300, 500))),
@@ -194,7 +194,7 @@ STATUS: tuple[ErrorRule, ...] = (
     error_rule(Category.SERVER_ERROR, statuses=tuple(range(500, 600))),
 )
 
-# Errors inside a stream: no status, so the type decides, and then the words.
+# Errors inside a stream have no status: the type decides, then the text.
 IN_STREAM: tuple[ErrorRule, ...] = (
     error_rule(
         Category.TRANSIENT,

@@ -1,8 +1,8 @@
-"""Server-sent events, bytes in and events out, however the bytes were cut.
+"""Parses server-sent events from bytes that arrive in any pieces.
 
-Works on bytes and never decodes text, so a cut inside a character is nothing special. Every byte
-is looked at a bounded number of times, whatever the cuts: a hostile server can waste its own time
-only. This module must never know what an event means.
+It works on bytes and never decodes text, so a character may be split between two pieces. Each byte
+is examined a bounded number of times, so a hostile server cannot cause quadratic work. This module
+never interprets an event.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TypeAlias
 
 SseEvent: TypeAlias = tuple[bytes, bytes]
-"""The event's name (empty for the default, "message") and its data; a bare tuple, for speed."""
+"""The event's name (empty for the default, "message") and its data; a plain tuple, for speed."""
 
 LARGEST_EVENT = 64 * 1024 * 1024
-"""Default limit of one event, in bytes."""
+"""The default size limit of one event, in bytes."""
 
 _BOM = b"\xef\xbb\xbf"
-# As numbers: searching one byte by its number is twice as fast as by a bytes object.
+# Numbers, because searching for a number is twice as fast as searching for a bytes object.
 _LF, _CR = 10, 13
 
 
 class EventTooLargeError(ValueError):
-    """One event passed the limit; `.events` are those that were complete before it."""
+    """An event is larger than the limit; `.events` are the complete events before it."""
 
     def __init__(self, limit: int, events: list[SseEvent]) -> None:
         super().__init__(f"one event is larger than {limit} bytes")
@@ -29,17 +29,17 @@ class EventTooLargeError(ValueError):
 
 
 class SseDecoder:
-    r"""Takes the bytes of one event stream and gives its events.
+    r"""Parses one event stream.
 
-    Lines may end in LF, CR or CRLF. Comments are counted and dropped, as are lines of unknown
-    fields; an event without data is not an event. A line `error: ...` is an event of that name.
+    Lines end in LF, CR or CRLF. Comments and lines with unknown fields are counted and dropped. An
+    event without data is dropped too. A line `error: ...` is an event named `error`.
 
     Args:
         limit: the largest event, in bytes.
 
     Attributes:
-        comments: lines that began with a colon; servers send them to keep a connection alive.
-        unknown_lines: lines that are no field of an event stream, a sign that the body is none.
+        comments: the number of lines that begin with a colon; servers send them to keep a connection open.
+        unknown_lines: the number of lines with unknown fields; many of them suggest another format.
         last_id: the last `id` field.
         retry: the last `retry` field, in milliseconds.
 
@@ -74,19 +74,19 @@ class SseDecoder:
         self.retry: int | None = None
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """The events that these bytes complete.
+        """Return the events that these bytes complete.
 
         Raises:
-            EventTooLargeError: an event passed the limit; the decoder is then of no more use.
+            EventTooLargeError: an event is larger than the limit; the decoder cannot be used any more.
         """
-        # Nearly every read is whole events of one `data:` line each, ended by two LF.
+        # Nearly every read holds complete events of one `data:` line each, ended by two LF.
         if self._buffer or not self._past_bom or self._after_cr or len(data) > self._limit:
             return self._feed_any(data)
         if data[-2:] == b"\n\n" and _CR not in data:
             line, end = data.find(_LF), len(data) - 2
             if line == end and data[:6] == b"data: ":
                 return [(b"", data[6:-2])]
-            # The other common form: the name in one line, the data in the next.
+            # The other common form: the name on one line, the data on the next.
             if (
                 data[:7] == b"event: "
                 and data[line + 1 : line + 7] == b"data: "
@@ -105,7 +105,7 @@ class SseDecoder:
         return self._feed_any(data)
 
     def close(self) -> list[SseEvent]:
-        """The event that lacks its blank line, if one was under way."""
+        """Return the last event if its blank line is missing."""
         block = bytes(self._buffer)
         self._buffer.clear()
         if block.startswith(_BOM) and not self._past_bom:
@@ -114,31 +114,31 @@ class SseDecoder:
 
     def _feed_any(self, data: bytes) -> list[SseEvent]:
         data = self._normalise_newlines(data)
-        held = self._buffer
-        # The two LF may lie across the cut; what was searched before is not searched again.
-        start = max(len(held) - 1, 0)
-        held += data
+        buffer = self._buffer
+        # Start one byte early: the two LF may be in different pieces.
+        start = max(len(buffer) - 1, 0)
+        buffer += data
         if not self._past_bom and not self._skip_bom():
             return []
-        if held.find(b"\n\n", start if len(held) > start else 0) < 0:
-            if len(held) > self._limit:
+        if buffer.find(b"\n\n", start if len(buffer) > start else 0) < 0:
+            if len(buffer) > self._limit:
                 raise EventTooLargeError(self._limit, [])
             return []
-        text, end = bytes(held), held.rfind(b"\n\n") + 2
+        text, end = bytes(buffer), buffer.rfind(b"\n\n") + 2
         if end <= self._limit and (events := _split_data_events(text[:end])) is not None:
-            held[:] = text[end:]
+            buffer[:] = text[end:]
             return events
-        *whole, rest = text.split(b"\n\n")
-        held[:] = rest
-        return self._parse_blocks(whole)
+        *blocks, rest = text.split(b"\n\n")
+        buffer[:] = rest
+        return self._parse_blocks(blocks)
 
     def _skip_bom(self) -> bool:
-        """Drop a byte order mark at the very start; False while it cannot be told."""
-        held = self._buffer
-        if len(held) < 3 and _BOM.startswith(bytes(held)):
+        """Drop a byte order mark at the start; return False while more bytes are needed to decide."""
+        buffer = self._buffer
+        if len(buffer) < 3 and _BOM.startswith(bytes(buffer)):
             return False
-        if held.startswith(_BOM):
-            del held[:3]
+        if buffer.startswith(_BOM):
+            del buffer[:3]
         self._past_bom = True
         return True
 
@@ -181,7 +181,7 @@ class SseDecoder:
             elif field == b"event":
                 name = value
             elif field == b"error" and colon:
-                # No field of an event stream, but some servers end a reply that fails with one.
+                # Not a standard field, but some servers end a failed reply with it.
                 name = b"error"
                 data.append(value)
             elif not field:
@@ -195,7 +195,7 @@ class SseDecoder:
             if b"\0" not in value:
                 self.last_id = value
         elif field == b"retry":
-            # A longer one is no waiting time, and int() of a long text costs more than linear time.
+            # A longer value is not a plausible time, and int() of a long text takes more than linear time.
             if value.isdigit() and len(value) < 16:
                 self.retry = int(value)
         else:
@@ -203,7 +203,7 @@ class SseDecoder:
 
 
 def _split_data_events(text: bytes) -> list[SseEvent] | None:
-    """The events of a text in which each is one `data:` line and a blank one; None for any other."""
+    """Split a text in which each event is one `data:` line and a blank line; None for any other text."""
     if text[:6] != b"data: " or text[-2:] != b"\n\n":
         return None
     payloads = text[6:-2].split(b"\n\ndata: ")

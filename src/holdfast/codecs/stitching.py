@@ -1,12 +1,12 @@
-"""A reply that broke off and goes on: when a wire can do that, and how two pieces become one text.
+"""Continues a reply that broke off, and joins the two texts.
 
-The text that came is sent back as the beginning of the reply, and the provider writes the rest.
-Only plain text can go on: a call that was begun, a thought that would need its signature, and an
-answer of a wanted shape are asked for again from the start. This module must never guess what is
-missing, and must never let a character of the text be lost or come twice.
+The text that arrived is sent back as the beginning of the reply, and the provider writes the rest.
+Only plain text can be continued. A reply with a tool call, with reasoning (which needs its
+signature) or with a typed output is requested again from the start. This module never guesses
+missing text, and never loses or repeats a character.
 
-Blanks at the end are not sent, since some servers refuse them and none writes well after them; if
-the rest begins with the same blanks, they are taken off, because they were shown already.
+Whitespace at the end is not sent, because some servers reject it and models continue badly after
+it. If the rest begins with the same whitespace, it is removed, because it was already shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SILENT = (ReplyStarted, UsageReceived)
 
 
 def allows_continuation(request: ModelRequest) -> bool:
-    """Whether the reply to this question may come in two pieces, on any wire that can do it.
+    """Whether the reply to this request can be continued, on a wire that supports it.
 
     >>> from holdfast.core.messages import assistant, user
     >>> allows_continuation(ModelRequest(model="m", messages=[user("Hi")]))
@@ -43,12 +43,12 @@ def allows_continuation(request: ModelRequest) -> bool:
     settings, messages = request.settings, request.messages
     thinks = settings.reasoning_effort not in (None, "none") or bool(settings.reasoning_tokens)
     forced = settings.tool_choice not in (None, "auto", "none")
-    own = bool(messages) and messages[-1].role == "assistant"
-    return request.output is None and not (thinks or forced or own)
+    has_prefill = bool(messages) and messages[-1].role == "assistant"
+    return request.output is None and not (thinks or forced or has_prefill)
 
 
 def can_continue_reply(reply: Reply, category: ErrorCategory) -> bool:
-    """Whether a reply that broke off with such an error can be continued: plain text, and nothing else.
+    """Whether a reply that broke off with such an error can be continued: it holds only plain text.
 
     >>> broken = Reply((Text("Once upon"),), kind=ReplyKind.UNTERMINATED)
     >>> can_continue_reply(broken, ErrorCategory.TRANSIENT), can_continue_reply(broken, ErrorCategory.CONTENT_FILTERED)
@@ -63,25 +63,25 @@ def can_continue_reply(reply: Reply, category: ErrorCategory) -> bool:
 
 
 def prefill_request(request: ModelRequest, partial: Reply) -> ModelRequest:
-    """The same question, with the text of `partial` as the beginning of the reply."""
+    """Return the request with the text of `partial` as the beginning of the reply."""
     return replace(request, prefill=partial.text.rstrip())
 
 
 def refuse_prefill(request: ModelRequest, wire: str) -> None:
-    """Raise ConfigurationError for a question with a beginning on a wire that has no place for one."""
+    """Raise ConfigurationError if the request has a `prefill`, on a wire that does not support it."""
     if request.prefill:
         raise ConfigurationError(
-            "prefill", f"{wire} does not continue a reply", fix="ask without a beginning"
+            "prefill", f"{wire} does not continue a reply", fix="send the request without a prefill"
         )
 
 
 class StitchingDecoder:
-    r"""A decoder whose text is fitted to the text that is there already.
+    r"""A decoder that joins the text of a continuation to the text before it.
 
     Args:
-        inner: decodes the second piece.
-        beginning: the text of the first piece, blanks at its end included.
-        echoes: the provider says the beginning again before it goes on.
+        inner: decodes the continuation.
+        beginning: the text before it, including the whitespace at its end.
+        echoes: the provider repeats the beginning before the continuation.
 
     >>> class Pieces:
     ...     def feed(self, data):
@@ -103,12 +103,12 @@ class StitchingDecoder:
         self._is_joined = not (self._echo or self._blanks)
 
     def feed(self, data: bytes) -> list[Delta]:
-        """The deltas that these bytes complete, without what was shown before."""
+        """Return the deltas that these bytes complete, without repeated text."""
         deltas = self._inner.feed(data)
         return deltas if self._is_joined else self._fit_deltas(deltas)
 
     def close(self) -> list[Delta]:
-        """The body is over: what was still held back."""
+        """End the body, and return the remaining deltas."""
         deltas = self._inner.close()
         if self._is_joined:
             return deltas
@@ -127,9 +127,9 @@ class StitchingDecoder:
         return fitted
 
     def _release_buffer(self) -> list[Delta]:
-        """What looked like an echo and was too short for one."""
-        held, self._buffer, self._echo = self._buffer, "", ""
-        return [TextDelta(rest)] if held and (rest := self._strip_repeated_blanks(held)) else []
+        """Return text that began like an echo but was shorter than the beginning."""
+        text, self._buffer, self._echo = self._buffer, "", ""
+        return [TextDelta(rest)] if text and (rest := self._strip_repeated_blanks(text)) else []
 
     def _fit_text(self, text: str) -> str:
         if self._echo:
@@ -137,15 +137,15 @@ class StitchingDecoder:
                 self._buffer += text
                 self._echo = self._echo[len(text) :]
                 return ""
-            whole = text.startswith(self._echo)
-            text = text[len(self._echo) :] if whole else self._buffer + text
+            is_echo = text.startswith(self._echo)
+            text = text[len(self._echo) :] if is_echo else self._buffer + text
             self._echo = self._buffer = ""
         return self._strip_repeated_blanks(text)
 
     def _strip_repeated_blanks(self, text: str) -> str:
         same = 0
-        for ours, theirs in zip(self._blanks, text, strict=False):
-            if ours != theirs:
+        for expected, actual in zip(self._blanks, text, strict=False):
+            if expected != actual:
                 break
             same += 1
         text, self._blanks = text[same:], self._blanks[same:]

@@ -1,4 +1,4 @@
-"""A model's name as a part of a URL's path. It must never change the path around it."""
+"""Checks that a model's name can stand in the path of a URL without changing the path."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _PATH_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]*(?:/[A-Za-z0-9_][A-Za-
 
 
 def to_path_segment(model: str) -> str:
-    """The model's name, fit to stand in a URL's path.
+    """Return the model's name if it can stand in the path of a URL.
 
     Raises:
-        ConfigurationError: it has characters that would change the path.
+        ConfigurationError: the name has characters that would change the path.
 
     >>> to_path_segment("gemini-2.5-flash")
     'gemini-2.5-flash'

@@ -1,8 +1,8 @@
-"""What every wire offers: encode a question, decode an answer, classify a refusal.
+"""The interface of a wire: encode a request, decode a response, classify an error.
 
-A codec is pure: bytes to types and back. It must never open a connection, read a clock or an
-environment variable, or hold a key. Anything that differs between two providers of one wire is a
-field of `Quirks`, never an `if` on a provider's name.
+A codec is pure: it opens no connection, reads no clock and no environment variable, and holds no
+API key. A difference between two providers of one wire is a field of `Quirks`, never an `if` on a
+provider's name.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from holdfast.core.errors import ErrorInfo
 from holdfast.core.model_request import ModelRequest
 
 RESPONSE_OBJECT = "response object"
-"""`NotAReply.expected` of a body that is of another kind altogether: HTML, text, a list."""
+"""`NotAReply.expected` of a body that is not a JSON object: HTML, text, an array."""
 
 CHOICES = "choices attribute"
-"""`NotAReply.expected` of an object that is no reply of Chat Completions."""
+"""`NotAReply.expected` of an object that is not a reply of Chat Completions."""
 
 
 class EncodedRequest(Struct, frozen=True):
-    """A question as it goes to the server: the path below the base URL, headers, the body."""
+    """A request as it is sent to the server: the path below the base URL, headers and body."""
 
     path: str
     body: bytes
@@ -33,13 +33,13 @@ class EncodedRequest(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """A refusal as it came, for `classify`.
+    """An error response, as the input of `classify`.
 
     Args:
-        provider: the preset's name ("openai", "groq", ...), for rows that only it needs.
+        provider: the preset's name ("openai", "groq", ...), for rows of one provider.
         status: the HTTP status; None for an error inside a stream.
         headers: names in lower case.
-        body: the bytes as they came (may be HTML, cut, empty), or the JSON text of the event.
+        body: the raw bytes (perhaps HTML, truncated or empty), or the JSON text of the event.
         now: seconds since the epoch, for dates in headers; None when unknown.
     """
 
@@ -51,32 +51,32 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one provider's form of a wire differs from the vendor's document; all off by default.
+    """How one provider's form of a wire differs from the vendor's documentation.
 
     Args:
-        ends_without_finish: a stream that ends with content and no finish reason is whole.
-        ends_without_marker: a stream with a finish reason and no end marker is whole, unless content
-            follows the reason or a call in it has no whole arguments.
+        ends_without_finish: a stream that ends with content and no finish reason is complete.
+        ends_without_marker: a stream with a finish reason and no end marker is complete, unless content
+            follows the reason or a call has incomplete arguments.
         max_tokens_field: the name of the output limit in the request body.
         system_role: the role of instructions ("system" or "developer").
         stream_usage: ask for usage in the stream by `stream_options`.
-        reasoning_field: the message field in which reasoning goes back ("reasoning_content",
-            "reasoning", or "content" for blocks inside the content); "" sends none back.
-        state_fields: fields of vendor state in messages and calls that go back as they came.
-        reasoning_object: effort and budget of thinking stand in one object, `reasoning`.
-        response_format: how a wanted shape is asked for: "json_schema", or "json_object", where
-            the schema is told in the instructions.
+        reasoning_field: the message field in which reasoning is sent back ("reasoning_content",
+            "reasoning", or "content" for blocks inside the content); "" sends no reasoning back.
+        state_fields: vendor fields of messages and calls that are sent back unchanged.
+        reasoning_object: effort and budget of thinking are fields of one object, `reasoning`.
+        response_format: how a typed output is requested: "json_schema", or "json_object" with the
+            schema in the instructions.
         seed_field: the name of the seed in the request body.
-        call_id_length: ids of tool calls have exactly so many letters and digits; 0 for any.
-        media_in_results: a tool result may hold pictures; else they follow in a user message.
-        output_mode: how a typed answer is asked for when the user has no tools: by the wire's own
-            field, by a tool, or in words.
-        output_mode_with_tools: the same when the user has tools.
-        forces_tools: one tool can be made the only choice.
-        prefill: how a reply that broke off goes on: its beginning is the last message of the
-            assistant ("last_message"), with `prefix: true` on it ("prefix"; "prefix_echo" where the
-            provider says the beginning again), or with `continue_final_message` on the request
-            ("final_message"); "" where it cannot.
+        call_id_length: the exact number of letters and digits in ids of tool calls; 0 for any.
+        media_in_results: a tool result may hold images; otherwise they follow in a user message.
+        output_mode: how a typed output is requested if the user has no tools: by the wire's own
+            field, by a tool, or by an instruction.
+        output_mode_with_tools: the same if the user has tools.
+        forces_tools: the model can be forced to call one tool.
+        prefill: how a reply that broke off is continued: its beginning is sent as the last assistant
+            message ("last_message"), marked by `prefix: true` ("prefix", or "prefix_echo" if the
+            provider repeats the beginning) or by `continue_final_message` on the request
+            ("final_message"); "" if the provider does not support it.
     """
 
     ends_without_finish: bool = False
@@ -98,19 +98,19 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Decoder(Protocol):
-    """Bytes of one response body, in any pieces, to deltas. One object per response."""
+    """Decodes one response body, in any pieces, into deltas. One object per response."""
 
     def feed(self, data: bytes) -> list[Delta]:
-        """The deltas that these bytes complete; never raises on any bytes."""
+        """Return the deltas that these bytes complete; never raises on any bytes."""
         ...
 
     def close(self) -> list[Delta]:
-        """The body is over: what was still held back."""
+        """End the body, and return the remaining deltas."""
         ...
 
 
 class Codec(Protocol):
-    """One wire. Stateless, or holding only what is derived from its own constructor."""
+    """One wire. Its state depends only on the arguments of its constructor."""
 
     @property
     def name(self) -> str:
@@ -119,31 +119,31 @@ class Codec(Protocol):
 
     @property
     def limit_headers(self) -> LimitHeaders:
-        """The headers in which a reply on this wire tells about rate limits."""
+        """The rate limit headers of this wire."""
         ...
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
-        """The request body; raises ConfigurationError for what this wire cannot express."""
+        """Encode a request; raises ConfigurationError if this wire cannot express it."""
         ...
 
     def can_continue(self, request: ModelRequest, /) -> bool:
-        """Whether a reply to this question that broke off can go on, by `request.prefill`."""
+        """Whether a reply to this request that broke off can be continued by `request.prefill`."""
         ...
 
     def make_decoder(self, content_type: str, provider: str = "") -> Decoder:
-        """A decoder for a body of this content type: an event stream, or a whole reply."""
+        """Return a decoder for a body of this content type: an event stream or a whole reply."""
         ...
 
     def classify(self, failure: Failure) -> ErrorInfo:
-        """What a refusal means."""
+        """Classify an error response."""
         ...
 
 
 class QuirkyCodec:
-    """What the wires of this package share: one provider's accent, and a name.
+    """The base class of the codecs: the quirks of one provider, and the name of the wire.
 
     Args:
-        quirks: how this provider's form of the wire differs from the vendor's; not at all when absent.
+        quirks: how this provider's form of the wire differs from the vendor's; None for no difference.
     """
 
     wire: ClassVar[str]
@@ -157,6 +157,6 @@ class QuirkyCodec:
         """The name of the wire."""
         return self.wire
 
-    def can_continue(self, request: ModelRequest, /) -> bool:  # noqa: ARG002 - a wire that can looks at it
-        """Never, where a wire writes each reply from its beginning."""
+    def can_continue(self, request: ModelRequest, /) -> bool:  # noqa: ARG002 - subclasses use it
+        """Return False: by default a wire cannot continue a reply."""
         return False

@@ -1,4 +1,4 @@
-"""The names and texts of the systems that Holdfast grew out of, built on the rest of the library.
+"""The names and texts of the systems that Holdfast grew out of, as thin spellings of the rest of it.
 
 Nothing else in the package may import this room, and it must not define behavior of its own.
 """
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from holdfast.compat.call_config import RetryConfig as RetryConfig
     from holdfast.compat.call_config import get_retry_config as get_retry_config
     from holdfast.compat.error_handling_config import ErrorHandling as ErrorHandling
-    from holdfast.compat.error_handling_config import ErrorHandlingKeywords as ErrorHandlingKeywords
     from holdfast.compat.function_retry_executor import (
         FunctionInvocationError as FunctionInvocationError,
     )
@@ -36,20 +35,27 @@ if TYPE_CHECKING:
         FunctionRetryExecutor as FunctionRetryExecutor,
     )
     from holdfast.compat.function_retry_executor import FunctionTimeoutError as FunctionTimeoutError
+    from holdfast.compat.seed_strategies import SEED_002_CACHE as SEED_002_CACHE
+    from holdfast.compat.seed_strategies import SEED_003_BREAKER as SEED_003_BREAKER
+    from holdfast.compat.seed_strategies import SEED_003_CACHE as SEED_003_CACHE
+    from holdfast.compat.seed_strategies import cache_key as cache_key
 
 _HOME: dict[str, str] = {
     "AgentBuilder": "holdfast.compat.agent_builder",
     "AgentResponse": "holdfast.compat.agent_responses",
     "CallOptions": "holdfast.compat.ai_call",
     "ErrorHandling": "holdfast.compat.error_handling_config",
-    "ErrorHandlingKeywords": "holdfast.compat.error_handling_config",
     "FunctionInvocationError": "holdfast.compat.function_retry_executor",
     "FunctionRetryExecutor": "holdfast.compat.function_retry_executor",
     "FunctionTimeoutError": "holdfast.compat.function_retry_executor",
     "ReRegistrationAgentResponse": "holdfast.compat.agent_responses",
     "RetryConfig": "holdfast.compat.call_config",
+    "SEED_002_CACHE": "holdfast.compat.seed_strategies",
+    "SEED_003_BREAKER": "holdfast.compat.seed_strategies",
+    "SEED_003_CACHE": "holdfast.compat.seed_strategies",
     "async_retry_ai_call_with_parsing": "holdfast.compat.ai_call",
     "async_retry_rereg_ai_call_with_parsing": "holdfast.compat.ai_call",
+    "cache_key": "holdfast.compat.seed_strategies",
     "get_retry_config": "holdfast.compat.call_config",
     "retry_ai_call_with_parsing": "holdfast.compat.ai_call",
     "retry_rereg_ai_call_with_parsing": "holdfast.compat.ai_call",

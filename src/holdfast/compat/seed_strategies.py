@@ -22,13 +22,13 @@ SEED_003_CACHE = CacheOptions(entries=100, ttl=None)
 """The cache of seed 003: 100 answers, which never expire."""
 
 
-def seed_003_key(messages: Sequence[object], agent_config: object) -> str:
+def cache_key(messages: Sequence[object], agent_config: object) -> str:
     """The key function of seed 003, unchanged, for those who must read its keys.
 
     It joins two texts without a separator and hashes them with MD5, so two requests can be made to
     share a key: do not use it for a new cache.
 
-    >>> seed_003_key([{"role": "user"}], {"model": "m"})
+    >>> cache_key([{"role": "user"}], {"model": "m"})
     'e6b8ae65d5aee1ea8475ef7f3def863d'
     """
     content = json.dumps(messages, sort_keys=True) + json.dumps(agent_config, sort_keys=True)

@@ -32,7 +32,7 @@ class ReasoningDelta(Struct, frozen=True):
 
 
 class ToolCallDelta(Struct, frozen=True):
-    """More of one tool call: `arguments` is a fragment of JSON text to append."""
+    """A piece of a tool call: `arguments` is JSON text to append."""
 
     index: int
     id: str = ""
@@ -42,7 +42,7 @@ class ToolCallDelta(Struct, frozen=True):
 
 
 class RefusalDelta(Struct, frozen=True, gc=False):
-    """More of the model's words for declining."""
+    """A piece of the text with which the model declines."""
 
     text: str
 
@@ -84,7 +84,7 @@ class UsageReceived(Struct, frozen=True):
 
 
 class ErrorReceived(Struct, frozen=True):
-    """An error inside a reply that began as a success."""
+    """An error inside a successful response."""
 
     error: ErrorInfo
 

@@ -101,7 +101,7 @@ class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
 
 
 class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
-    """The tools of one iteration are about to run. Key: `t{turn}.i{iteration}.begun`.
+    """The tools of an iteration are about to run. Key: `t{turn}.i{iteration}.begun`.
 
     It is saved before the tools start, so that after a crash an unfinished tool is known to be in
     doubt: it may have taken effect.

@@ -24,11 +24,10 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits of one turn; None means no limit.
 
     Args:
-        iterations: model calls; 10 is the default of seed 000.
+        iterations: model calls.
         tool_calls: the tools that run, over all iterations.
         seconds: the time of the turn, without the time in which it waits for a person's answer or
-            no process runs it;
-            300 is the default of seed 000.
+            no process runs it.
         tokens: the input and output tokens of all replies.
         output_repairs: how often the model may be asked to correct an output that does not fit the
             wanted type.

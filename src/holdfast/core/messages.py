@@ -82,7 +82,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
 
 
 class Refusal(Struct, frozen=True, tag="refusal", omit_defaults=True):
-    """The model's own words for declining."""
+    """The text with which the model declines."""
 
     text: str
 
@@ -140,7 +140,7 @@ def assistant(*content: str | Part) -> Message:
 
 
 def tool_results(results: Iterable[ToolResult]) -> Message:
-    """The tool message that answers one assistant message."""
+    """Make the tool message that answers one assistant message."""
     return Message("tool", tuple(results))
 
 

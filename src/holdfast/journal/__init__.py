@@ -1,4 +1,4 @@
-"""Journals: append-only storage of events, with one record per key, behind one port.
+"""Journals: append-only storage that accepts one outcome per key, behind one port.
 
 A journal must never interpret events, and must never acknowledge a record that it may still lose.
 """

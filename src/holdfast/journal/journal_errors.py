@@ -73,7 +73,7 @@ class JournalUnreachableError(JournalError):
 
 
 class LeaseLostError(JournalError):
-    """Another driver has taken over the run, or it was deleted; the record was not saved."""
+    """Another process took over the run, or the run was deleted; the append is not saved."""
 
     landed = Landed.NO
 

@@ -14,7 +14,7 @@ from holdfast.journal.port import Record, RunEntry
 
 
 class MemoryJournal:
-    """Stores records in memory, for tests, scripts and runs that need not survive the process.
+    """Saves records in memory; for tests, scripts, and runs that end with the process.
 
     >>> import asyncio
     >>> asyncio.run(MemoryJournal().read("unknown"))

@@ -38,7 +38,7 @@ _LONGEST_KEY = 2000  # bytes; below the limit of an index of the server
 
 
 class PostgresJournal:
-    """Stores records in a PostgreSQL database; any number of processes may share it.
+    """Saves records in a PostgreSQL database; any number of processes may share it.
 
     Its tables, whose names begin with `holdfast_`, are created on first use in the first schema of
     the search path. Any number of agents, threads and event loops may share one object. It connects

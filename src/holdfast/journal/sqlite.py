@@ -53,7 +53,7 @@ _OPEN = _RUNS.format(
 
 
 class SqliteJournal:
-    """Stores records in a SQLite file; any number of agents, threads and event loops may share it.
+    """Saves records in an SQLite file; agents, threads and event loops of a process may share it.
 
     Appends that wait at the same time are committed together. The object locks the file until
     `close`, or until the object is deleted or the process ends. A forked child must open another

@@ -1,4 +1,4 @@
-"""Says whether the model sees what an exception says.
+"""Sets whether the model sees the text of exceptions.
 
 It only sets an option of the formatter that every agent has. It must never be a second place where an
 exception becomes text.
@@ -13,7 +13,7 @@ from holdfast.middleware.hooks import Middleware
 
 
 class ErrorFormatting(Middleware):
-    """What the model reads when a tool failed.
+    """Sets what the model reads when a tool fails.
 
     Args:
         include_detailed_errors: show the exception's text, with secrets redacted; None leaves it to

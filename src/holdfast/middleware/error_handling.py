@@ -1,4 +1,4 @@
-"""Six middlewares about errors at once, in an order that works.
+"""Combines the six middlewares that handle errors, in a working order.
 
 It must always return exactly these six; register any others beside them.
 """

@@ -1,4 +1,4 @@
-"""Ends a turn in which one iteration after another fails.
+"""Ends a turn in which several iterations in a row fail.
 
 It counts iterations, not errors: two failed tools of one reply are one failure. The count must never
 depend on the order in which tools finish.

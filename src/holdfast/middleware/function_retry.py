@@ -1,4 +1,4 @@
-"""Sets how tools are retried. The retrying itself is the one strategy of every agent.
+"""Sets how tools are retried. The agent's retry strategy performs the retries.
 
 It must never be a second retry layer: two layers of four attempts each are sixteen calls.
 """

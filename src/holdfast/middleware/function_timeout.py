@@ -1,4 +1,4 @@
-"""Sets how long one attempt of a tool may take. The cutting is done where tools run.
+"""Sets how long one attempt of a tool may take. The code that runs tools applies the timeout.
 
 A tool that names a timeout of its own keeps it. It must never be a second timer.
 """

@@ -1,4 +1,4 @@
-"""Tells the model where it stands: what to do first, what it has, and when to finish.
+"""Tells the model about the progress of the turn: its first call, its results, its last iterations.
 
 It must never change the history: the guidance applies to one call.
 """

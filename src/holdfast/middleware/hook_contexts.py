@@ -219,7 +219,7 @@ class AfterIteration(HookContext, frozen=True):
 
 
 class BeforeTools(HookContext, frozen=True):
-    """The model asked for tools, and none has run.
+    """The model asked for tools, and none of them has run.
 
     `calls` are the calls with their validated arguments, in the order of the reply. `invalid` has the
     indexes of the calls whose arguments were refused: they are as the model wrote them and do not run.

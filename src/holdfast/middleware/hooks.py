@@ -99,9 +99,11 @@ class Middleware(Generic[S]):
         return False
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:  # noqa: ARG002  # REASON: for overriding
-        """Return the settings of tools that this middleware changes.
+        """Return the settings of tool calls that this middleware changes, by name.
 
-        It configures the retries of the agent and must never add a second layer of retries.
+        The names are the fields of `RetryOptions`, and `tool_timeout` and `detailed_errors` of the
+        agent. A middleware changes the settings of the agent's retries and must never add a second
+        layer of retries.
 
         Args:
             given: the settings without this middleware.

@@ -1,4 +1,4 @@
-"""Answers a model call that was made before from memory.
+"""Caches the replies of model calls in memory.
 
 The key is a cryptographic digest of everything that the model would see, so keys do not collide. Only
 a complete reply is ever stored.
@@ -27,7 +27,7 @@ class IterationCache(Middleware):
     A reply from the cache costs no tokens, so its usage is zero.
 
     Args:
-        seconds: how long a reply is kept; 10 minutes in seed 002.
+        seconds: how long a reply is stored; 10 minutes by default.
         entries: how many replies are stored; the least recently used one is removed first.
     """
 
@@ -45,10 +45,10 @@ class IterationCache(Middleware):
     ) -> Reply:
         """Return the stored reply, or call the model."""
         key = _request_key(context)
-        found = self._replies.get(key)
-        if found is not None and context.clock() < found[0]:
+        entry = self._replies.get(key)
+        if entry is not None and context.clock() < entry[0]:
             self._replies.move_to_end(key)
-            return found[1]
+            return entry[1]
         reply = await call_next(context)
         if reply.kind is ReplyKind.COMPLETE:
             cached = msgspec.structs.replace(reply, usage=Usage())

@@ -1,4 +1,4 @@
-"""Logs each iteration in a line before it and a line after it.
+"""Logs a line before and a line after each iteration.
 
 INFO: the start, and the end with the time. DEBUG: the numbers of messages and tools. TRACE (level 5):
 the beginning of the instructions. It must never log messages, replies or results.

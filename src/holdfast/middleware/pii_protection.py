@@ -42,12 +42,12 @@ class PIIProtection(Middleware):
         on_output: bool = False,
         on_tool_results: bool = False,
     ) -> None:
-        given = {} if actions is None else actions
-        check_instance("actions", given, Mapping)
+        own_actions = {} if actions is None else actions
+        check_instance("actions", own_actions, Mapping)
         check_flag("on_input", on_input)
         check_flag("on_output", on_output)
         check_flag("on_tool_results", on_tool_results)
-        for kind, action in given.items():
+        for kind, action in own_actions.items():
             if kind not in KINDS:
                 raise ConfigurationError(
                     "actions", f"{kind!r} is not a kind", fix=f"Use one of {', '.join(KINDS)}"
@@ -58,7 +58,7 @@ class PIIProtection(Middleware):
                     f"{action!r} is not an action",
                     fix=f"Use one of {', '.join(_ACTIONS)}",
                 )
-        self.actions = {**DEFAULTS, **given}
+        self.actions = {**DEFAULTS, **own_actions}
         self.on_input = on_input
         self.on_output = on_output
         self.on_tool_results = on_tool_results

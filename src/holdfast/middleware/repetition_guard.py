@@ -1,4 +1,4 @@
-"""Ends a turn that goes in circles: the same call again and again.
+"""Ends a turn in which the model repeats the same call.
 
 Before that it can warn the model, withdraw the tool, and ask a person. The call that reaches the limit
 does not run. This is not the circuit breaker of an endpoint, which is `resilience.breaker`. No answer

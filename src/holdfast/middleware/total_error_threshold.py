@@ -1,4 +1,4 @@
-"""Ends a turn in which too many tools failed, whichever and however far apart.
+"""Ends a turn in which too many tools failed in total.
 
 The count is never reset within a turn; `ErrorTracking` counts failures in a row.
 """

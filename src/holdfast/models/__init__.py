@@ -1,6 +1,6 @@
-"""Models: which endpoint answers a request, and the HTTP client code that asks it.
+"""Models: which endpoint a request is sent to, and how it is sent over HTTP.
 
-This room must not decide whether a failed call is repeated.
+This package must not decide whether a failed call is repeated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Models: what answers a `ModelRequest`, over HTTP or any other way.
+"""Models, which reply to a `ModelRequest` over HTTP or in any other way.
 
-A model makes exactly one attempt and says what came of it as a value; it must never retry, sleep,
-or raise for a failure of the outside world. Keys stay in the headers of the endpoint and never
-show in a `repr`, an error or a notice.
+A model makes one attempt and returns its outcome; it never retries, sleeps, or raises for a failure
+of the network or the provider. API keys are in the headers of the endpoint, and never appear in a
+`repr`, an error or a notice.
 """
 
 from __future__ import annotations
@@ -31,51 +31,51 @@ from holdfast.resilience.cache.decision import account_scope
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome, failed_outcome
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 
-_SHOWN = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta})
+_VISIBLE = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta})
 _LARGEST_ERROR_BODY = 256 * 1024
-_RUN_OUT_SECONDS = 0.5
+_DRAIN_SECONDS = 0.5
 
 
 class Model(Protocol):
-    """Anything that answers: an endpoint, or a script in a test."""
+    """Anything that replies to requests: an HTTP endpoint, or a script in a test."""
 
     @property
     def name(self) -> str:
-        """What results, notices and logs call it: `provider:model`, unless it was given another."""
+        """The name in results, notices and logs: `provider:model` by default."""
         ...
 
     @property
     def model(self) -> str:
-        """The model's name on its wire."""
+        """The model's name on the wire."""
         ...
 
     @property
     def account(self) -> str:
-        """Names whose answers these are; models of one account share their health."""
+        """The account. Models of one account share the state of their circuit breaker and rate limiter."""
         ...
 
     def describe(self) -> Mapping[str, object]:
-        """What it is and where it is, without any secret."""
+        """Return name and address of the model, without secrets."""
         ...
 
     async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
-        """Ask once."""
+        """Send the request once."""
         ...
 
 
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
-_Known: TypeAlias = tuple[tuple[str, str, _Pairs], str, _Pairs]
-"""What was asked for last, and the address and the headers of it."""
+_CachedRequest: TypeAlias = tuple[tuple[str, str, _Pairs], str, _Pairs]
+"""Model, path and headers of the last request, with the resulting URL and headers."""
 
 
 class Endpoint:
-    """Where a model is reached: the preset, the address, and the headers with the key.
+    """The endpoint of a model: preset, base URL, and the headers with the API key.
 
     Args:
-        preset: of the provider.
-        base_url: the address.
-        auth: the headers with the key.
-        headers: what the user wants besides, or in place of others; names in lower case.
+        preset: the provider's preset.
+        base_url: the base URL.
+        auth: the headers with the API key.
+        headers: headers of the user, which are added or replace others; names in lower case.
     """
 
     __slots__ = ("_headers", "_last_request", "_user_headers", "base_url", "preset")
@@ -87,22 +87,22 @@ class Endpoint:
         self.base_url = base_url
         self._headers = (("content-type", "application/json"), *preset.headers, *auth)
         self._user_headers = headers
-        self._last_request: _Known | None = None
+        self._last_request: _CachedRequest | None = None
 
     def build_request(self, model: str, encoded: EncodedRequest) -> HttpRequest:
-        """The HTTP request for one encoded question."""
-        asked = (model, encoded.path, encoded.headers)
-        known = self._last_request
-        if known is None or known[0] != asked:
+        """Build the HTTP request for one encoded request."""
+        key = (model, encoded.path, encoded.headers)
+        cached = self._last_request
+        if cached is None or cached[0] != key:
             path = self.preset.path_for(encoded.path, model).lstrip("/")
-            # A header that the codec sets too must go out once.
+            # A dictionary, so that a header that the codec sets too is sent only once.
             headers = tuple(dict(self._headers + encoded.headers + self._user_headers).items())
-            known = self._last_request = (asked, f"{self.base_url}/{path}", headers)
-        return HttpRequest("POST", known[1], known[2], encoded.body)
+            cached = self._last_request = (key, f"{self.base_url}/{path}", headers)
+        return HttpRequest("POST", cached[1], cached[2], encoded.body)
 
     @property
     def account(self) -> str:
-        """Names the address and the key, and shows neither."""
+        """A hash of the base URL and the headers, which include the API key."""
         pairs = self._headers + self._user_headers
         return account_scope(self.base_url, *(value for _, value in pairs))
 
@@ -111,15 +111,15 @@ class Endpoint:
 
 
 class HttpModel:
-    """A model behind an HTTP endpoint that speaks one of the wires.
+    """A model behind an HTTP endpoint.
 
     Args:
-        model: its name on its wire.
-        endpoint: where it is reached.
-        codec: of the wire.
-        transport: sends.
-        timeouts: of one attempt.
-        name: what results, notices and logs call it; `provider:model` when empty.
+        model: the model's name on the wire.
+        endpoint: the endpoint.
+        codec: the codec of the wire.
+        transport: sends the requests.
+        timeouts: the limits of one attempt.
+        name: the name in results, notices and logs; `provider:model` if empty.
     """
 
     __slots__ = (
@@ -152,14 +152,14 @@ class HttpModel:
 
     @property
     def account(self) -> str:
-        """Whose answers these are: the same for the same address and key."""
+        """The account: it is the same for the same base URL and API key."""
         return self._endpoint.account
 
     def __repr__(self) -> str:
         return f"HttpModel({self.name!r}, {redact(self._endpoint.base_url)!r})"
 
     def describe(self) -> Mapping[str, object]:
-        """What it is and where it is; with the name that it was given, if any."""
+        """Return name, wire and address of the model, without secrets."""
         model = f"{self._endpoint.preset.name}:{self.model}"
         return {
             **({} if self.name == model else {"name": self.name}),
@@ -170,19 +170,19 @@ class HttpModel:
         }
 
     def asking(self, request: ModelRequest) -> OutputMethod:
-        """How this model is asked for an answer of a type."""
+        """Choose how a typed output is requested from this model."""
         return choose_output_method(self._codec.name, self._endpoint.preset.quirks, request)
 
     async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
-        """Encode, send, decode, assemble: one validated reply, or what went wrong."""
-        request, kept = call.payload, read_carry(call).reply_so_far
-        if kept is not None:
-            request = prefill_request(request, kept)
-        assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, kept)
+        """Encode, send and decode a request; return one validated reply or a failure."""
+        request, partial = call.payload, read_carry(call).reply_so_far
+        if partial is not None:
+            request = prefill_request(request, partial)
+        assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, partial)
         resumes_at: float | None = None
         if call.execution.publish is not None:
-            began = AttemptStarted(call.key, call.attempt, self.name, kept is not None)
-            call.execution.publish(began)
+            started = AttemptStarted(call.key, call.attempt, self.name, partial is not None)
+            call.execution.publish(started)
         try:
             encoded = self._codec.encode(request)
             http = self._endpoint.build_request(self.model, encoded)
@@ -197,7 +197,7 @@ class HttpModel:
         except HoldfastError as error:
             outcome = _broken_outcome(assembler, error)
         except CancelledError:
-            if (kept or assembler.has_visible_parts) and call.execution.keep_partial is not None:
+            if (partial or assembler.has_visible_parts) and call.execution.keep_partial is not None:
                 call.execution.keep_partial(assembler.finish().reply)
             raise
         if isinstance(outcome, Failed):
@@ -207,16 +207,16 @@ class HttpModel:
     def _finish_failure(
         self, outcome: Failed, assembler: Assembler, call: CallContext[ModelRequest]
     ) -> Failed:
-        """With what another attempt can continue; otherwise what was shown must be forgotten."""
+        """Add the partial reply that another attempt can continue; otherwise announce that its text is void."""
         carry = read_carry(call)
         if carry.may_continue and (carry.reply_so_far or assembler.has_visible_parts):
             partial = assembler.finish().reply
             if isinstance(outcome.error, HoldfastError) and outcome.error.partial is None:
                 outcome.error.partial = partial
-            goes_on = can_continue_reply(partial, outcome.info.category)
-            if goes_on and self._codec.can_continue(call.payload):
+            can_continue = can_continue_reply(partial, outcome.info.category)
+            if can_continue and self._codec.can_continue(call.payload):
                 return with_continuable_reply(call, outcome, partial)
-        # Text that was carried here is declared abandoned by the carry.
+        # For a continued reply, the carry emits this notice.
         if assembler.has_visible_parts and carry.reply_so_far is None:
             call.execution.emit(AttemptAbandoned(call.key, call.attempt, outcome.info.to_public()))
         return outcome
@@ -238,7 +238,7 @@ class HttpModel:
                     await _drain_response(response)
                     break
         except TransportError:
-            # What broke off after its proof of completeness has ended all the same.
+            # A body that breaks off after the proof that it is complete counts as ended.
             if not assembler.is_complete:
                 raise
         _feed_deltas(decoder.close(), feed, publish)
@@ -246,10 +246,12 @@ class HttpModel:
     def _make_decoder(self, response: Response, call: CallContext[ModelRequest]) -> Decoder:
         preset = self._endpoint.preset
         decoder = self._codec.make_decoder(response.headers.get("content-type", ""), preset.name)
-        kept = read_carry(call).reply_so_far
-        if kept is None:
+        partial = read_carry(call).reply_so_far
+        if partial is None:
             return decoder
-        return StitchingDecoder(decoder, kept.text, echoes=preset.quirks.prefill == "prefix_echo")
+        return StitchingDecoder(
+            decoder, partial.text, echoes=preset.quirks.prefill == "prefix_echo"
+        )
 
     async def _read_error(self, response: Response, call: CallContext[ModelRequest]) -> Failed:
         body = bytearray()
@@ -270,7 +272,7 @@ class HttpModel:
 def _find_resume_time(
     response: Response, limits: LimitHeaders, call: CallContext[ModelRequest]
 ) -> float | None:
-    """When the endpoint takes another call, if its headers say that this one was the last."""
+    """Return when the endpoint accepts another call, if its headers tell that this call used up a limit."""
     clock = call.execution.clock
     wait = parse_exhausted_wait(response.headers, limits, now=clock.now())
     return None if wait is None else clock.monotonic() + wait
@@ -279,26 +281,26 @@ def _find_resume_time(
 def _feed_deltas(
     deltas: list[Delta], feed: Callable[[Delta], None], publish: Callable[[Notice], None] | None
 ) -> None:
-    """Fold the deltas of one read, and show those that a reader may see."""
+    """Add the deltas of one read to the reply, and publish those that users see."""
     for delta in deltas:
         feed(delta)
-        if publish is not None and type(delta) in _SHOWN:
-            publish(delta)  # type: ignore[arg-type]  # _SHOWN is the union's deltas
+        if publish is not None and type(delta) in _VISIBLE:
+            publish(delta)  # type: ignore[arg-type]  # _VISIBLE holds the union's deltas
 
 
 async def _drain_response(response: Response) -> None:
-    """The reply is whole: wait a moment for the end of the body, so that the connection can be kept.
+    """Wait briefly for the end of the body after a complete reply, so that the connection can be reused.
 
-    Some servers leave the stream open, and nobody should wait for those.
+    The wait is short because some servers leave the stream open.
     """
     with suppress(TimeoutError, HoldfastError):
-        async with timeout(_RUN_OUT_SECONDS):
+        async with timeout(_DRAIN_SECONDS):
             while await response.read():
                 pass
 
 
 def _broken_outcome(assembler: Assembler, error: HoldfastError) -> Outcome[Reply]:
-    """What a broken exchange left: a whole reply if its end marker had come, else a failure."""
+    """Return the outcome of a broken exchange: a complete reply if its end marker came, else a failure."""
     if assembler.ended and (assembled := assembler.finish()).error is None:
         return Done(assembled.reply)
     if assembler.has_visible_parts and error.partial is None:

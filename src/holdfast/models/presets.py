@@ -1,11 +1,11 @@
-"""Where each provider lives, which wire it speaks and how its form of the wire differs, as data.
+"""The presets: for each provider the base URL, the wire, and how its form of the wire differs.
 
-One row a provider. A difference between two providers of one wire is a field here or in `Quirks`,
-never an `if` on a name. This module must never hold a key or read an environment variable: it
-names the variables, and whoever opens the connection reads them.
+Each provider is one row. A difference between two providers of one wire is a field here or in
+`Quirks`, never an `if` on a name. This module names environment variables for API keys but does not
+read them; `models.resolve` does.
 
 `base_url` is everything before the wire's own path, which is `/chat/completions`, `/responses`,
-`/v1/messages` or `/models/{model}:generateContent`. Blanks in braces are for the user to fill in.
+`/v1/messages` or `/models/{model}:generateContent`. The user replaces placeholders in braces.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "n
 
 
 class Preset(Struct, frozen=True, kw_only=True):
-    """What must be known to call one provider, apart from the key.
+    """The settings for calling one provider, except the API key.
 
     Args:
-        name: what users write before the colon: "groq" in "groq:llama-3.3-70b-versatile".
-        wire: the codec that it speaks.
-        base_url: may hold blanks such as `{region}`; `resolve_base_url` fills it or refuses.
-        key_env: environment variables that may hold the key, best first; none: works without one.
-        auth: how a key is sent, when there is one.
-        headers: sent with each request besides those of the wire, names in lower case.
-        quirks: how its form of the wire differs.
-        path: replaces the wire's own path, by `path_for`; `{model}` stands for the model.
-        models_hint: a model's name that it understands.
+        name: the name before the colon, such as "groq" in "groq:llama-3.3-70b-versatile".
+        wire: the provider's wire.
+        base_url: the base URL; it may hold placeholders such as `{region}`.
+        key_env: the environment variables for the API key, in order of precedence; empty if the
+            provider works without a key.
+        auth: how the key is sent.
+        headers: additional headers of each request, names in lower case.
+        quirks: how the provider's form of the wire differs.
+        path: replaces the wire's own path; `{model}` stands for the model.
+        models_hint: an example of a model's name.
     """
 
     name: str
@@ -54,21 +55,21 @@ class Preset(Struct, frozen=True, kw_only=True):
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """The blanks of `base_url`, each once, in order.
+        """The placeholders of `base_url`, each once, in order.
 
-        >>> PRESETS["bedrock-openai"].blanks
+        >>> PRESETS["bedrock-openai"].placeholders
         ('region',)
         """
-        return tuple(dict.fromkeys(_BLANK.findall(self.base_url)))
+        return tuple(dict.fromkeys(_PLACEHOLDER.findall(self.base_url)))
 
     def resolve_base_url(self, base_url: str = "") -> str:
-        """The base URL to use, without a slash at its end.
+        """Return the base URL, without a slash at its end.
 
         Args:
-            base_url: what the user gave; empty takes the preset's own.
+            base_url: the user's base URL; "" for the preset's own.
 
         Raises:
-            ConfigurationError: the address still has blanks, or is no http(s) URL.
+            ConfigurationError: the URL still has placeholders, or is not an http(s) URL.
 
         >>> PRESETS["groq"].resolve_base_url()
         'https://api.groq.com/openai/v1'
@@ -76,11 +77,11 @@ class Preset(Struct, frozen=True, kw_only=True):
         'http://gpu:11434/v1'
         """
         url = base_url or self.base_url
-        if missing := _BLANK.findall(url):
+        if missing := _PLACEHOLDER.findall(url):
             raise ConfigurationError(
                 "base_url",
-                f"{self.name} needs an address with {', '.join(dict.fromkeys(missing))} filled in",
-                fix=f"give base_url in the form {self.base_url}",
+                f"{self.name} needs a URL with {', '.join(dict.fromkeys(missing))} filled in",
+                fix=f"pass base_url in the form {self.base_url}",
             )
         if not url.startswith(("https://", "http://")):
             raise ConfigurationError(
@@ -89,10 +90,10 @@ class Preset(Struct, frozen=True, kw_only=True):
         return url.rstrip("/")
 
     def path_for(self, path: str, model: str) -> str:
-        """The path below the base URL: the wire's own, unless this provider has another.
+        """Return the path below the base URL: the wire's own, or the provider's.
 
         Args:
-            path: what the codec's `encode` gave.
+            path: the path that the codec returned.
             model: the model of the request.
 
         Raises:
@@ -104,7 +105,7 @@ class Preset(Struct, frozen=True, kw_only=True):
         return self.path.replace("{model}", to_path_segment(model)) if self.path else path
 
     def auth_headers(self, key: str) -> tuple[tuple[str, str], ...]:
-        """The headers that carry the key; none without a key.
+        """Return the headers with the API key; none without a key.
 
         >>> PRESETS["anthropic"].auth_headers("k")
         (('x-api-key', 'k'),)
@@ -116,7 +117,7 @@ class Preset(Struct, frozen=True, kw_only=True):
         return ((self.auth, key),)
 
 
-_BLANK = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 _OLLAMA = Quirks(
@@ -147,8 +148,8 @@ _ROWS = (
         key_env=("OPENAI_API_KEY",),
         models_hint="gpt-5.2",
     ),
-    # The dated form, where the deployment stands in the path. A deployment is the user's own name
-    # for a model, so the model is the deployment.
+    # The dated API, with the deployment in the path. A deployment is the user's own name for a
+    # model, so `model` is the deployment.
     Preset(
         name="azure",
         wire="openai_chat",
@@ -201,8 +202,8 @@ _ROWS = (
         ),
         models_hint="llama-3.3-70b-versatile",
     ),
-    # Refuses fields that it does not know, and sends usage in the last chunk unasked. Thoughts are
-    # blocks of the content, and an id of a call is nine letters and digits.
+    # Rejects unknown fields, and always sends usage in the last chunk. Reasoning is in blocks of the
+    # content, and the id of a call has nine letters and digits.
     Preset(
         name="mistral",
         wire="openai_chat",
@@ -218,7 +219,7 @@ _ROWS = (
         ),
         models_hint="mistral-large-latest",
     ),
-    # Refuses a history in which a reply with calls has lost its thoughts.
+    # Rejects a history in which a reply with calls lacks its reasoning.
     Preset(
         name="deepseek",
         wire="openai_chat",
@@ -227,7 +228,7 @@ _ROWS = (
         quirks=_DEEPSEEK,
         models_hint="deepseek-chat",
     ),
-    # The same models at the address that continues a reply.
+    # The same models, at the URL that supports continued replies.
     Preset(
         name="deepseek-beta",
         wire="openai_chat",
@@ -296,7 +297,7 @@ _ROWS = (
         quirks=_OLLAMA,
         models_hint="gpt-oss:120b",
     ),
-    # Local servers may be started with a key of the user's own: it is sent when it is given.
+    # Local servers may require a key: it is sent if the user passes one.
     Preset(
         name="lmstudio",
         wire="openai_chat",
@@ -326,7 +327,7 @@ _ROWS = (
         auth="x-goog-api-key",
         models_hint="gemini-2.5-flash",
     ),
-    # The key is an access token of Google Cloud, which lives for about an hour. The location
+    # The key is an access token of Google Cloud, which is valid for about an hour. The location
     # "global" has no prefix: https://aiplatform.googleapis.com/v1beta1/projects/...
     Preset(
         name="vertex",
@@ -363,7 +364,7 @@ _ROWS = (
         quirks=_CLAUDE,
         models_hint="claude-sonnet-4-5",
     ),
-    # Amazon's own signatures are not spoken here: these two rows take a Bedrock API key.
+    # Amazon's request signatures are not supported: these two rows take a Bedrock API key.
     Preset(
         name="bedrock-openai",
         wire="openai_chat",
@@ -387,10 +388,10 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({preset.name: preset for preset
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of this name, whatever its case; `_` and `-` are the same.
+    """Return the preset with this name, ignoring case; `_` and `-` are equal.
 
     Raises:
-        ConfigurationError: no such preset; names the nearest ones.
+        ConfigurationError: there is no such preset; the error names the closest ones.
 
     >>> find_preset("OpenAI").base_url
     'https://api.openai.com/v1'
@@ -399,15 +400,13 @@ def find_preset(name: str) -> Preset:
     ...
     holdfast.core.errors.ConfigurationError: provider: unknown provider 'openrooter'. did you mean openrouter or openai?
     """
-    wanted = name.strip().lower().replace("_", "-")
-    preset = PRESETS.get(wanted)
+    key = name.strip().lower().replace("_", "-")
+    preset = PRESETS.get(key)
     if preset is not None:
         return preset
     from difflib import get_close_matches
 
-    near = get_close_matches(wanted, PRESETS, n=3, cutoff=0.5)
-    near += [
-        known for known in PRESETS if wanted and known.startswith(wanted) and known not in near
-    ]
+    near = get_close_matches(key, PRESETS, n=3, cutoff=0.5)
+    near += [other for other in PRESETS if key and other.startswith(key) and other not in near]
     fix = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(PRESETS)}"
     raise ConfigurationError("provider", f"unknown provider {name!r}", fix=fix)

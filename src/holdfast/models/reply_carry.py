@@ -1,8 +1,8 @@
-"""What a reply that broke off leaves to the next attempt: its text, and the tokens that are lost.
+"""Carries a reply that broke off to the next attempt: its text, and the tokens that are lost.
 
-The attempt of a model puts a reply that another attempt can continue into its outcome. A reply that
-is not continued must be declared abandoned exactly once: by the attempt itself if no earlier text
-was carried to it, and otherwise here.
+An attempt puts a reply that another attempt can continue into its outcome. For a reply that is not
+continued, `AttemptAbandoned` is emitted exactly once: by the attempt itself if no earlier text was
+carried to it, and otherwise here.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class ReplyCarry(Struct, frozen=True):
     """The carry of a model call.
 
     Args:
-        continues: a reply that breaks off may be continued by the next attempt.
-        refused: the provider refused to continue a reply, so none is continued any more.
-        reply_so_far: what earlier attempts received of the reply; the next one goes on from there.
-        lost: tokens of failed attempts whose replies are not continued.
+        continues: whether the next attempt may continue a reply that breaks off.
+        refused: whether the provider refused to continue a reply; then no reply is continued any more.
+        reply_so_far: the part of the reply that earlier attempts received, which the next one continues.
+        lost: the tokens of failed attempts whose replies are not continued.
     """
 
     continues: bool = False
@@ -33,11 +33,11 @@ class ReplyCarry(Struct, frozen=True):
 
     @property
     def may_continue(self) -> bool:
-        """Whether a reply that breaks off now may be continued."""
+        """Whether a reply that breaks off may be continued."""
         return self.continues and not self.refused
 
     def is_attempt_counted(self, outcome: Failed) -> bool:
-        """False when the provider refused the text that was sent along, and not the request."""
+        """Whether the attempt counts: not if the provider rejected only the text to continue."""
         return not (
             self.reply_so_far is not None
             and outcome.carry is None
@@ -46,7 +46,7 @@ class ReplyCarry(Struct, frozen=True):
         )
 
     def after_attempt(self, call: CallContext[P], outcome: Failed) -> Carry:
-        """The text to continue, if there is any; otherwise the tokens of the attempt are lost."""
+        """Return the text to continue; without one, the tokens of the attempt are added to `lost`."""
         if not outcome.sent:
             return self
         if outcome.carry is not None:
@@ -59,16 +59,16 @@ class ReplyCarry(Struct, frozen=True):
         )
 
     def after_target(self, outcome: Failed) -> Carry:
-        """Another model continues nothing: the tokens of this one are lost."""
+        """Return the carry for another model, which continues no reply: the tokens of this one are lost."""
         return ReplyCarry(self.continues, lost=add_usage(self.lost, _spent_usage(outcome)))
 
     def give_up(self, call: CallContext[P], outcome: Failed) -> None:
-        """Tell whoever shows the text to remove it, if text was kept for another attempt."""
+        """Emit `AttemptAbandoned` if there is text that another attempt was to continue."""
         if outcome.carry is not None or self.reply_so_far is not None:
             call.execution.emit(AttemptAbandoned(call.key, call.attempt, outcome.info.to_public()))
 
     def interrupt(self, call: CallContext[P]) -> None:
-        """What there is of the reply is the partial reply of the call."""
+        """Store the text so far as the partial reply of the call."""
         if self.reply_so_far is not None and call.execution.keep_partial is not None:
             call.execution.keep_partial(self.reply_so_far)
 
@@ -77,29 +77,29 @@ NOTHING_CARRIED = ReplyCarry()
 
 
 def read_carry(call: CallContext[P]) -> ReplyCarry:
-    """What earlier attempts left to this one."""
+    """Return the carry of earlier attempts."""
     carry = call.carry
     return carry if isinstance(carry, ReplyCarry) else NOTHING_CARRIED
 
 
 def with_continuable_reply(call: CallContext[P], outcome: Failed, reply: Reply) -> Failed:
-    """The failure, with a reply that the next attempt can continue."""
+    """Return the failure with a reply that the next attempt can continue."""
     return replace(outcome, carry=replace(read_carry(call), reply_so_far=reply))
 
 
 def lost_usage(outcome: Outcome[T]) -> Usage | None:
-    """Tokens of failed attempts before this outcome; those of a failure itself are in its partial."""
+    """Return the tokens of failed attempts before this outcome; those of the outcome are in its partial reply."""
     carry = outcome.carry
     return carry.lost if isinstance(carry, ReplyCarry) else None
 
 
-def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """The sum; None when there is nothing to add."""
-    return one + other if one and other else one or other
+def add_usage(first: Usage | None, second: Usage | None) -> Usage | None:
+    """Return the sum; None if both are None."""
+    return first + second if first and second else first or second
 
 
 def _spent_usage(outcome: Failed, reply_so_far: Reply | None = None) -> Usage | None:
-    """The tokens of a failed attempt: of its partial reply, or else of what was kept before."""
+    """Return the tokens of a failed attempt: those of its partial reply, or else of the earlier text."""
     partial = outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
     received = partial or reply_so_far
     return received.usage if received is not None and received.usage.total else None

@@ -1,7 +1,7 @@
-"""From what a user writes (`"openai:gpt-5.2"`, a base URL, a key) to a model that can be asked.
+"""Creates a model from the user's settings: `"openai:gpt-5.2"`, a base URL, an API key.
 
-Everything that can be wrong with it is said here, before anything is sent. A key must never appear
-in an error: only the name of the variable that should hold it.
+Invalid settings raise an error here, before anything is sent. Errors never show a key, only the name
+of its environment variable.
 """
 
 from __future__ import annotations
@@ -30,30 +30,31 @@ _CODECS: dict[str, tuple[str, str]] = {
 _EXAMPLE = 'Write "provider:model", for example "openai:gpt-5.2" or "ollama:llama3.2"'
 
 
-_PATIENCE = Timeouts()
+_DEFAULT_TIMEOUTS = Timeouts()
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
-_NOT_YOURS = frozenset(
+_OWN_HEADERS = frozenset(
     {"connection", "content-length", "content-type", "host", "transfer-encoding", "upgrade"}
 )
-"""Headers that belong to the wire and to HTTP itself."""
+"""Headers that Holdfast sets itself."""
 
 
 @dataclass(frozen=True, repr=False, slots=True)
 class ModelAt:
-    """A model with its own address, key and headers, for `model=` and `fallback=`.
+    """A model with its own base URL, API key and headers, for `model=` and `fallback=`.
 
     Args:
         model: `"provider:model"`, such as "openai:gpt-5.2".
-        base_url: another address of the provider.
-        api_key: the key; without it, the provider's environment variable is read.
-        headers: sent with each request, in place of those of the same name: for a gateway, say.
-        timeouts: without them, those of the agent.
-        name: what results, notices and logs call it, so that two of one model can be told apart;
-            `"provider:model"` when empty.
+        base_url: another base URL of the provider.
+        api_key: the API key; by default the provider's environment variable is read.
+        headers: headers of each request, for example for a gateway; they replace those of the same
+            name.
+        timeouts: the limits of one attempt; by default those of the agent.
+        name: the name in results, notices and logs, to distinguish two endpoints of one model;
+            `"provider:model"` if empty.
 
     Raises:
-        ConfigurationError: one of them is wrong; it names the argument.
+        ConfigurationError: an argument is invalid; the error names it.
 
     >>> ModelAt("openai:gpt-5.2", api_key="secret", headers={"X-Team": "search"}, name="eu")
     ModelAt('openai:gpt-5.2', name='eu', headers=['x-team'])
@@ -78,48 +79,53 @@ class ModelAt:
         object.__setattr__(self, "headers", checked)
 
     def __repr__(self) -> str:
-        given = {
+        fields = {
             "name": self.name,
             "base_url": redact(self.base_url or ""),
             "timeouts": self.timeouts,
         }
-        shown = [repr(self.model), *(f"{name}={value!r}" for name, value in given.items() if value)]
-        # The values may be keys.
-        shown += [f"headers={list(self.headers)}"] if self.headers else []
-        return f"ModelAt({', '.join(shown)})"
+        parts = [
+            repr(self.model),
+            *(f"{name}={value!r}" for name, value in fields.items() if value),
+        ]
+        # Only the names of the headers, because the values may be API keys.
+        parts += [f"headers={list(self.headers)}"] if self.headers else []
+        return f"ModelAt({', '.join(parts)})"
 
 
 def _check_header(header: tuple[object, object]) -> tuple[str, str]:
-    """Its name in lower case, and its value. No error shows a value: it may be a key."""
+    """Check a header, and return it with its name in lower case. Errors do not show the value: it may be a key."""
     name, value = header
     if not isinstance(name, str) or not _HEADER.fullmatch(name):
-        # Somebody may have written all of it in one text.
+        # The user may have written name and value in one string.
         before, colon, _ = str(name).partition(":")
-        shown = redact(before) + (f"{colon} ..." if colon else "")
-        raise ConfigurationError("headers", f"{shown!r} is no name of a header")
+        quoted = redact(before) + (f"{colon} ..." if colon else "")
+        raise ConfigurationError("headers", f"{quoted!r} is not a header name")
     argument = f"headers[{name!r}]"
-    if name.lower() in _NOT_YOURS:
+    if name.lower() in _OWN_HEADERS:
         raise ConfigurationError(argument, "is set by Holdfast itself", fix="Leave it out")
     check_text(argument, value)
     text = str(value).strip()
     if not _VALUE.fullmatch(text):
-        raise ConfigurationError(argument, "has signs that no header can carry")
+        raise ConfigurationError(argument, "has characters that are not allowed in a header")
     return name.lower(), text
 
 
 def resolve_model(
-    model: str | ModelAt | Model, transport: Callable[[], Transport], timeouts: Timeouts = _PATIENCE
+    model: str | ModelAt | Model,
+    transport: Callable[[], Transport],
+    timeouts: Timeouts = _DEFAULT_TIMEOUTS,
 ) -> Model:
-    """The model to ask.
+    """Create the model that `model` describes.
 
     Args:
-        model: `"provider:model"`, the same with an address of its own, or an object that is a model
-            already.
-        transport: called once, when the model is reached over HTTP.
-        timeouts: for a model that has none of its own.
+        model: `"provider:model"`, a `ModelAt`, or an object that is already a model.
+        transport: creates the transport of an HTTP model.
+        timeouts: the limits for a model without its own.
 
     Raises:
-        ConfigurationError: unknown provider, missing key, bad address; it says what to set.
+        ConfigurationError: the provider is unknown, the key is missing or the URL is invalid; the
+            error tells what to set.
     """
     if isinstance(model, str):
         model = ModelAt(model)
@@ -132,15 +138,15 @@ def resolve_model(
     provider, colon, name = model.model.partition(":")
     if not colon or not provider.strip() or not name.strip():
         raise ConfigurationError(
-            "model", f"{model.model!r} names no provider and model", fix=_EXAMPLE
+            "model", f"{model.model!r} does not name a provider and a model", fix=_EXAMPLE
         )
     preset = find_preset(provider)
     base_url = preset.resolve_base_url(model.base_url or "")
     auth = preset.auth_headers(_find_key(preset, model))
     endpoint = Endpoint(preset, base_url, auth, tuple(model.headers.items()))
     codec = _load_codec(preset.wire, preset.quirks)
-    patience = model.timeouts or timeouts
-    return HttpModel(name, endpoint, codec, transport(), patience, name=model.name.strip())
+    limits = model.timeouts or timeouts
+    return HttpModel(name, endpoint, codec, transport(), limits, name=model.name.strip())
 
 
 def _find_key(preset: Preset, model: ModelAt) -> str:
@@ -151,7 +157,7 @@ def _find_key(preset: Preset, model: ModelAt) -> str:
     if preset.auth == "none" or not preset.key_env:
         return ""
     if ("authorization" if preset.auth == "bearer" else preset.auth) in model.headers:
-        return ""  # which count, and not the key of the environment
+        return ""  # the user's header replaces the key of the environment
     for variable in preset.key_env:
         if value := os.environ.get(variable, "").strip():
             return value
@@ -171,5 +177,5 @@ def _load_codec(wire: str, quirks: Quirks) -> Codec:
 
 
 def provider_names() -> tuple[str, ...]:
-    """The names that may stand before the colon."""
+    """Return the names of all providers."""
     return tuple(sorted(PRESETS))

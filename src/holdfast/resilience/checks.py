@@ -1,4 +1,4 @@
-"""Checks of settings that several strategies share; each names the argument and what is wrong.
+"""Checks of numbers in the settings of strategies; each error names the argument and what is wrong.
 
 This module must never check anything but numbers.
 """
@@ -11,7 +11,7 @@ from holdfast.core.errors import ConfigurationError
 
 
 def is_seconds(value: object) -> bool:
-    """Whether `value` is a finite number from 0, and no bool.
+    """Whether `value` is a finite number from 0; a bool is not a number.
 
     >>> [is_seconds(value) for value in (0, 1.5, -1, float("nan"), True, "2")]
     [True, True, False, False, False, False]

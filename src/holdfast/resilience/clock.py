@@ -1,7 +1,7 @@
-"""Time and chance as parameters: what a strategy may ask of the world.
+"""The types of the clock and of randomness, which every strategy is given.
 
-Nothing in this room reads the real clock or draws a real number; both come in through these
-types, so that every wait can be tested without waiting.
+No strategy may read the real clock or draw a random number by itself, so that every wait can be
+tested without waiting.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Which strategies an agent uses when nobody says otherwise, with what values, and why: the one place.
+"""Which strategies an agent has by default, with which values, and why.
 
-Nothing else may decide a default of an agent's pipeline. A strategy that is None is not in the
+No other module may decide a default of an agent's pipeline. A strategy that is None is not in the
 pipeline and costs nothing.
 
 | strategy | default | because |
 |---|---|---|
-| retry | 3 retries: 1, 2, 4 s | seed 000; most outages of a provider are over in seconds |
+| retry | 3 retries: 1, 2, 4 s | most outages of a provider are over in seconds |
 | retry budget | a tenth of the calls, 10 in reserve | a lone agent never notices it; a fleet in an outage does not send four times its load |
 | breaker | half of at least 10 calls in 30 s; open for 10 s | ten calls are evidence, one unlucky call is not; an outage costs each run one short wait and not four attempts |
 | limiter | 1000 at once, adaptive | no limit to speak of until the provider refuses; then half of what runs |
@@ -13,7 +13,7 @@ pipeline and costs nothing.
 | deadline | none | the limits of the turn have one |
 | fallback | none | another model is another answer: only when named |
 | cache | none | the same question may deserve another answer: only when wanted |
-| continuing a broken reply | no | it is text of two attempts, and few providers can: only when wanted |
+| continuing a broken reply | no | it is text of two attempts, and few providers support it: only when wanted (ADR 0010) |
 | hedge | none | it pays twice: only when wanted |
 
 Tools have retry alone: a tool's failures are its own, and the budget, breaker and limiter of a
@@ -53,17 +53,17 @@ from holdfast.resilience.timeout.strategy import AttemptTimeout, Deadline
 
 
 class Resilience(Struct, frozen=True, kw_only=True):
-    """The strategies around model calls; None switches one off.
+    """The strategies around model calls; None switches a strategy off.
 
     Args:
         budget: how many calls may be repeated.
-        breaker: when an endpoint is left alone.
-        limiter: how many calls at once, and at what pace.
-        attempt_timeout: seconds for one attempt, over all limits of the transport.
+        breaker: when calls to an endpoint are rejected.
+        limiter: how many calls run at once, and how many per minute.
+        attempt_timeout: seconds for one attempt, besides the limits of the transport.
         deadline: seconds for one model call with all its attempts.
-        hedge: a second attempt beside a slow one.
-        cache: keep answers; give a `Store` to share them between agents.
-        metrics: count calls here.
+        hedge: a second attempt beside a slow first one.
+        cache: save replies; give a `Store` to share them between agents.
+        metrics: where calls are counted.
         continue_streams: when a reply breaks off after some text, let the next attempt write the
             rest, where the provider can do that, in place of all of it again.
 
@@ -117,8 +117,8 @@ def target_pipeline(
         account: tells addresses and keys of one endpoint apart; `cache.scope_of` makes one.
         retry_options: the settings of retry.
         resilience: the other settings.
-        last: False when there is another model to fall back to: then nobody waits for an open
-            breaker, since the other one can be asked at once.
+        last: False when there is another model to fall back to; then a call does not wait for an
+            open breaker, since the other model can be asked at once.
         shared: where states are found.
     """
     if not last:
@@ -188,7 +188,7 @@ def compose_model_call(
     *,
     shared: EndpointStates = PROCESS,
 ) -> tuple[Pipeline, Operation[ModelRequest, Reply]]:
-    """The act that asks the first model, and the others when it cannot answer.
+    """The operation that asks the first model, and the others when it fails.
 
     Args:
         candidates: the models, the preferred one first.
@@ -197,7 +197,7 @@ def compose_model_call(
         shared: where states are found.
 
     Returns:
-        What `describe` shows, for the first model, and the act with everything around it.
+        The pipeline of the first model, for `describe`, and the operation with all strategies around it.
     """
     if not candidates:
         raise ConfigurationError("model", "is not given")

@@ -1,4 +1,4 @@
-"""What all runs of a process share about one endpoint: its breaker, its limiter, its retry budget.
+"""What all runs of a process share about one endpoint: breaker, limiter, retry budget, latencies.
 
 An endpoint is named by provider and model, and errors show that name; the account, which they must not
 show, tells addresses and keys apart, since each has its own health and limits. Agents that talk to the same endpoint
@@ -28,7 +28,7 @@ S = TypeVar("S")
 
 
 class EndpointStates:
-    """Finds the state of an endpoint, or makes it; safe from any thread.
+    """Finds or makes the shared state of an endpoint; safe to use from any thread.
 
     Args:
         max_states: how many states are remembered; the one that was not asked for longest goes first.
@@ -50,13 +50,13 @@ class EndpointStates:
     def breaker_for(
         self, endpoint: str, options: BreakerOptions, account: str = ""
     ) -> CircuitBreaker:
-        """The circuit of this endpoint with these settings."""
+        """The circuit breaker of this endpoint with these settings."""
         return self._find_or_make(
             (endpoint, account, options), lambda: CircuitBreaker(endpoint, options)
         )
 
     def limiter_for(self, endpoint: str, options: LimiterOptions, account: str = "") -> RateLimiter:
-        """The throttle of this endpoint with these settings."""
+        """The rate limiter of this endpoint with these settings."""
         return self._find_or_make(
             (endpoint, account, options), lambda: RateLimiter(endpoint, options)
         )
@@ -70,14 +70,14 @@ class EndpointStates:
         return self._find_or_make((endpoint, account, options), lambda: Latencies(options))
 
     def all_breakers(self) -> tuple[CircuitBreaker, ...]:
-        """Every circuit that is remembered, to watch or to work by hand."""
+        """Every remembered circuit breaker, to observe, isolate or reset it."""
         with self._lock:
             return tuple(
                 state for state in self._states.values() if isinstance(state, CircuitBreaker)
             )
 
     def all_limiters(self) -> tuple[RateLimiter, ...]:
-        """Every throttle that is remembered; `load()` of each says what is going on."""
+        """Every remembered rate limiter; `load()` of each says how many calls run and wait."""
         with self._lock:
             return tuple(state for state in self._states.values() if isinstance(state, RateLimiter))
 

@@ -1,9 +1,7 @@
 """Metrics of calls: counts, retries, errors and latencies, bounded however long the process lives.
 
-Field names are those of seed 003. There, every retry count and response time was kept for ever and
-a time of 0.0 was dropped; here counts are counters, times are a histogram and the newest few, and
-there are at most so many names of anything. Names and texts of callers must never become labels
-without a bound.
+Counts are counters; times are a histogram and the newest few; the number of names is limited. Names
+and texts of callers must never become labels without a bound.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _OTHER = "other"
 
 
 class MetricsSnapshot(Struct, frozen=True):
-    """The metrics of one kind of call at one moment.
+    """The metrics of one kind of call at one time.
 
     Args:
         call_type: the kind.
@@ -91,7 +89,7 @@ class _Series:
 
 
 class CallMetrics:
-    """Counts calls by kind; safe from any thread.
+    """Counts calls by kind; safe to use from any thread.
 
     >>> metrics = CallMetrics()
     >>> metrics.record_call(success=True, attempts=2, response_time=0.0, call_type="payment")
@@ -107,7 +105,7 @@ class CallMetrics:
 
     def record_call(
         self,
-        success: bool,  # seed 003 gives it by position
+        success: bool,
         attempts: int,
         error_type: str | None = None,
         response_time: float | None = None,
@@ -233,7 +231,7 @@ def _format_labels(**labels: str) -> str:
 
 
 class MetricsRecorder(Struct, frozen=True):
-    """The strategy: count each call, as its caller sees it."""
+    """The strategy that counts each call."""
 
     metrics: CallMetrics
     call_type: str = "default"

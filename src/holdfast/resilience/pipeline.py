@@ -1,16 +1,17 @@
-"""How strategies compose: each wraps an act, and the outcome travels between them as a value.
+"""How strategies compose: each wraps an operation, and outcomes are values.
 
-A strategy receives an act and returns an act of the same shape. The wrapping happens once, when
-the pipeline is made, so a strategy that is not there costs nothing. An act must never raise for a
-failure of the outside world: it returns `Failed`. Cancellation is never an outcome; it passes.
+A strategy takes an operation and returns an operation of the same type. The wrapping happens once,
+when the pipeline is made, so a strategy that is absent costs nothing. An operation must never raise
+for a failure of the outside world: it returns `Failed`. A cancellation is never an outcome; it is
+raised through all strategies.
 
 The order is fixed, outermost first, and a pipeline of another order cannot be made:
 
     format > metrics > deadline > cache > fallback > retry > hedge > breaker > limiter > timeout > call
 
-Formatting is outermost because an error that became text too early is an error that no retry can
-see. Retry is outside the breaker, so that it can wait until an open breaker may close. The limiter
-is inside both, so that an attempt that waits to be repeated holds no place in the queue.
+Formatting is outermost, because retry cannot classify an error that is already text. Retry is
+outside the breaker, so that it can wait until an open breaker may close. The limiter is inside both,
+so that a call that waits for its next attempt takes no place in the queue.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ORDER = (
 
 
 class Done(Struct, Generic[T], frozen=True):
-    """The operation gave a value.
+    """The operation returned a value.
 
     Args:
         value: what it gave.
@@ -64,7 +65,7 @@ class Done(Struct, Generic[T], frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """The operation failed: the exception as an object, and what is known about it.
+    """The operation failed, with an exception and what is known about it.
 
     Args:
         error: the exception.
@@ -91,12 +92,12 @@ class Failed(Struct, frozen=True):
 
 
 def failed_outcome(error: HoldfastError) -> Failed:
-    """The outcome for one of our own exceptions."""
+    """The outcome for an exception of Holdfast."""
     return Failed(error, error.info)
 
 
 def unsent_outcome(error: HoldfastError) -> Failed:
-    """The outcome for an act that was held back before it began."""
+    """The outcome of an operation that was rejected before it started."""
     return Failed(error, error.info, attempts=0, sent=False)
 
 
@@ -104,11 +105,11 @@ Outcome: TypeAlias = Done[T] | Failed
 
 
 class ExecutionContext(Struct, frozen=True):
-    """What the acts of one run share: time, chance, and where notices go.
+    """What the operations of one run share: the clock, randomness, and where notices go.
 
-    `publish` and `ready` are None when nobody listens; `ready` waits until the listener has caught
-    up, so that a slow reader slows the socket and not the memory. `keep_partial` is given what a
-    reply had when its attempt was cancelled, and `note_retry` each retry that is scheduled.
+    `publish` and `ready` are None when nobody listens. `ready` waits until the listener has caught
+    up, so that a slow reader slows the socket and does not fill the memory. `keep_partial` is called
+    with the partial reply when an attempt is cancelled, and `note_retry` with each scheduled retry.
     """
 
     clock: Clock
@@ -125,12 +126,12 @@ class ExecutionContext(Struct, frozen=True):
 
 
 class CallContext(Struct, Generic[P], frozen=True):
-    """One effect on its way through a pipeline.
+    """One call on its way through a pipeline.
 
     Args:
         key: the effect's key.
-        payload: what the innermost act needs.
-        execution: time, chance and notices.
+        payload: what the innermost operation needs.
+        execution: the clock, randomness and notices.
         deadline: on the monotonic clock; None when the run has no time limit.
         attempt: counted from 1 by the retry strategy, and on across the targets of a fallback.
         carry: what earlier attempts of this call left to this one.
@@ -182,11 +183,11 @@ Operation: TypeAlias = Callable[[CallContext[P]], Awaitable[Outcome[T]]]
 
 
 class Strategy(Protocol):
-    """One kind of safety around one effect."""
+    """Wraps an operation to make it safer."""
 
     @property
     def name(self) -> str:
-        """Its place in `ORDER`; a strategy of your own has a name of its own."""
+        """Its name in `ORDER`; a strategy of your own has another name."""
         ...
 
     def describe(self) -> Mapping[str, object]:
@@ -194,7 +195,7 @@ class Strategy(Protocol):
         ...
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, made safer."""
+        """The operation with this strategy around it."""
         ...
 
 
@@ -239,7 +240,7 @@ class Pipeline(Struct, frozen=True):
         return cls(tuple(strategy for _, strategy in placed))
 
     def wrap_operation(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """Compose once: `first(second(...(act)))`."""
+        """Compose once: `first(second(...(operation)))`."""
         for strategy in reversed(self.strategies):
             operation = strategy.wrap(operation)
             if strategy.name not in ORDER:
@@ -256,19 +257,19 @@ def _check_strategy(strategy: object) -> None:
     if isinstance(strategy, type):
         raise ConfigurationError(
             "pipeline",
-            f"{strategy.__name__} is a class and no strategy",
+            f"{strategy.__name__} is a class, not a strategy",
             fix=f"Write {strategy.__name__}(...)",
         )
     if not whole or not isinstance(strategy.name, str):  # type: ignore[attr-defined]  # it has one
         raise ConfigurationError(
             "pipeline",
-            f"{strategy!r:.80} is no strategy",
-            fix="A strategy has a name, describe() and wrap(act)",
+            f"{strategy!r:.80} is not a strategy",
+            fix="A strategy has a name, describe() and wrap(operation)",
         )
 
 
 def _check_outcomes(name: str, operation: Operation[P, T]) -> Operation[P, T]:
-    """The act of a strategy of somebody's own, held to the rule that an outcome is a value."""
+    """The operation of a strategy from outside, with a check that it returns an outcome."""
 
     async def checked(call: CallContext[P]) -> Outcome[T]:
         outcome: object = await operation(call)
@@ -276,8 +277,8 @@ def _check_outcomes(name: str, operation: Operation[P, T]) -> Operation[P, T]:
             return outcome
         raise ConfigurationError(
             f"pipeline.{name}",
-            f"gave {outcome!r:.80} and no outcome",
-            fix="Return Done(value), Failed(error, info), or what the inner act returned",
+            f"gave {outcome!r:.80}, which is not an outcome",
+            fix="Return Done(value), Failed(error, info), or what the inner operation returned",
         )
 
     return checked

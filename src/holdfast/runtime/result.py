@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Result(Struct, Generic[T], frozen=True, kw_only=True):
-    """The end of one turn.
+    """The outcome of one turn.
 
     Args:
         output: the answer, of the type that the agent was given; None when there is none.

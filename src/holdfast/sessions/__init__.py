@@ -1,7 +1,7 @@
-"""Lists, searches, forks, rewinds, compacts, moves and deletes sessions.
+"""Sessions as a user sees them: list, search, fork, rewind, compact, export and delete conversations.
 
-A session is computed from the records of its journal; this room must never store anything else. A
-change is a new record, such as a rewind. Only `delete` removes records.
+A session is computed from the records of its journal, so this room must never store anything else.
+It must never change a record: a change of a session is a new record. Only `delete` removes records.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ SessionStatus: TypeAlias = Literal["closed", "open", "waiting"]
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A session in a list.
+    """One session in a list of sessions.
 
     Args:
         session: its id, as for `agent.run(session=...)`.

@@ -100,15 +100,15 @@ class ScanningIndex:
         for run in runs:
             if await self._journal.read(run):
                 raise ConflictError(f"the journal already has a run {run!r}")
-        begun: list[str] = []
+        new_runs: list[str] = []
         try:
             for run, records in runs.items():
                 for number, (event, effect) in enumerate(_with_effects(records)):
                     await self._journal.append(run, event, effect)
                     if not number:  # the append made the run: no other process owns it
-                        begun.append(run)
+                        new_runs.append(run)
         except BaseException:
-            for run in begun:
+            for run in new_runs:
                 await self._journal.delete(run)
             raise
 

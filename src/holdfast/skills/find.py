@@ -34,14 +34,14 @@ def find_skills(
     """
     if not isinstance(folder, str | os.PathLike):
         raise ConfigurationError("folder", f"must be a path, got {type(folder).__name__}")
-    given = Path(folder)
+    path = Path(folder)
     try:
-        root = given.resolve(strict=True)
+        root = path.resolve(strict=True)
         is_skill = _has_skill_file(root)
         inner = [] if is_skill else sorted(root.iterdir())
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigurationError(
-            "folder", f"{str(given)!r} cannot be read as a folder ({type(error).__name__})"
+            "folder", f"{str(path)!r} cannot be read as a folder ({type(error).__name__})"
         ) from error
     if is_skill:
         return (_read_skill(root, root.name, limits or SkillLimits()),)
@@ -49,7 +49,7 @@ def find_skills(
     if not found:
         raise ConfigurationError(
             "folder",
-            f"{str(given)!r} contains no skill",
+            f"{str(path)!r} contains no skill",
             fix=f"Put a folder with a {SKILL_FILE} there",
         )
     return found

@@ -1,7 +1,7 @@
 """Tools for tests: a scripted model, a fake clock, and a provider emulator that injects faults.
 
-This room is public, and must never be imported by the runtime itself; it must not need the network.
-Names are imported when they are asked for, because pytest loads this package in every project.
+The runtime must never import this public package, which must never need a network. Names are
+imported on first use, because pytest loads this package in every project with Holdfast installed.
 """
 
 from __future__ import annotations

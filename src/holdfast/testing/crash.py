@@ -1,7 +1,7 @@
-"""A process that dies at a chosen moment, without a process: for exhaustive tests of recovery.
+"""Simulates a crash of the process at a chosen append, for exhaustive tests of recovery.
 
-The crash is a BaseException, so nothing of the runtime can catch it and tidy up, as nothing can
-after a kill. What was appended before it stays in the journal.
+The crash is a BaseException, so the runtime cannot catch it and clean up. Records that were appended
+before it stay in the journal.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from holdfast.journal.port import Journal, Record, RunEntry
 
 
 class SimulatedCrash(BaseException):
-    """The process is dead."""
+    """The simulated process has crashed."""
 
 
 class CrashAt:
-    """A journal that dies right after, or right before, its n-th append.
+    """A journal that crashes directly after, or directly before, its n-th append.
 
     Args:
-        journal: the one that keeps the records.
-        append: which append, from 1.
-        before: die before the record is kept: what it tells of has happened, and nobody knows.
+        journal: the journal that stores the records.
+        append: the number of the append, from 1.
+        before: crash before the record is saved: its effect has happened but is not recorded.
     """
 
     def __init__(self, journal: Journal, append: int, *, before: bool = False) -> None:
@@ -38,9 +38,9 @@ class CrashAt:
         self._dead = False
 
     async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Keep, and die when it is time; a dead process keeps nothing more."""
+        """Append the event, and crash if it is the chosen one; later appends crash at once."""
         self._left -= 1
-        last = self._left == 0  # others may come while this one waits
+        last = self._left == 0  # other appends may start while this one waits
         if self._dead or (last and self._before):
             self._die()
         await self._journal.append(run, event, effect)
@@ -48,17 +48,17 @@ class CrashAt:
             self._die()
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        """What is kept."""
+        """Return the records of a run."""
         return await self._journal.read(run, after)
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
-        """All runs that are kept."""
+        """Return all runs."""
         return await self._journal.runs(turn_open=turn_open)
 
     async def delete(self, run: str) -> int:
-        """Forget a run."""
+        """Delete a run."""
         return await self._journal.delete(run)
 
     def _die(self) -> None:
         self._dead = True
-        raise SimulatedCrash("the process is dead")
+        raise SimulatedCrash("the simulated process has crashed")

@@ -1,6 +1,6 @@
-"""Events in a few words, and what makes two of them the same.
+"""Describes events in a few words, and compares two events.
 
-It must never compare what differs from run to run: times, attempts, and the text of an exception.
+The comparison ignores what differs from run to run: times, attempts and the texts of exceptions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ IN_DOUBT = "in_doubt"
 
 
 def describe_difference(then: ev.Event, now: ev.Event) -> str:
-    """What is not the same, for people; "" when it is the same but for times and attempts."""
+    """Describe how two events differ; "" if they differ at most in times and attempts."""
     if type(then) is type(now) and _select_comparable(then) == _select_comparable(now):
         return ""
     return f"then: {describe_event(then)}; now: {describe_event(now)}"
 
 
 def describe_event(event: ev.Event) -> str:
-    """One line about an event.
+    """Describe an event in one line.
 
     >>> describe_event(ev.TurnClosed("t1.closed", 0.0, ev.Status.COMPLETED))
     'the turn ends as completed'
@@ -32,7 +32,7 @@ def describe_event(event: ev.Event) -> str:
 
 
 def shorten_line(text: str, longest: int = _LONGEST) -> str:
-    r"""The text on one line, cut.
+    r"""Shorten a text to one line.
 
     >>> shorten_line("a\nb" * 3, 5)
     'a ba…'
@@ -42,23 +42,23 @@ def shorten_line(text: str, longest: int = _LONGEST) -> str:
 
 
 def _select_comparable(event: ev.Event) -> object:
-    """What must be the same when a run is played again."""
-    pick = _ESSENCE.get(type(event))
-    return pick(event) if pick is not None else event.key
+    """Select the content of an event that a replay compares."""
+    select = _ESSENCE.get(type(event))
+    return select(event) if select is not None else event.key
 
 
 def is_formatted(event: ev.ToolFinished) -> bool:
-    """Whether the model read a text that was made of a failure, and not what the tool said."""
+    """Whether the result's text describes a failure instead of being the tool's own text."""
     if event.error is None:
         return False
     name, text = event.result.name, event.result.text
-    made = (f"Error: Function '{name}' failed", f"Error invoking function '{name}'")
-    return event.error.code == IN_DOUBT or text.startswith(made)
+    prefixes = (f"Error: Function '{name}' failed", f"Error invoking function '{name}'")
+    return event.error.code == IN_DOUBT or text.startswith(prefixes)
 
 
 def _select_result(event: ev.ToolFinished) -> object:
     if is_formatted(event):
-        # Of the exception that the text was made of, only the safe half is kept.
+        # The text contains the message of an exception, of which only the safe half is saved.
         return event.result.is_error, event.result.name
     return event.result, bool(event.attempts or event.error)
 
@@ -91,7 +91,7 @@ def _describe_end(event: ev.TurnClosed) -> str:
 
 def _describe_check(event: ev.OutputChecked) -> str:
     wrong = "; ".join(shorten_line(str(problem)) for problem in event.problems[:3])
-    return f"the answer does not fit: {wrong}" if wrong else "the answer fits"
+    return f"the output is invalid: {wrong}" if wrong else "the output is valid"
 
 
 def _describe_stop(event: ev.TurnStopped) -> str:
@@ -105,18 +105,20 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ev.ModelReplied: _describe_reply,
     ev.ModelFailed: lambda event: f"the model call fails: {shorten_line(event.error.safe)}",
     ev.ToolsBegun: lambda _: "the tools begin",
-    ev.ToolFinished: lambda event: f"{event.result.name} gives {shorten_line(event.result.text)!r}",
+    ev.ToolFinished: lambda event: (
+        f"{event.result.name} returns {shorten_line(event.result.text)!r}"
+    ),
     ev.OutputChecked: _describe_check,
     ev.QuestionAsked: lambda event: f"{event.kind} {shorten_line(str(event.question))}",
     ev.QuestionAnswered: lambda event: f"the answer {shorten_line(str(event.answer))}",
     ev.QuestionUnanswered: lambda event: f"no answer ({event.why})",
-    ev.TurnResumed: lambda _: "the turn goes on",
-    ev.LimitExtended: lambda event: f"{event.iterations} iterations more",
+    ev.TurnResumed: lambda _: "the turn is resumed",
+    ev.LimitExtended: lambda event: f"{event.iterations} more iterations",
     ev.TurnInterrupted: lambda event: f"the turn is interrupted ({event.reason})",
     ev.TurnStopped: _describe_stop,
     ev.TurnClosed: _describe_end,
-    ev.SessionRewound: lambda event: f"back to where number {event.to} ended",
+    ev.SessionRewound: lambda event: f"rewound to number {event.to}",
     ev.HistoryCompacted: lambda event: (
-        f"a summary stands for the history: {shorten_line(event.summary)!r}"
+        f"a summary replaces the history: {shorten_line(event.summary)!r}"
     ),
 }

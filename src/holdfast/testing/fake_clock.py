@@ -1,6 +1,6 @@
-"""Virtual time and loaded dice: what a test gives to a runtime instead of the real ones.
+"""A clock with virtual time and a fixed random number generator, for tests.
 
-Nothing here may wait in real time or roll a real die. A fake clock belongs to one event loop.
+A fake clock belongs to one event loop, and it never waits in real time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _SETTLE_PASSES = 20
 
 
 class FakeClock:
-    """A clock whose time passes only when everybody sleeps, or when it is told to.
+    """A clock whose time advances only while all tasks sleep, or by `advance`.
 
-    Sleepers wake in the order of their moments, whoever began first. With `auto=True` the clock
-    jumps to the next moment when nobody began to sleep for a few passes of the loop; work that waits
-    for a real socket does not hold it back. With `auto=False` only `advance` moves it.
+    Sleeping tasks wake in the order of their times. With `auto=True` the clock jumps to the next of
+    these times when no task has begun to sleep for a few passes of the loop; it does not wait for
+    tasks that wait for a socket. With `auto=False` only `advance` changes the time.
 
     Args:
-        now: seconds since the epoch at the start.
-        auto: whether sleeping moves the time.
+        now: the initial time in seconds since the epoch.
+        auto: whether sleeping advances the time.
 
     >>> clock = FakeClock(now=100.0)
     >>> asyncio.run(clock.sleep(30))
@@ -48,15 +48,15 @@ class FakeClock:
         self._passes = 0
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
         return self._epoch + self._passed
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Return the seconds since the clock was created."""
         return self._passed
 
     async def sleep(self, seconds: float) -> None:
-        """Return when so many virtual seconds have passed; each call is noted in `sleeps`."""
+        """Sleep for virtual seconds; `sleeps` records each call."""
         self.sleeps.append(seconds)
         if seconds <= 0:
             await asyncio.sleep(0)
@@ -65,14 +65,14 @@ class FakeClock:
         woken: asyncio.Future[None] = loop.create_future()
         heapq.heappush(self._sleepers, (self._passed + seconds, next(self._order), woken))
         self._passes = 0
-        # A loop that ended took its look with it.
+        # A callback of a loop that ended is lost.
         if self._auto and self._watched_loop is not loop:
             self._watched_loop = loop
             loop.call_soon(self._wake_when_idle, loop)
         await woken
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and wake those whose moment it was, in order."""
+        """Advance the time, and wake the sleeping tasks whose time has come, in order."""
         if seconds < 0:
             raise ConfigurationError("seconds", f"must be at least 0, got {seconds}")
         until = self._passed + seconds
@@ -81,10 +81,10 @@ class FakeClock:
         self._passed = until
 
     def _wake_next(self) -> None:
-        moment, _, woken = heapq.heappop(self._sleepers)
-        if not woken.done():  # A cancelled sleeper moves nothing.
-            self._passed = max(self._passed, moment)
-            woken.set_result(None)
+        wake_time, _, future = heapq.heappop(self._sleepers)
+        if not future.done():  # a cancelled task does not advance the time
+            self._passed = max(self._passed, wake_time)
+            future.set_result(None)
 
     def _wake_when_idle(self, loop: asyncio.AbstractEventLoop) -> None:
         self._passes += 1
@@ -98,13 +98,13 @@ class FakeClock:
 
 
 class FixedRng:
-    """Dice that show the given values in turn, again and again.
+    """A random number generator that returns the given values in turn.
 
     Args:
-        values: each from 0 to below 1.
+        values: the values, each from 0 to below 1.
 
-    >>> dice = FixedRng(0.25, 0.5)
-    >>> [dice(), dice(), dice()]
+    >>> rng = FixedRng(0.25, 0.5)
+    >>> [rng(), rng(), rng()]
     [0.25, 0.5, 0.25]
     """
 
@@ -113,7 +113,7 @@ class FixedRng:
         self._at = 0
 
     def __call__(self) -> float:
-        """The next value."""
+        """Return the next value."""
         value = self._values[self._at % len(self._values)]
         self._at += 1
         return value

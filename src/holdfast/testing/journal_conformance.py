@@ -1,4 +1,4 @@
-"""What every journal must do, as tests for whoever writes one: inherit and give a factory.
+"""The contract of a journal as tests: inherit from the classes and define a fixture.
 
     class TestMyJournal(JournalConformance):
         @pytest.fixture
@@ -34,26 +34,26 @@ _ODD = "héllo \U0001f9ff \x00 \u2028 \ud800"
 
 
 def make_turn_opened(number: int, text: str = "hi", at: float = 1.0) -> TurnOpened:
-    """An event to append; each number has its own key."""
+    """Make an event to append; each number has its own key."""
     return TurnOpened(f"t{number}", at, user(text))
 
 
 async def read_keys(journal: RunLog, run: str) -> Sequence[str]:
-    """The keys of a run, in order."""
+    """Return the keys of a run, in order."""
     return [record.event.key for record in await journal.read(run)]
 
 
 class JournalConformance:
-    """The contract of `holdfast.journal.port.Journal`; give a fixture `journal`, new for each test."""
+    """The contract of `holdfast.journal.port.Journal`; define a fixture `journal`, new for each test."""
 
     async def test_an_unknown_run_is_empty(self, journal: Journal) -> None:
-        """Reading makes nothing."""
+        """Reading creates no run."""
         assert list(await journal.read("nobody")) == []
         assert list(await journal.runs()) == []
         assert await journal.delete("nobody") == 0
 
     async def test_records_come_back_equal_and_in_order(self, journal: Journal) -> None:
-        """Bytes, vendor state and text of any kind included."""
+        """This includes bytes, state of the provider and any text."""
         effect = CallModel("t1.i0.model", 0, 1)
         picture = Media("image/png", data=b"\x00\xff", extra={"id": [1, {"deep": None}]})
         reply = Reply((Text(_ODD), ToolCall("", "pay", '{"sum": 1'), picture), model="m")
@@ -64,9 +64,9 @@ class JournalConformance:
         )
         for event in events:
             await journal.append("r", event, effect if event.key == effect.key else None)
-        kept = await journal.read("r")
-        assert tuple(record.event for record in kept) == events
-        assert [record.digest for record in kept] == ["", effect_digest(effect), ""]
+        records = await journal.read("r")
+        assert tuple(record.event for record in records) == events
+        assert [record.digest for record in records] == ["", effect_digest(effect), ""]
 
     async def test_reading_can_skip_what_is_known(self, journal: Journal) -> None:
         """`after` counts records."""
@@ -77,7 +77,7 @@ class JournalConformance:
         assert list(await journal.read("r", 99)) == []
 
     async def test_a_key_is_kept_once(self, journal: Journal) -> None:
-        """The second of two drivers learns that it lost, and changes nothing."""
+        """The second of two drivers gets a ConflictError and changes nothing."""
         await journal.append("r", make_turn_opened(1, "first"))
         await _expect_conflict(journal, "r", make_turn_opened(1, "second"))
         await journal.append("r", make_turn_opened(2))
@@ -87,7 +87,7 @@ class JournalConformance:
         ]
 
     async def test_of_many_at_once_one_wins(self, journal: Journal) -> None:
-        """The others are told, and the winner's record is the one that was acknowledged."""
+        """All others get a ConflictError, and the record is that of the successful append."""
         rivals = [make_turn_opened(1, f"rival {number}") for number in range(20)]
         outcomes = await asyncio.gather(
             *(journal.append("r", rival) for rival in rivals), return_exceptions=True
@@ -97,7 +97,7 @@ class JournalConformance:
         assert [record.event for record in await journal.read("r")] == won
 
     async def test_runs_do_not_mix(self, journal: Journal) -> None:
-        """The same key in two runs is two facts."""
+        """The same key in two runs is two records."""
         await asyncio.gather(
             *(journal.append(f"run {n % 3}", make_turn_opened(n, at=float(n))) for n in range(30))
         )
@@ -106,7 +106,7 @@ class JournalConformance:
             assert sorted(await read_keys(journal, f"run {run}")) == sorted(wanted)
 
     async def test_runs_are_listed_by_name(self, journal: Journal) -> None:
-        """With how much they hold, and from when to when."""
+        """With the number of their records and the earliest and latest times."""
         await journal.append("b", make_turn_opened(1, at=5.0))
         await journal.append("a", make_turn_opened(1, at=2.0))
         await journal.append("a", make_turn_opened(2, at=7.0))
@@ -117,7 +117,7 @@ class JournalConformance:
         ]
 
     async def test_runs_with_an_open_turn_are_told_apart(self, journal: Journal) -> None:
-        """With the agent that opened it; whatever else happened before and after."""
+        """With the agent that opened the turn, whatever other records there are."""
         closed = TurnClosed("t1.closed", 2.0, Status.COMPLETED)
         await journal.append("ended", TurnOpened("t1", 1.0, user("hi"), agent="ann"))
         await journal.append("ended", closed)
@@ -136,7 +136,7 @@ class JournalConformance:
         assert list(await journal.runs(turn_open=True)) == []
 
     async def test_a_clock_that_went_back_changes_nothing(self, journal: Journal) -> None:
-        """Order is that of appending; the entry tells the earliest and the latest time."""
+        """The order is that of the appends; the entry has the earliest and the latest time."""
         for number, at in enumerate((100.0, 50.0, 75.0)):
             await journal.append("r", make_turn_opened(number, at=at))
         assert [record.event.at for record in await journal.read("r")] == [100.0, 50.0, 75.0]
@@ -144,7 +144,7 @@ class JournalConformance:
         assert (entry.opened_at, entry.changed_at) == (50.0, 100.0)
 
     async def test_a_large_event_comes_back_whole(self, journal: Journal) -> None:
-        """Five megabytes of text that does not compress to nothing."""
+        """Five megabytes of text that does not compress well."""
         text = "".join(f"{number:x}é" for number in range(1_000_000))
         await journal.append("r", make_turn_opened(1, text))
         assert [record.event for record in await journal.read("r")] == [make_turn_opened(1, text)]
@@ -161,7 +161,7 @@ class JournalConformance:
         assert await read_keys(journal, "a") == ["t1"]
 
     async def test_names_may_be_anything(self, journal: Journal) -> None:
-        """Quotes, spaces, nothing at all: a name is never a command."""
+        """Quotes, spaces or an empty name: a name is never interpreted."""
         names = [
             "",
             " ",
@@ -183,17 +183,17 @@ class JournalConformance:
     async def test_a_cancelled_append_is_kept_or_not_and_harms_nobody(
         self, journal: Journal
     ) -> None:
-        """When it has raised, reading says which, and nothing comes later."""
+        """After it has raised, reading tells which, and nothing is saved later."""
         for number in range(40):
             task = asyncio.ensure_future(journal.append("r", make_turn_opened(number)))
             for _ in range(number % 4):
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-            kept = await read_keys(journal, "r")
-            assert task.cancelled() or f"t{number}" in kept
+            keys = await read_keys(journal, "r")
+            assert task.cancelled() or f"t{number}" in keys
             await journal.append("r", make_turn_opened(1000 + number))
-            assert await read_keys(journal, "r") == [*kept, f"t{1000 + number}"]
+            assert await read_keys(journal, "r") == [*keys, f"t{1000 + number}"]
 
     async def test_threads_with_loops_of_their_own_may_share_it(self, journal: Journal) -> None:
         """Nothing is lost between them, and each reads its own writes."""
@@ -207,7 +207,7 @@ class JournalConformance:
         def in_thread(run: str) -> None:
             try:
                 asyncio.run(work(run))
-            except BaseException as error:  # noqa: BLE001  # REASON: told to the test's own thread
+            except BaseException as error:  # noqa: BLE001  # REASON: the test asserts it
                 failures.append(error)
 
         threads = [threading.Thread(target=in_thread, args=(f"run {n}",)) for n in range(4)]
@@ -266,10 +266,10 @@ class QueueingConformance:
 
 
 class LeaseConformance:
-    """What a `holdfast.journal.port.SharedJournal` must do beside; all times are the store's own.
+    """The additional contract of `holdfast.journal.port.SharedJournal`.
 
-    Give the fixtures `journal` and `other`, two journals of one store as two processes have them,
-    and `lapse`, an async function that makes the lease of a run run out at once.
+    Define the fixtures `journal` and `other`, two journals of one store as in two processes, and
+    `lapse`, an async function that lets the lease of a run expire at once.
     """
 
     async def test_a_claimed_run_is_refused_to_everybody_else(
@@ -290,7 +290,7 @@ class LeaseConformance:
     async def test_of_many_claims_one_wins(
         self, journal: SharedJournal, other: SharedJournal
     ) -> None:
-        """And it is one that can append."""
+        """Its lease can append."""
         claims = (rival.claim("r") for rival in (journal, other) * 10)
         outcomes = await asyncio.gather(*claims, return_exceptions=True)
         won = [lease for lease in outcomes if not isinstance(lease, BaseException)]
@@ -299,7 +299,7 @@ class LeaseConformance:
         await won[0].append("r", make_turn_opened(1))
 
     async def test_a_lease_appends_and_reads_its_run_only(self, journal: SharedJournal) -> None:
-        """A key is kept once, under a lease as without."""
+        """A key is saved once, with and without a lease."""
         lease = await journal.claim("r")
         assert lease.run == "r"
         assert list(await lease.read("r")) == []
@@ -315,7 +315,7 @@ class LeaseConformance:
     async def test_who_was_taken_over_cannot_append(
         self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
     ) -> None:
-        """It learns that, nothing is changed, and it cannot end the lease of the other."""
+        """It gets a LeaseLostError, changes nothing, and cannot end the lease of the other driver."""
         first = await journal.claim("r")
         await first.append("r", make_turn_opened(1))
         await lapse("r")
@@ -333,7 +333,7 @@ class LeaseConformance:
     async def test_who_was_late_and_not_taken_over_goes_on(
         self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
     ) -> None:
-        """A process that slept is not punished when nobody missed it; it holds the run again."""
+        """A process that was paused may continue if nobody has taken over; its lease is renewed."""
         lease = await journal.claim("r")
         await lapse("r")
         await lease.append("r", make_turn_opened(1))
@@ -342,7 +342,7 @@ class LeaseConformance:
     async def test_an_append_without_a_lease_ends_one_that_ran_out(
         self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
     ) -> None:
-        """What the old holder read is true no longer."""
+        """The records that the old driver read are no longer current."""
         lease = await journal.claim("r")
         await lapse("r")
         await other.append("r", make_turn_opened(1))
@@ -366,7 +366,7 @@ class LeaseConformance:
     async def test_a_claim_makes_no_run_and_shows_in_the_list(
         self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
     ) -> None:
-        """A run without records is none; `leased` says whether somebody works on it."""
+        """A run without records is not listed; `leased` says whether there is a valid lease."""
         lease = await journal.claim("r")
         assert list(await other.runs()) == []
         await lease.append("r", make_turn_opened(1))
@@ -380,7 +380,7 @@ class LeaseConformance:
     async def test_a_cancelled_claim_leaves_nothing_claimed(
         self, journal: SharedJournal, other: SharedJournal
     ) -> None:
-        """Whenever it was cancelled."""
+        """At any moment of the cancellation."""
         for turns in range(40):
             task = asyncio.ensure_future(journal.claim("r"))
             for _ in range(turns % 8):

@@ -1,7 +1,7 @@
 """The pytest plugin: the fixtures `emulator`, `fake_clock`, `fixed_rng`, `no_waits` and `pure_folds`.
 
-pytest loads this module in every project that has Holdfast installed, so it must import nothing
-until a fixture is used, and must change nothing of a project that uses none.
+pytest loads this module in every project that has Holdfast installed. It imports Holdfast only when
+a fixture is used, and does not affect a project that uses none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def emulator() -> Iterator[Callable[..., Emulator]]:
     """A function that starts emulators, with the arguments of `Emulator`; they stop with the test.
 
-    Each runs in a thread of its own, so that sync and async tests use it alike.
+    Each runs in its own thread, so that sync and async tests can use it.
     """
     from holdfast.testing.emulator import Emulator
 
@@ -35,7 +35,7 @@ def emulator() -> Iterator[Callable[..., Emulator]]:
 
 @pytest.fixture
 def fake_clock() -> FakeClock:
-    """A clock whose time passes only when everybody sleeps."""
+    """A clock whose time advances only while all tasks sleep."""
     from holdfast.testing.fake_clock import FakeClock
 
     return FakeClock()
@@ -43,7 +43,7 @@ def fake_clock() -> FakeClock:
 
 @pytest.fixture
 def no_waits() -> Iterator[FakeClock]:
-    """Nothing that has no clock of its own waits in this test; gives the clock, with its `sleeps`."""
+    """Removes the waits between attempts in this test; the value is the clock with its `sleeps`."""
     from holdfast.testing.waits import no_waits as without
 
     with without() as clock:
@@ -52,7 +52,7 @@ def no_waits() -> Iterator[FakeClock]:
 
 @pytest.fixture
 def pure_folds() -> Iterator[None]:
-    """A turn fails when the fold of a middleware is not pure, for agents that this test makes."""
+    """Makes a turn fail if a middleware's fold is not pure, for agents created in this test."""
     from holdfast.middleware.folds import folding_twice
 
     with folding_twice():

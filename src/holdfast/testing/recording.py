@@ -1,6 +1,6 @@
-"""A recorded run: its records, from a journal, a file of one, or the lines of an export.
+"""Loads a recorded run from a journal, a journal's file, or an export.
 
-It must never take a damaged recording for a whole one, and never write to what it reads.
+It detects damaged recordings, and never writes to its source.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from holdfast.journal.port import Journal
 
 Source: TypeAlias = "Journal | str | os.PathLike[str]"
-"""A journal, its address, or a file: of `SqliteJournal`, or with the lines of an export."""
+"""A journal, its address, a file of `SqliteJournal`, or a file with an export."""
 
 _SQLITE = b"SQLite format 3\x00"
 _MOST_NAMES = 10
 
 
 class Recording(Struct, frozen=True):
-    """The records of one run, and where they come from."""
+    """The records of one run, and their source."""
 
     run: str
     records: tuple[Record, ...]
@@ -37,20 +37,20 @@ class Recording(Struct, frozen=True):
 
 
 async def load_recording(source: Source, run: str | None = None) -> Recording:
-    """Read one run, and check that its records can have happened one after another.
+    """Read one run, and check that its events are possible in this order.
 
     Args:
-        source: where it is.
-        run: which one; may be left out when there is only one.
+        source: the source.
+        run: the name of the run; optional if there is only one.
 
     Raises:
-        ConfigurationError: there is no such file, or no such run.
+        ConfigurationError: the file or the run does not exist.
         JournalError: the recording is damaged, or a newer Holdfast wrote it.
     """
     if isinstance(source, str) and source.startswith(("postgresql:", "postgres:")):
         from holdfast.journal.postgres import PostgresJournal
 
-        # A password may stand in the address.
+        # "the database", because the address may contain a password.
         with PostgresJournal(source, create=False) as shared:
             return await _from_journal(shared, run, "the database")
     if isinstance(source, str) and source.startswith("sqlite:"):
@@ -89,7 +89,7 @@ async def _from_file(path: Path, run: str | None) -> Recording:
 
 
 def _is_sqlite(path: Path) -> bool:
-    # A reader must not make the file that it was to read.
+    # Opening a journal would create a missing file.
     if not path.is_file():
         raise ConfigurationError("source", f"there is no file {path}")
     with path.open("rb") as file:
@@ -97,10 +97,10 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _read_export(path: Path) -> dict[str, list[Record]]:
-    """The runs of an export: of `holdfast journal export`, or of a session, which has sums."""
+    """Read the export of a journal, or of a session, whose lines have checksums."""
     try:
         with path.open(encoding="utf-8") as file:
-            lines = list(file)  # a text may hold other characters that end lines elsewhere
+            lines = list(file)  # `splitlines` would also split at other characters
     except UnicodeDecodeError as error:
         raise _corrupt_error(str(path), "is neither a journal nor an export of one") from error
     if any('"sum":"' in line for line in lines[-1:]):
@@ -121,7 +121,7 @@ def _read_export(path: Path) -> dict[str, list[Record]]:
 
 
 def _check_recording(recording: Recording) -> Recording:
-    """The recording, if a run can have gone so. Raises JournalCorruptError."""
+    """Return the recording. Raises JournalCorruptError if its events are impossible in this order."""
     from holdfast.sessions.session_history import Replay
 
     replay = Replay(recording.records)
@@ -134,16 +134,16 @@ def _check_recording(recording: Recording) -> Recording:
     return recording
 
 
-def _find_only_session(there: Sequence[str], place: str) -> str:
-    """The one session, whatever stands beside it: its titles, and what agents did as its tools."""
-    runs = [run for run in there if is_session(run)] or there
+def _find_only_session(names: Sequence[str], place: str) -> str:
+    """Return the only session, ignoring its titles and the runs of agents that it used as tools."""
+    runs = [run for run in names if is_session(run)] or names
     if len(runs) == 1:
         return runs[0]
-    names = ", ".join(repr(name) for name in runs[:_MOST_NAMES])
+    listed = ", ".join(repr(name) for name in runs[:_MOST_NAMES])
     more = ", ..." if len(runs) > _MOST_NAMES else ""
     raise ConfigurationError(
         "run",
-        f"{place} holds {len(runs)} runs{': ' if names else ''}{names}{more}",
+        f"{place} holds {len(runs)} runs{': ' if listed else ''}{listed}{more}",
         fix=f"Name one of them: run={runs[0]!r}" if runs else "Record one first",
     )
 

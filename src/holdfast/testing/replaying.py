@@ -1,7 +1,7 @@
-"""A recorded run as a test: the agent of today, with the model, the tools and the people of then.
+"""Replays a recorded run with the current agent, as a test.
 
-Whoever changes instructions, tools, limits or middleware learns whether a real conversation would
-still go as it went. Nothing here may reach a network, run a tool or ask a person.
+The replay tells whether a change of instructions, tools, limits or middleware changes a real
+conversation. It uses no network, runs no tool and asks no person.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 class ReplayDifference(AssertionError):
-    """An agent does something else than what was recorded.
+    """An agent acts differently from the recording.
 
     Args:
         run: the recorded run.
-        key: the first effect that differs, such as `t1.i2.tool.0`.
-        problem: what was then, and what is now.
+        key: the key of the first effect that differs, such as `t1.i2.tool.0`.
+        problem: the recorded event and the current one.
     """
 
     def __init__(self, run: str, key: str, problem: str) -> None:
@@ -54,13 +54,13 @@ class ReplayDifference(AssertionError):
 
 
 class ReplayResult(Struct, frozen=True):
-    """What was played again.
+    """The result of a replay without a difference.
 
     Args:
         run: the recorded run.
-        turns: how many turns.
-        events: how many events were found to be the same.
-        messages: the conversation at its end.
+        turns: the number of turns.
+        events: the number of compared events.
+        messages: the messages at the end of the run.
     """
 
     run: str
@@ -77,26 +77,25 @@ async def replay(
     limits: Limits | None = None,
     deps: object = None,
 ) -> ReplayResult:
-    """Play a recorded run again with this agent, and assert that it goes as it went.
+    """Replay a recorded run with this agent, and assert that it acts as recorded.
 
-    The model's replies, the results of tools and the answers of people are those of the recording,
-    found by key; nothing is sent, run or asked. All else is the agent's: its limits, its tools'
-    names and parameters, its output type, and its middleware, whose hooks run for real. What a hook
-    makes of a reply or of a result is in the recording, so a hook that changes it once more is seen
-    as a difference. The text of an exception is not kept, so the wording of such a failure is not
-    compared, nor are times and the number of attempts.
+    The model's replies, the results of tools and the answers of people come from the recording, by
+    key; nothing is sent, run or asked. Everything else is the agent's: its limits, the names and
+    parameters of its tools, its output type, and its middleware, whose hooks really run. The
+    recording contains a reply or result after the hooks changed it, so a hook that changes it again
+    causes a difference. Texts of exceptions, times and numbers of attempts are not compared.
 
     Args:
-        source: a journal, its address, or a file: of `SqliteJournal`, or with the lines that
+        source: a journal, its address, a file of `SqliteJournal`, or a file that
             `holdfast journal export` wrote.
-        agent: the agent as it is now.
-        run: the run, or the name of the session; may be left out when there is only one.
-        limits: what was given to the run as `limits=`.
-        deps: what hooks find as `deps`.
+        agent: the current agent.
+        run: the run, or the name of the session; optional if there is only one.
+        limits: the `limits` of the recorded run.
+        deps: the `deps` for hooks.
 
     Raises:
-        ReplayDifference: the first effect that is not the same.
-        ConfigurationError: there is no such file or run.
+        ReplayDifference: an effect differs; this is the first one.
+        ConfigurationError: the file or the run does not exist.
         JournalError: the recording is damaged.
 
     >>> import asyncio
@@ -119,7 +118,7 @@ async def replay(
 
 
 class _Player:
-    """Plays one recording, turn by turn, on one machine."""
+    """Replays one recording, turn by turn, on one machine."""
 
     def __init__(
         self, recording: Recording, plan: AgentPlan, limits: Limits | None, deps: object
@@ -134,7 +133,7 @@ class _Player:
         self.events = 0
 
     async def play(self) -> None:
-        """Raises ReplayDifference."""
+        """Replay all turns. Raises ReplayDifference."""
         for part in _split_turns(self._recording.records):
             first = part[0].event
             if isinstance(first, ev.TurnOpened):
@@ -150,7 +149,7 @@ class _Player:
             await _run_again(run, opened.message)
             if (left := tape.find_first_remaining()) is not None:
                 raise DifferenceFound(
-                    left.key, f"was done then, and is not now: {describe_event(left)}"
+                    left.key, f"was done then, but not now: {describe_event(left)}"
                 )
         except RecordingEnded:
             for event in tape.remaining:
@@ -176,7 +175,7 @@ class _Player:
         return run
 
     def _apply_recorded(self, event: ev.Event) -> None:
-        """What only the recording knows: a change of the history, or how a turn was cut off."""
+        """Apply an event that only the recording has: a change of the history, or an interruption."""
         self.machine.apply(event)
         if self._folds is not None:
             self._folds.apply(event)
@@ -196,7 +195,7 @@ class _Player:
 
 
 def _split_turns(records: tuple[Record, ...]) -> list[list[Record]]:
-    """The records, cut before each turn and each change of the history."""
+    """Split the records before each turn and each change of the history."""
     parts: list[list[Record]] = []
     changes = (ev.TurnOpened, ev.SessionRewound, ev.HistoryCompacted)
     for record in records:
@@ -215,13 +214,13 @@ async def _run_again(run: ActiveTurn, message: Message) -> None:
 
 
 class _Rerun(ActiveTurn):
-    """A run that believes what was recorded, and only when the same comes about again."""
+    """A turn that compares each event with its record and then applies the record."""
 
     tape: Tape
     matched_events: int = 0
 
     async def commit(self, event: ev.Event, effect: Effect | None = None) -> None:
-        """Compare with the record of the same key, and go on with that one."""
+        """Compare the event with the record of the same key, and apply that record."""
         tape = self.tape
         left = tape.find_first_remaining()
         if isinstance(event, ev.TurnClosed) and left is not None and not tape.is_truncated:
@@ -238,13 +237,13 @@ class _Rerun(ActiveTurn):
 
 
 def _check_plan(record: Record, effect: Effect | None) -> None:
-    """Raise Differs when the same key stands for another act."""
+    """Raise DifferenceFound if the planned effect of the key is another one than recorded."""
     if isinstance(effect, CallModel | RunTool) and record.digest not in ("", effect_digest(effect)):
-        raise DifferenceFound(effect.key, "another act is planned now than then")
+        raise DifferenceFound(effect.key, "the planned effect differs from the recorded one")
 
 
 def _merge_recorded(then: ev.Event, now: ev.Event) -> ev.Event:
-    """The record, but for what belongs to the agent as it is now."""
+    """Return the recorded event with the values of the current agent."""
     if isinstance(then, ev.TurnOpened) and isinstance(now, ev.TurnOpened):
         # Journals from before the flags were told are played as they were made.
         flags = now.flags if then.flags & OUTPUT_FLAGGED else then.flags

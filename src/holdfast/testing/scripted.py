@@ -1,7 +1,7 @@
-"""A model without a network: it answers from a script, and remembers what it was asked.
+"""A model without a network: it replies from a script and records its requests.
 
-It takes the place of an HTTP model and nothing else: retry, tools, limits and the journal are the
-real ones. It must never invent an answer: a script that is over is an error of the test.
+It replaces only the HTTP model: retry, tools, limits and the journal are the real ones. A request
+after the end of the script raises an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ScriptedAnswer: TypeAlias = str | ToolCall | Sequence[ToolCall] | Reply | Holdfa
 ScriptLine: TypeAlias = (
     ScriptedAnswer | Callable[[ModelRequest], ScriptedAnswer | Awaitable[ScriptedAnswer]]
 )
-"""One answer, which may be several calls at once, or a function from the question to an answer."""
+"""One reply, which may contain several tool calls, or a function from the request to a reply."""
 
 _ANSWER = "a text, a ToolCall, a list of them, a Reply or an error"
 _WORD = re.compile(r"\s*\S+|\s+")
@@ -35,13 +35,12 @@ _numbers = count(1)
 
 
 class ScriptedModel:
-    """Answers each attempt with the next line of its script.
+    """Replies to each attempt with the next line of its script.
 
     Args:
         script: a line for each attempt: a text, a tool call or a list of them, a reply, an error,
-            or a function of the request that gives one of these. A function may be async, and is
-            where a test makes an attempt slow.
-        name: what `describe()` and results call it.
+            or a sync or async function of the request that returns one of these.
+        name: its name in `describe()` and in results.
 
     >>> import asyncio
     >>> from holdfast import Agent
@@ -65,14 +64,14 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
 
     def describe(self) -> Mapping[str, object]:
-        """Its name and how much of the script is left."""
+        """Return its name and the number of remaining lines."""
         return {"model": self.name, "lines_left": len(self._script)}
 
     async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
-        """The next line.
+        """Reply with the next line.
 
         Raises:
-            ConfigurationError: the script is over, or a function of it gave no answer.
+            ConfigurationError: the script has ended, or a function returned an invalid reply.
         """
         self.requests.append(
             msgspec.structs.replace(call.payload, messages=tuple(call.payload.messages))
@@ -81,7 +80,7 @@ class ScriptedModel:
             raise ConfigurationError(
                 "script",
                 f"{self.name} has no line left for {call.key}, attempt {call.attempt}",
-                fix="Give it one more: each attempt takes a line",
+                fix="Add a line: each attempt uses one",
             )
         call.execution.emit(AttemptStarted(call.key, call.attempt, self.name))
         line = self._script.pop(0)
@@ -90,7 +89,7 @@ class ScriptedModel:
             line = await answer if isinstance(answer, Awaitable) else answer
             if not _is_answer(line):
                 raise ConfigurationError(
-                    "script", f"a function must give {_ANSWER}, got {_describe_types(line)}"
+                    "script", f"a function must return {_ANSWER}, got {_describe_types(line)}"
                 )
         await asyncio.sleep(0)
         return self._to_outcome(line, call)
@@ -116,12 +115,13 @@ class ScriptedModel:
 
 def _is_answer(value: object) -> bool:
     if isinstance(value, list | tuple):
-        return bool(value) and all(isinstance(one, ToolCall) for one in value)
+        return bool(value) and all(isinstance(item, ToolCall) for item in value)
     return isinstance(value, str | ToolCall | Reply | HoldfastError)
 
 
 def _describe_types(value: object) -> str:
-    kinds = sorted({type(one).__name__ for one in value}) if isinstance(value, list | tuple) else ()
+    items = value if isinstance(value, list | tuple) else ()
+    kinds = sorted({type(item).__name__ for item in items})
     return f"{type(value).__name__} of {' and '.join(kinds)}" if kinds else type(value).__name__
 
 

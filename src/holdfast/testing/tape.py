@@ -1,7 +1,6 @@
-"""A recording as the outside world of a run: it answers what was answered then, by key.
+"""Plays back the recorded replies, results and answers of a turn, by key.
 
-It must never reach a model, a tool or a person, and must never make an answer up: what was not done
-then is a difference.
+An effect that the recording does not contain is a difference.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _BESIDE = (
     ev.TurnInterrupted,
     ev.TurnClosed,
 )
-"""What need not happen again: tools do not run, so they do not ask."""
+"""Events that need not happen again: tools do not run in a replay, so they ask no questions."""
 
 
 class DifferenceFound(BaseException):
-    """A difference on its way out; no `except Exception` of a hook or of the runtime may stop it."""
+    """A difference; a BaseException, so that no `except Exception` of a hook or the runtime catches it."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(problem)
@@ -43,15 +42,15 @@ class DifferenceFound(BaseException):
 
 
 class RecordingEnded(BaseException):
-    """The recorded turn was cut off here: it was interrupted, or nobody went on with it."""
+    """The recorded turn ends here: it was interrupted, or not resumed."""
 
 
 class Tape:
-    """One recorded turn, played back.
+    """Plays back one recorded turn.
 
     Args:
-        records: of the turn, from the event that opens it.
-        registry: the tools of the agent as it is now.
+        records: the records of the turn, from the event that opens it.
+        registry: the tools of the current agent.
     """
 
     def __init__(self, records: Sequence[Record], registry: Registry) -> None:
@@ -64,15 +63,24 @@ class Tape:
 
     @property
     def remaining(self) -> list[ev.Event]:
-        """What was done then and not yet now, in order."""
+        """The recorded events that have not happened in the replay yet, in order."""
         return [record.event for record in self.records if record.event.key not in self.done_keys]
 
     def find_first_remaining(self) -> ev.Event | None:
-        """The first of it that had to be done again."""
+        """Return the first remaining event that must happen again."""
         return next((event for event in self.remaining if not isinstance(event, _BESIDE)), None)
 
-    def find_event(self, key: str, what: str) -> ev.Event:
-        """What ended the effect of this key. Raises Differs or RecordingEnded when nothing did."""
+    def find_event(self, key: str, action: str) -> ev.Event:
+        """Return the recorded event of a key.
+
+        Args:
+            key: the key.
+            action: what the replay does now, for the message of a difference.
+
+        Raises:
+            DifferenceFound: the recording has no such event.
+            RecordingEnded: the recorded turn ended before it.
+        """
         record = self.by_key.get(key)
         if record is not None:
             return record.event
@@ -80,25 +88,25 @@ class Tape:
             raise RecordingEnded
         then = self.find_first_remaining() or self.records[-1].event
         raise DifferenceFound(
-            key, f"{what} now; then, {then.key} came at this place: {describe_event(then)}"
+            key, f"{action} now; then, {then.key} came here: {describe_event(then)}"
         )
 
     async def ask_model(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
-        """The reply or the failure that was recorded."""
-        event = self.find_event(call.key, "the model is asked")
+        """Return the recorded reply or failure."""
+        event = self.find_event(call.key, "the model is called")
         if isinstance(event, ev.ModelReplied | ev.ModelFailed) and not event.attempts:
             raise DifferenceFound(
-                call.key, f"the model is asked now, and was not then: {describe_event(event)}"
+                call.key, f"the model is called now, but was not then: {describe_event(event)}"
             )
         if isinstance(event, ev.ModelReplied):
             return Done(event.reply, event.attempts, event.tried)
         if isinstance(event, ev.ModelFailed):
             error = exception_for(event.error, event.partial)
             return Failed(error, event.error, event.attempts, tried=event.tried)
-        raise DifferenceFound(call.key, f"the model is asked now; then: {describe_event(event)}")
+        raise DifferenceFound(call.key, f"the model is called now; then: {describe_event(event)}")
 
     async def use_tool(self, call: CallContext[ToolAttempt]) -> Outcome[ToolResult]:
-        """The result or the failure that was recorded, if the tool would still be run."""
+        """Return the recorded result or failure, if the current agent would run the tool."""
         effect, key = call.payload.effect, call.key
         name = effect.call.name
         event = self.find_event(key, f"{name} is run")
@@ -112,13 +120,13 @@ class Tape:
             return Done(checked.result)
         if not event.attempts and not (event.error and event.error.code == IN_DOUBT):
             raise DifferenceFound(
-                key, f"{name} is run now, and was not then: {describe_event(event)}"
+                key, f"{name} is run now, but was not then: {describe_event(event)}"
             )
         if event.result.is_error and event.result.text.startswith(
             f"Error: Function '{name}' was not run"
         ):
             raise DifferenceFound(
-                key, f"{name} is run now, and could not be then: {describe_event(event)}"
+                key, f"{name} is run now, but could not be then: {describe_event(event)}"
             )
         if event.error is None or not is_formatted(event):
             call.payload.meter.refusal = event.error
@@ -128,16 +136,16 @@ class Tape:
             exception_for(event.error), event.error, event.attempts, may_repeat=repeatable
         )
 
-    async def answer(self, request: AnyQuestion) -> object:
-        """What was answered then, or None when nobody did."""
-        record = self.by_key.get(request.key)
+    async def answer(self, question: AnyQuestion) -> object:
+        """Return the recorded answer; None if there is none."""
+        record = self.by_key.get(question.key)
         if record is None:
             return None
         event = record.event
         if isinstance(event, ev.QuestionAnswered):
-            return restore_answer(request, event.answer)
+            return restore_answer(question, event.answer)
         if isinstance(event, ev.QuestionUnanswered) and event.why == "timeout":
-            await asyncio.Event().wait()  # the clock of a replay lets the time pass at once
+            await asyncio.Event().wait()  # the replay's clock makes the timeout pass at once
         if isinstance(event, ev.QuestionUnanswered) and event.why == "cancelled":
             raise asyncio.CancelledError
         return None

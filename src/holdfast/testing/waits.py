@@ -1,8 +1,7 @@
-"""Tests of code whose retries were declared long before the test: time passes without waiting.
+"""Removes the waits between attempts in tests of functions that were decorated earlier.
 
-A decorated function has its clock from the day it was decorated, and a test cannot hand it another.
-This takes the machine's clock from everybody who uses it, for a block, so it is for tests alone:
-it must never be used by anything that serves.
+A decorated function already has its clock, and a test cannot replace it. So this module replaces the
+system clock for all its users during a block. It is for tests only.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from holdfast.testing.fake_clock import FakeClock
 
 @contextmanager
 def no_waits() -> Iterator[FakeClock]:
-    """In this block nothing waits between attempts; the clock that it gives has the `sleeps`.
+    """Remove the waits between attempts in this block; the clock that it yields records `sleeps`.
 
-    It holds for every agent, `Guard`, `execute` and `@resilient` that was given no clock. Limits of
-    time that cut real work still count in real time. For one event loop at a time.
+    This applies to each agent, `Guard`, `execute` and `@resilient` without its own clock. Timeouts
+    of real work still use real time. Use it with one event loop at a time.
 
     >>> from holdfast.calls import resilient
     >>> tries = []

@@ -1,8 +1,8 @@
-"""What the model may call: the `@tool` decorator, its schema, the registry, and the invocation.
+"""Functions that the model may call: the `@tool` decorator, schemas, the registry, the invocation.
 
-This room must never decide whether a call is repeated, must never turn what a tool raised into text
-for the model, and must never run a call whose arguments are not whole and valid. Importing it loads
-neither pydantic nor asyncio: the first comes with the first tool, the second with `tools.invoke`.
+This package must not decide whether a call is repeated, must not turn exceptions of tools into text
+for the model, and must never run a call with incomplete or invalid arguments. Importing it loads neither
+pydantic nor asyncio: the first tool imports pydantic, and `tools.invoke` imports asyncio.
 """
 
 from __future__ import annotations

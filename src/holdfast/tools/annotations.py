@@ -1,7 +1,7 @@
-"""From a callable to the types of its parameters, also when they are written as strings.
+"""Finds the types of a callable's parameters, even if the annotations are strings.
 
-A name in a string is looked up in the function's module, then in the frames of that module that are
-on the stack, so that types local to a function are found. This module must never import pydantic.
+A name in a string is looked up in the function's module, then in the frames of that module on the
+stack, so that types local to a function are found. This module does not import pydantic.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Parameter = inspect.Parameter
 
 
 class UndefinedNameError(ConfigurationError):
-    """An annotation names a type that cannot be found, or not yet."""
+    """An annotation names a type that is not defined (yet)."""
 
 
 def unwrap_function(function: Callable[..., object]) -> Callable[..., object]:
-    """The plain function below partials, methods, callable objects and `functools.wraps`."""
+    """Return the plain function inside partials, methods, callable objects and `functools.wraps`."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -41,28 +41,28 @@ def unwrap_function(function: Callable[..., object]) -> Callable[..., object]:
 def parameters_of(
     function: Callable[..., object], name: str, *, skip_first: bool
 ) -> tuple[Parameter, ...]:
-    """The parameters that a caller fills, without `self` and without what a partial has bound."""
+    """Return the parameters that a caller passes, without `self` and those that a partial has bound."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"tool {name!r}", "does not tell its parameters", fix="Wrap it in a function of yours"
+            f"tool {name!r}", "has no readable signature", fix="Wrap it in your own function"
         ) from error
     bound: set[str] = set()
     inner = function
     while isinstance(inner, functools.partial):
         bound |= inner.keywords.keys()
         inner = inner.func
-    found = list(signature.parameters.values())[1 if skip_first else 0 :]
-    return tuple(parameter for parameter in found if parameter.name not in bound)
+    parameters = list(signature.parameters.values())[1 if skip_first else 0 :]
+    return tuple(parameter for parameter in parameters if parameter.name not in bound)
 
 
 def annotation_of(function: Callable[..., object], parameter: Parameter, where: str) -> object:
-    """The type of one parameter; `where` names it in errors.
+    """Return the type of one parameter; `where` names it in errors.
 
     Raises:
-        UndefinedNameError: a name in it cannot be found (yet).
-        ConfigurationError: there is none, or it is no type.
+        UndefinedNameError: a name in it is not defined (yet).
+        ConfigurationError: there is no annotation, or it is not a type.
     """
     annotation = parameter.annotation
     if annotation is Parameter.empty:
@@ -91,7 +91,7 @@ def annotation_of(function: Callable[..., object], parameter: Parameter, where: 
 def _evaluate_annotation(
     annotation: object, names: Mapping[str, object], nearby: Mapping[str, object]
 ) -> object:
-    """Strings in it become types, at any depth."""
+    """Replace strings in an annotation by types, at any depth."""
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     hints = typing.get_type_hints(
         holder,
@@ -99,8 +99,8 @@ def _evaluate_annotation(
         localns=typing.cast("dict[str, typing.Any]", nearby),
         include_extras=True,
     )
-    found: object = hints["it"]
-    return found
+    evaluated: object = hints["it"]
+    return evaluated
 
 
 class _StackNames(Mapping[str, object]):
@@ -110,7 +110,7 @@ class _StackNames(Mapping[str, object]):
         self._scopes = [
             dict(frame.f_locals) for frame in _stack_frames() if frame.f_globals is module_names
         ]
-        # A linter moves this import below TYPE_CHECKING when a module uses it in annotations only.
+        # Linters move this import below TYPE_CHECKING if a module uses it only in annotations.
         self._scopes.append({"ToolContext": ToolContext})
 
     def __getitem__(self, name: str) -> object:
@@ -136,7 +136,7 @@ def _stack_frames() -> Iterator[types.FrameType]:
 def _not_a_type(where: str, annotation: object) -> ConfigurationError:
     return ConfigurationError(
         where,
-        f"its annotation {_format_annotation(annotation)} is no type",
+        f"its annotation {_format_annotation(annotation)} is not a type",
         fix="Use a type such as str, int, list[str], Literal[...] or a pydantic model",
     )
 
@@ -146,7 +146,7 @@ def _format_annotation(annotation: object) -> str:
 
 
 def is_context(annotation: object) -> bool:
-    """Whether a parameter of this type is given the `ToolContext`: also optional or annotated."""
+    """Whether a parameter of this type receives the `ToolContext`; the type may be optional or annotated."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         return is_context(typing.get_args(annotation)[0])

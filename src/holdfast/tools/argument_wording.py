@@ -1,7 +1,6 @@
-"""Words for a model whose call cannot be run: what a JSON Schema wants, and what it wrote.
+"""Explains to a model why its call is invalid: what the JSON Schema expects, and what the model wrote.
 
-Only the schema's own words are used, and what the model wrote itself. This module must never see an
-exception, and its text is the same for the same input.
+The texts quote only the schema and the model's own arguments, never an exception.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ _LIMITS = (
 
 
 class RefusedCall(Struct, frozen=True):
-    """Why a call cannot be run: for the model, and as a code."""
+    """Why a call cannot run: a text for the model, and a code."""
 
     text: str
     code: str
 
 
 def quote_value(value: object) -> str:
-    """What the model wrote, as JSON on one line, cut to 80 characters.
+    """Return a value of the model as JSON on one line, cut to 80 characters.
 
     >>> quote_value({"a": "x" * 100})
     '{"a":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... [cut]'
@@ -54,7 +53,7 @@ def quote_value(value: object) -> str:
 
 
 def refuse_unfinished(text: str) -> RefusedCall:
-    """The refusal of a call whose reply was cut before the arguments can have been complete."""
+    """Return the refusal of a call whose reply was cut, so that its arguments may be incomplete."""
     end = f", after `{text[-60:]}`" if text else ""
     return RefusedCall(
         f"its arguments were cut off by the output limit{end}. {SEND_AGAIN} "
@@ -64,35 +63,35 @@ def refuse_unfinished(text: str) -> RefusedCall:
 
 
 def show_path(path: Path) -> str:
-    """`trip.stops[2].city`
+    """Return a path as text, such as `trip.stops[2].city`.
 
     >>> show_path(["trip", "stops", 2, "city"])
     'trip.stops[2].city'
     """
-    shown = ""
-    for place in path:
-        if isinstance(place, int):
-            shown += f"[{place}]"
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
         else:
-            shown += f".{place}" if shown else place
-    return shown or "the arguments"
+            text += f".{step}" if text else step
+    return text or "the arguments"
 
 
 def describe_wanted(root: Node, path: Path) -> str:
-    """What `root` wants at `path`, in words; "" when it says nothing about that place.
+    """Describe what the schema `root` expects at `path`; "" if it has no constraints there.
 
     >>> schema = {"properties": {"n": {"type": "array", "items": {"type": "integer", "minimum": 1}}}}
     >>> describe_wanted(schema, ["n"]), describe_wanted(schema, ["n", 0])
     ('array of (integer, at least 1)', 'integer, at least 1')
     """
-    words = dict.fromkeys(
-        word for node in _nodes_at(root, path) for word in _describe_node(root, node)
+    options = dict.fromkeys(
+        option for node in _nodes_at(root, path) for option in _describe_node(root, node)
     )
-    return " or ".join(words)
+    return " or ".join(options)
 
 
 def known_names(root: Node, path: Path) -> list[str]:
-    """The names that an object at `path` may have, in the schema's order."""
+    """Return the names that an object at `path` may have, in the schema's order."""
     names: dict[str, None] = {}
     for node in _nodes_at(root, path):
         for option in _expand_options(root, node):
@@ -101,12 +100,12 @@ def known_names(root: Node, path: Path) -> list[str]:
 
 
 def _nodes_at(root: Node, path: Path) -> list[Node]:
-    """The nodes at `path`: several below a union, each once however often the union recurs."""
-    found = [root]
-    for place in path:
-        inside = (inner for node in found for inner in _child_nodes(root, node, place))
-        found = list({id(inner): inner for inner in inside}.values())
-    return found
+    """Return the schema nodes at `path`: several below a union, each of them once."""
+    nodes = [root]
+    for step in path:
+        inside = (inner for node in nodes for inner in _child_nodes(root, node, step))
+        nodes = list({id(inner): inner for inner in inside}.values())
+    return nodes
 
 
 def _as_mapping(value: object) -> Node:
@@ -114,7 +113,7 @@ def _as_mapping(value: object) -> Node:
 
 
 def _expand_options(root: Node, node: Node, depth: int = 0) -> list[Node]:
-    """The node itself, with references followed and alternatives spread out."""
+    """Resolve the references and alternatives of a node into plain nodes."""
     if depth > 10:
         return []
     reference = node.get("$ref")
@@ -126,35 +125,35 @@ def _expand_options(root: Node, node: Node, depth: int = 0) -> list[Node]:
         if isinstance(several, list):
             return [
                 option
-                for one in several
-                for option in _expand_options(root, _as_mapping(one), depth + 1)
+                for member in several
+                for option in _expand_options(root, _as_mapping(member), depth + 1)
             ]
     return [node]
 
 
-def _child_nodes(root: Node, node: Node, place: str | int) -> list[Node]:
-    found = []
+def _child_nodes(root: Node, node: Node, step: str | int) -> list[Node]:
+    children = []
     for option in _expand_options(root, node):
-        if isinstance(place, str):
+        if isinstance(step, str):
             inner = _as_mapping(option.get("properties")).get(
-                place, option.get("additionalProperties")
+                step, option.get("additionalProperties")
             )
         else:
             prefix = option.get("prefixItems")
-            if isinstance(prefix, list) and place < len(prefix):
-                inner = prefix[place]
+            if isinstance(prefix, list) and step < len(prefix):
+                inner = prefix[step]
             else:
                 inner = option.get("items")
         if isinstance(inner, Mapping):
-            found.append(inner)
-    return found
+            children.append(inner)
+    return children
 
 
 def _describe_node(root: Node, node: Node, depth: int = 0) -> list[str]:
     return [
-        word
+        text
         for option in _expand_options(root, node)
-        if (word := _describe_option(root, option, depth))
+        if (text := _describe_option(root, option, depth))
     ]
 
 
@@ -163,21 +162,21 @@ def _describe_option(root: Node, node: Node, depth: int) -> str:
         return quote_value(node["const"])
     choices = node.get("enum")
     if isinstance(choices, list):
-        shown = ", ".join(quote_value(choice) for choice in choices[:_MOST_CHOICES])
-        more = f" and {len(choices) - _MOST_CHOICES} more" if len(choices) > _MOST_CHOICES else ""
-        return f"one of {shown}{more}" if len(choices) > 1 else shown
+        listed = ", ".join(quote_value(choice) for choice in choices[:_MOST_CHOICES])
+        rest = f" and {len(choices) - _MOST_CHOICES} more" if len(choices) > _MOST_CHOICES else ""
+        return f"one of {listed}{rest}" if len(choices) > 1 else listed
     kind = node.get("type")
     if not isinstance(kind, str):
         return ""
-    words = kind
+    description = kind
     if kind == "array" and depth < _DEEPEST_ARRAY:
         items = dict.fromkeys(_describe_node(root, _as_mapping(node.get("items")), depth + 1))
         if items:
-            words = f"array of {' or '.join(_pluralize(item) for item in items)}"
+            description = f"array of {' or '.join(_pluralize(item) for item in items)}"
     elif isinstance(form := node.get("format"), str):
-        words = f"{kind} ({form})"
+        description = f"{kind} ({form})"
     limits = [text.format(node[key]) for key, text in _LIMITS if key in node]
-    return ", ".join([words, *limits])
+    return ", ".join([description, *limits])
 
 
 def _pluralize(words: str) -> str:

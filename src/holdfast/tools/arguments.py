@@ -1,12 +1,12 @@
-"""From the argument text that a model wrote to validated values, or to words about what is wrong.
+"""Validates the arguments that a model wrote, or explains what is wrong with them.
 
-Text that is malformed, cut or unfinished is never executed and never mended into something that can
-be: half a payment is not a payment. Strict means: one JSON object and nothing else, no name twice,
-no NaN or Infinity. An empty text is `{}` for a tool that needs no argument, since some providers
-send that. Values are converted as pydantic does in its lax mode ("3" is taken for 3).
+Malformed or incomplete arguments are never repaired and never executed. The text must be one JSON
+object without duplicate names, NaN or Infinity. An empty text counts as `{}` for a tool without
+required arguments, because some providers send it. Values are converted as in pydantic's lax mode
+("3" is accepted for 3).
 
-The words name each argument at fault, what the schema wants there and what the model wrote. What a
-validator of the user says is shown redacted and cut; the text of any other exception never is.
+The explanation names each invalid argument, what the schema expects and what the model wrote. The
+message of a user's validator is redacted and shortened; the text of any other exception is not shown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LONGEST_REASON = 200
 
 
 class ArgumentSchema(Protocol):
-    """What this module needs of a compiled signature."""
+    """The part of a compiled signature that this module uses."""
 
     schema: Mapping[str, object]
     required: Sequence[str]
@@ -53,13 +53,13 @@ def parse_arguments(
     """Validate the argument text of one call.
 
     Args:
-        signature: of the tool.
-        text: as the model wrote it.
-        by_name: arguments may have the names of their parameters, beside their aliases.
+        signature: the tool's signature.
+        text: the argument text of the model.
+        by_name: arguments may have the names of their parameters as well as their aliases.
 
     Raises:
-        Exception: whatever a validator of the user raises, other than ValueError and
-            AssertionError, which are its way to refuse a value.
+        Exception: a user's validator raised it; a ValueError or AssertionError rejects the value
+            and is not raised here.
     """
     if not text.strip():
         if signature.required:
@@ -71,9 +71,9 @@ def parse_arguments(
         else:
             validated = signature.validate_json(text)
     except ValidationError as error:
-        # A validator of the user may itself have validated something else.
+        # The error may also come from a validation inside the user's validator.
         return _refuse_invalid(signature, text, error)
-    # One colon for each name, at least: so this proves that no name came twice, at little cost.
+    # Each name has at least one colon, so equal counts prove cheaply that no name is duplicated.
     if text.count(":") != len(validated.__pydantic_fields_set__) or _CONSTANT.search(text):
         return _check_strictness(text) or validated
     return validated
@@ -86,22 +86,23 @@ def _refuse_malformed(problem: str, signature: ArgumentSchema | None = None) -> 
 
 
 def not_showable(name: str, problem: str) -> RefusedCall:
-    """The refusal of arguments that nobody could be shown.
+    """Return the refusal of an argument that JSON cannot express.
 
     Args:
-        name: of the argument.
-        problem: what it holds.
+        name: the argument.
+        problem: what it contains.
     """
-    shown = quote_value(name)
-    return _refuse_malformed(f"its argument {shown} holds {problem}, which JSON cannot hold")
+    return _refuse_malformed(
+        f"its argument {quote_value(name)} holds {problem}, which JSON cannot hold"
+    )
 
 
 class _DuplicateName(ValueError):
-    """A name that came twice in one object."""
+    """A name that occurs twice in one object."""
 
 
 def _check_strictness(text: str) -> RefusedCall | None:
-    """What pydantic's parser lets pass and JSON does not: a name twice, NaN, Infinity."""
+    """Reject what pydantic's parser accepts and JSON does not: duplicate names, NaN, Infinity."""
     try:
         json.loads(text, object_pairs_hook=_build_object, parse_constant=_reject_constant)
     except _DuplicateName as error:
@@ -111,20 +112,20 @@ def _check_strictness(text: str) -> RefusedCall | None:
     except ArithmeticError as error:
         return _refuse_malformed(f"its arguments hold {error}, which is no JSON number")
     except (ValueError, RecursionError):
-        # Taken by pydantic's parser, and deeper or longer than Python's own takes.
+        # pydantic's parser accepts more nesting and longer numbers than Python's.
         return _refuse_malformed("its arguments are nested too deeply or hold too long a number")
     return None
 
 
 def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        seen: set[str] = set()
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names: set[str] = set()
         for name, _ in pairs:
-            if name in seen:
+            if name in names:
                 raise _DuplicateName(name)
-            seen.add(name)
-    return made
+            names.add(name)
+    return fields
 
 
 def _reject_constant(constant: str) -> object:
@@ -144,45 +145,45 @@ def _refuse_invalid(signature: ArgumentSchema, text: str, error: ValidationError
     if not isinstance(written, dict):
         return _refuse_non_object(written)
     lines = _problem_lines(signature, written, problems)
-    more = f"\n- and {len(lines) - _MOST_PROBLEMS} more" if len(lines) > _MOST_PROBLEMS else ""
-    shown = "\n".join(f"- {line}" for line in lines[:_MOST_PROBLEMS])
+    rest = f"\n- and {len(lines) - _MOST_PROBLEMS} more" if len(lines) > _MOST_PROBLEMS else ""
+    listed = "\n".join(f"- {line}" for line in lines[:_MOST_PROBLEMS])
     return RefusedCall(
-        f"its arguments are invalid:\n{shown}{more}\nCorrect them and call it again.",
+        f"its arguments are invalid:\n{listed}{rest}\nCorrect them and call it again.",
         "invalid_arguments",
     )
 
 
 def _refuse_bad_json(text: str, problem: str) -> RefusedCall:
-    """The parser's words, and the text around the place that it names."""
+    """Quote the parser's message, and the text around the position that it names."""
     if SUBSTITUTE in text:
         return _refuse_malformed("its arguments are no Unicode text")
-    what, _, place = problem.rpartition(" at line ")
-    line, _, column = place.partition(" column ")
-    if not (what and line.isdigit() and column.isdigit()):
+    message, _, position = problem.rpartition(" at line ")
+    line, _, column = position.partition(" column ")
+    if not (message and line.isdigit() and column.isdigit()):
         return _refuse_malformed("its arguments are not valid JSON")
     lines = text.encode("utf-8", "replace").split(b"\n")
     row = min(int(line), len(lines)) - 1
     before = b"\n".join([*lines[:row], lines[row][: int(column)]]).decode("utf-8", "ignore")
-    # The parser counts bytes; people and models count characters.
+    # The parser counts bytes, but the message counts characters.
     column_shown = len(before) - before.rfind("\n") - 1
     rest = text[len(before) : len(before) + 20]
     near = f"`{before[-50:]}{rest}`"
     return _refuse_malformed(
-        f"its arguments are not valid JSON: {what} at line {line} column {column_shown}, near {near}"
+        f"its arguments are not valid JSON: {message} at line {line} column {column_shown}, near {near}"
     )
 
 
 def _refuse_non_object(written: object) -> RefusedCall:
-    kind = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
-    got = kind.get(type(written), "a number")
+    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    kind_name = kinds.get(type(written), "a number")
     hint = " Do not quote the object." if isinstance(written, str) else ""
     return _refuse_malformed(
-        f"its arguments must be one JSON object, and are {got}.{hint}".rstrip(".")
+        f"its arguments must be one JSON object, and are {kind_name}.{hint}".rstrip(".")
     )
 
 
 class _Problem(Struct, frozen=True):
-    """One fault: where in what the model wrote, by which members of unions, and what it is."""
+    """One problem: its path in the arguments, the members of unions on the way, its kind and messages."""
 
     path: tuple[str | int, ...]
     members: tuple[tuple[int, str], ...]
@@ -198,40 +199,40 @@ def _problem_lines(signature: ArgumentSchema, written: object, errors: Sequence[
 
 
 def _locate_problem(written: object, error: Any) -> _Problem:
-    """Tell the names in a location from the members of unions, which stand in no JSON."""
+    """Separate the names in pydantic's location from the members of unions, which are not in the JSON."""
     path: list[str | int] = []
     members: list[tuple[int, str]] = []
-    here: Any = written
-    places = error["loc"]
-    for at, place in enumerate(places):
-        names_last = at == len(places) - 1 and error["type"] in ("missing", "extra_forbidden")
-        if _has_place(here, place):
-            here = here[place]
+    value: Any = written
+    location = error["loc"]
+    for at, step in enumerate(location):
+        names_last = at == len(location) - 1 and error["type"] in ("missing", "extra_forbidden")
+        if _has_step(value, step):
+            value = value[step]
         elif not names_last:
-            members.append((len(path), str(place)))
+            members.append((len(path), str(step)))
             continue
-        path.append(place)
+        path.append(step)
     reason = _extra_reason(error)
     return _Problem(tuple(path), tuple(members), error["type"], reason, redact(error["msg"]))
 
 
-def _has_place(here: object, place: str | int) -> bool:
-    if isinstance(place, str):
-        return isinstance(here, dict) and place in here
-    return isinstance(here, list) and place < len(here)
+def _has_step(value: object, step: str | int) -> bool:
+    if isinstance(step, str):
+        return isinstance(value, dict) and step in value
+    return isinstance(value, list) and step < len(value)
 
 
 def _extra_reason(error: Any) -> str:
-    """What adds to the schema's words: why a date is none, or a validator's own sentence."""
+    """Return what the schema does not tell: why a date is invalid, or a validator's message."""
     kind: str = error["type"]
     if kind in ("value_error", "assertion_error") or kind not in _built_in_kinds():
-        said = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        reason = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     else:
-        # Of pydantic's own kinds those about dates, times and the like tell more.
+        # Of pydantic's own errors, only those about dates, times and the like have a detail.
         detail = error.get("ctx", {}).get("error", "")
-        said = detail if isinstance(detail, str) else ""
-    said = " ".join(redact(said).split())
-    return said if len(said) <= _LONGEST_REASON else said[:_LONGEST_REASON] + "... [cut]"
+        reason = detail if isinstance(detail, str) else ""
+    reason = " ".join(redact(reason).split())
+    return reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + "... [cut]"
 
 
 @cache
@@ -240,27 +241,28 @@ def _built_in_kinds() -> frozenset[str]:
 
 
 def _likeliest_problems(problems: list[_Problem], level: int) -> list[_Problem]:
-    """Of each union the member that the model meant: one that fits further in, with least wrong.
+    """Choose for each union the problems of the member that the model probably meant.
 
-    Where no member fits further in, all say the same about the same place, and are one line.
+    It is the member that matches deepest, with the fewest problems. If no member matches below the
+    union, the problems of all members describe the same path and become one line.
     """
-    kept = [problem for problem in problems if len(problem.members) <= level]
+    likeliest = [problem for problem in problems if len(problem.members) <= level]
     unions: dict[Path, dict[str, list[_Problem]]] = {}
     for problem in problems:
         if len(problem.members) > level:
             depth, member = problem.members[level]
             at = unions.setdefault(problem.path[:depth], {})
             at.setdefault(member, []).append(problem)
-    for place, members in unions.items():
-        further = [
-            found
-            for found in members.values()
-            if all(len(problem.path) > len(place) for problem in found)
+    for path, members in unions.items():
+        deeper = [
+            group
+            for group in members.values()
+            if all(len(problem.path) > len(path) for problem in group)
         ]
-        chosen = [min(further, key=len)] if further else list(members.values())
-        for found in chosen:
-            kept += _likeliest_problems(found, level + 1)
-    return kept
+        groups = [min(deeper, key=len)] if deeper else list(members.values())
+        for group in groups:
+            likeliest += _likeliest_problems(group, level + 1)
+    return likeliest
 
 
 def _problem_line(schema: Node, written: object, problem: _Problem) -> str:
@@ -279,6 +281,6 @@ def _problem_line(schema: Node, written: object, problem: _Problem) -> str:
 
 
 def _value_at(written: object, path: Path) -> object:
-    for place in path:
-        written = written[place]  # type: ignore[index]  # REASON: the path was walked before
+    for step in path:
+        written = written[step]  # type: ignore[index]  # REASON: the path was checked before
     return written

@@ -1,7 +1,7 @@
-"""Arguments validated once: the values that the tool gets, and the same values as JSON data.
+"""Validates arguments once, and writes the validated values as JSON for hooks, rules and people.
 
-What cannot be shown is refused: a number that JSON cannot hold would be judged as something else
-than what runs. A value of a class whose JSON form is not known is shown as the model wrote it.
+A value that JSON cannot express is rejected, because rules would check another value than the tool
+gets. A value of a class without a known JSON form is shown as the model wrote it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CheckedArguments(Struct, frozen=True, gc=False):
     """The arguments of one call.
 
     Args:
-        validated: the values that the tool gets.
+        validated: the values for the tool.
         text: the same values as JSON text, by the names of the parameters, with defaults.
     """
 
@@ -34,7 +34,7 @@ class CheckedArguments(Struct, frozen=True, gc=False):
 
 
 class Fields(Protocol):
-    """What this module needs of a compiled signature."""
+    """The part of a compiled signature that this module uses."""
 
     schema: Mapping[str, object]
     required: Sequence[str]
@@ -49,26 +49,26 @@ def check_arguments(
     """Validate the argument text of one call, and write the validated values as JSON.
 
     Args:
-        signature: of the tool.
-        text: as the model wrote it.
-        edited: somebody else wrote it, who was shown the names of the parameters.
+        signature: the tool's signature.
+        text: the argument text.
+        edited: a person or a hook wrote the text, by the names of the parameters.
 
     Raises:
-        Exception: whatever a validator of the user raises.
+        Exception: a user's validator raised it.
     """
     validated = parse_arguments(signature, text, by_name=edited)
     if isinstance(validated, RefusedCall):
         return validated
-    values, given = validated.__dict__, validated.__pydantic_fields_set__
+    values, set_fields = validated.__dict__, validated.__pydantic_fields_set__
     if signature.is_plain and (plain := _plain_text(values)):
         return CheckedArguments(validated, plain)
     try:
-        data = fields_data((name, values[at], at in given) for name, at in signature.fields)
+        data = fields_data((name, values[at], at in set_fields) for name, at in signature.fields)
     except (NotShowableError, UnknownKindError):
-        shown = _field_by_field(signature, text, validated)
-        if isinstance(shown, RefusedCall):
-            return shown
-        data = shown
+        fallback = _field_by_field(signature, text, validated)
+        if isinstance(fallback, RefusedCall):
+            return fallback
+        data = fallback
     try:
         return CheckedArguments(validated, _encode(data).decode())
     except (ValueError, OverflowError, RecursionError):
@@ -76,7 +76,7 @@ def check_arguments(
 
 
 def _plain_text(values: dict[str, object]) -> str:
-    """Values of plain types as JSON text; empty for what JSON cannot hold."""
+    """Return values of plain types as JSON text; "" if JSON cannot express them."""
     try:
         text = _encode(values)
     except (ValueError, OverflowError, RecursionError):
@@ -88,13 +88,13 @@ def _plain_text(values: dict[str, object]) -> str:
 def _field_by_field(
     signature: Fields, text: str, validated: BaseModel
 ) -> dict[str, object] | RefusedCall:
-    """What is shown where some value has no JSON form of its own, or none at all."""
+    """Convert the fields one by one if some value has no JSON form of its own."""
     values, data = validated.__dict__, dict[str, object]()
     for name, field in signature.fields:
-        given = field in validated.__pydantic_fields_set__
+        is_set = field in validated.__pydantic_fields_set__
         try:
             if isinstance(values[field], Iterator):
-                # It can be read once only, and what is shown must be what the tool reads.
+                # An iterator can be read only once, so the tool gets a new one over the same items.
                 items = list(values[field])
                 values[field] = iter(items)
                 data[name] = json_data(items)
@@ -107,10 +107,10 @@ def _field_by_field(
                 "invalid_arguments",
             )
         except NotShowableError as error:
-            if given:
+            if is_set:
                 return not_showable(name, str(error))
         except UnknownKindError as error:
-            if given:
+            if is_set:
                 try:
                     data[name] = _as_written(validated, field, text)
                 except (NotJson, KeyError):
@@ -119,12 +119,12 @@ def _field_by_field(
 
 
 def _as_written(validated: BaseModel, field: str, text: str) -> object:
-    """Raises NotJson for what JSON cannot hold, and KeyError for what has a place of its own."""
+    """Return a field as the model wrote it. Raises NotJson if JSON cannot express it, KeyError if it is not found."""
     written = read_strict_json(text)
     if not isinstance(written, dict):
         raise KeyError(field)
-    known = type(validated).__pydantic_fields__[field]
-    alias = known.validation_alias or known.alias
+    definition = type(validated).__pydantic_fields__[field]
+    alias = definition.validation_alias or definition.alias
     names = alias.choices if isinstance(alias, AliasChoices) else [alias]
     for name in (*names, field):
         if isinstance(name, str) and name in written:

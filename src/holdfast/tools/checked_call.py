@@ -1,7 +1,7 @@
-"""One call before it is run: its tool and its validated arguments, or why it cannot be run.
+"""Checks one call before it runs: finds its tool and validates its arguments.
 
-What hooks, rules and people see of a call, and what the tool gets, come from one validation here.
-This module must never run a tool.
+Hooks, rules and people see the arguments of the same validation as the tool. This module never runs
+a tool.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _encode = msgspec.json.encode
 
 
 class Invocation(Struct, frozen=True):
-    """What came of one attempt.
+    """The result of one attempt.
 
-    `result` is there when the model has something to read now: the tool returned, the call could
-    not be run, or the tool raised `ToolError`. Otherwise `error` and `info` say how it failed.
-    `info` is there for every failure, with or without a result.
+    `result` is set if there is a result for the model: the tool returned, the call could not run,
+    or the tool raised `ToolError`. Otherwise `error` is the exception. `info` is set for every
+    failure.
     """
 
     result: ToolResult | None = None
@@ -40,15 +40,15 @@ class Invocation(Struct, frozen=True):
 
 
 class CheckedCall(Struct, gc=False):
-    """A call that can be run.
+    """A call that can run.
 
     Args:
-        tool: what it calls.
-        call: as it was written.
-        validated: the arguments that the tool gets.
+        tool: the tool.
+        call: the call as it was written.
+        validated: the arguments for the tool.
         text: the same arguments as JSON text.
-        edited: somebody else than the model wrote them.
-        used: a tool got `validated`, and may have changed it.
+        edited: a person or a hook wrote the arguments, not the model.
+        used: a tool received `validated` and may have changed it.
     """
 
     tool: Tool
@@ -60,29 +60,29 @@ class CheckedCall(Struct, gc=False):
 
     @property
     def visible_call(self) -> ToolCall:
-        """The call with its validated arguments; as it was written, where that says the same."""
+        """The call with its validated arguments, or the original call if its arguments are equal."""
         written = self.call.arguments
-        if written == self.text or _says(written, self.text):
+        if written == self.text or _is_same_json(written, self.text):
             return self.call
         return msgspec.structs.replace(self.call, arguments=self.text)
 
     def take(self) -> BaseModel:
-        """The arguments for one attempt, whatever the one before did to them.
+        """Return the arguments for one attempt. A tool may have changed those of the attempt before.
 
         Raises:
-            Exception: whatever a validator of the user raises.
+            Exception: a user's validator raised it.
         """
         if not self.used:
             self.used = True
             return self.validated
-        found = self.tool.signature.check(self.call.arguments, edited=self.edited)
-        if isinstance(found, RefusedCall) or found.text != self.text:
-            # A default such as the time of day: what was judged is what runs.
+        checked = self.tool.signature.check(self.call.arguments, edited=self.edited)
+        if isinstance(checked, RefusedCall) or checked.text != self.text:
+            # A default such as the current time: the tool must get the arguments that were approved.
             return self.validated
-        return found.validated
+        return checked.validated
 
 
-def _says(written: str, text: str) -> bool:
+def _is_same_json(written: str, text: str) -> bool:
     try:
         return _encode(_decode(written)).decode() == text
     except (ValueError, RecursionError):
@@ -92,13 +92,13 @@ def _says(written: str, text: str) -> bool:
 def check_call(
     registry: Registry, call: ToolCall, *, unfinished: bool = False, edited: bool = False
 ) -> CheckedCall | Invocation:
-    """The call with its validated arguments, or what comes of one that cannot be run.
+    """Return the call with its validated arguments, or the result of a call that cannot run.
 
     Args:
-        registry: the tools that there are.
-        call: as it was written.
-        unfinished: the reply was cut, so that the call must not be run.
-        edited: somebody else than the model wrote the arguments.
+        registry: the tools of the agent.
+        call: the call as it was written.
+        unfinished: the reply was cut, so the call must not run.
+        edited: a person or a hook wrote the arguments, not the model.
     """
     try:
         tool = registry.find(call.name)
@@ -109,22 +109,22 @@ def check_call(
         refused = refuse_unfinished(call.arguments)
         return _not_run(call, refused.code, refused.text)
     try:
-        found = tool.signature.check(call.arguments, edited=edited)
+        checked = tool.signature.check(call.arguments, edited=edited)
     except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code
         return call_failed(call, error, landed=Landed.NO)
-    if isinstance(found, RefusedCall):
-        return _not_run(call, found.code, found.text)
-    return CheckedCall(tool, call, found.validated, found.text, edited)
+    if isinstance(checked, RefusedCall):
+        return _not_run(call, checked.code, checked.text)
+    return CheckedCall(tool, call, checked.validated, checked.text, edited)
 
 
 def error_result(call: ToolCall, text: str) -> ToolResult:
-    """The result of a call that failed, in words that the model reads."""
+    """Return the result of a failed call, with a text for the model."""
     return ToolResult(
         call.id, call.name, (Text(cut_text(replace_surrogates(text), RESULT_LIMIT)),), is_error=True
     )
 
 
-_WHY = {
+_REASONS = {
     "malformed_arguments": "its arguments are no JSON object",
     "unfinished_arguments": "its arguments were cut off",
     "invalid_arguments": "its arguments are invalid",
@@ -140,16 +140,16 @@ def _not_run(call: ToolCall, code: str, text: str) -> Invocation:
     info = ErrorInfo(
         category=ErrorCategory.CLIENT_ERROR,
         landed=Landed.NO,
-        safe=f"{head}{_WHY[code]}.",
+        safe=f"{head}{_REASONS[code]}.",
         code=code,
     )
     return Invocation(error_result(call, f"Error: {head}{text}"), None, info)
 
 
 def call_failed(call: ToolCall, error: Exception, landed: Landed | None = None) -> Invocation:
-    """What comes of a call that raised; `landed` is for one whose act cannot have begun."""
+    """Return the result of a call that raised; `landed` overrides whether it may have taken effect."""
     info = failure_info(error, call.name)
     if landed is not None:
         info = msgspec.structs.replace(info, landed=landed)
-    told = isinstance(error, ToolError)
-    return Invocation(error_result(call, error_text(error)) if told else None, error, info)
+    is_for_model = isinstance(error, ToolError)
+    return Invocation(error_result(call, error_text(error)) if is_for_model else None, error, info)

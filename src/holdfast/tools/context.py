@@ -1,7 +1,7 @@
-"""What a tool may know about its own call, as a frozen record.
+"""The context of a tool call, as a frozen record.
 
-A tool asks for it by annotating a parameter with `ToolContext`; the model never sees that
-parameter. This module must never give a tool a way to change the run that it is part of.
+A tool receives it in a parameter with the annotation `ToolContext`; the model does not see this
+parameter. The context gives a tool no way to change its run.
 """
 
 from __future__ import annotations
@@ -29,29 +29,32 @@ else:
     D = TypeVar("D")
 
 Asker: TypeAlias = Callable[[str, int, AnyQuestion, Timeout], Awaitable[object]]
-"""Asks for the effect of this key, in this attempt of it, and waits so long at most."""
+"""Asks a question for the effect with this key and attempt, and waits until the timeout."""
 
 
 class UsageSink(Protocol):
-    """Counts what is spent in a call, and knows what may still be."""
+    """Counts the tokens that a call uses."""
 
     def add(self, usage: Usage) -> None:
-        """Count it."""
+        """Add the tokens of one model call."""
         ...
 
     def take_over(self, run_id: str, usage: Usage) -> None:
-        """Count what a run in it had spent, unless that was counted here."""
+        """Add the tokens of a run inside this one, unless they are already counted."""
         ...
 
     def remaining_tokens(self) -> int | None:
-        """Tokens that may still be spent; None without a limit."""
+        """Return the number of tokens that may still be used; None without a limit."""
         ...
 
 
 class EventSink(Struct, frozen=True):
-    """How a tool shows notices on the stream of its run; `ready` waits for a slow reader.
+    """Publishes notices of a tool on the stream of its run.
 
-    `live` says that somebody reads them as they come, and not only observers.
+    Args:
+        publish: publishes one notice.
+        ready: waits until a slow reader has caught up.
+        live: whether the stream has a reader, and not only observers.
     """
 
     publish: Callable[[Notice], None]
@@ -60,20 +63,20 @@ class EventSink(Struct, frozen=True):
 
 
 class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
-    """The call that a tool is answering.
+    """The tool call that is running.
 
     Args:
-        run_id: the run.
+        run_id: the run's id.
         key: the effect's key in the run, such as `t1.i0.tool.2`.
-        call_id: the provider's id of the call; may be empty, and may repeat.
+        call_id: the provider's id of the call; it may be empty or repeated.
         tool: the tool's name.
-        attempt: counted from 1; the same call may be tried again.
+        attempt: the number of the attempt, from 1.
         session: the session's name, or None.
-        deps: the object that was given to `agent.run(deps=...)`.
+        deps: the object that was passed to `agent.run(deps=...)`.
         remaining: seconds until the run's deadline when the attempt began, or None.
-        asker: how `ask` reaches people; the run sets it.
-        event_sink: where notices are shown; None when nobody watches.
-        usage_sink: counts what the call spends; the run sets it.
+        asker: the function behind `ask`; the run sets it.
+        event_sink: publishes notices; None without a reader or observer.
+        usage_sink: counts the tokens that the call uses; the run sets it.
 
     >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay")
     >>> context.idempotency_key
@@ -94,43 +97,43 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this call, also after a crash, and for no other call."""
+        """A key that is the same for every attempt of this call, even after a crash, and unique to it."""
         return f"{self.run_id}:{self.key}"
 
     async def ask(self, question: Question[A], *, timeout: Timeout = "default") -> A:
-        """Ask somebody outside, and wait for the answer; the limits of time stand still meanwhile.
+        """Ask a person or another program, and wait for the answer; timeouts are paused meanwhile.
 
-        With `on_wait="suspend"` a question that nobody answers at once ends the run as "waiting".
-        When there is an answer the tool runs again from its beginning and finds it: what stands
-        before `ask` is done again. A sync tool writes `asyncio.run(context.ask(...))`.
+        With `on_wait="suspend"`, a question without an immediate answer ends the run as "waiting".
+        When the answer comes, the tool runs again from its beginning, including the code before
+        `ask`, and `ask` returns the answer. A sync tool calls `asyncio.run(context.ask(...))`.
 
         Args:
-            question: the question; a kind of your own is a frozen `Request[...]`.
-            timeout: seconds to wait for an answer; None waits for ever. The default is 5 minutes
-                (2 for a continuation) while the run waits, and for ever once it is suspended.
+            question: the question; your own kind of question is a frozen `Question[...]`.
+            timeout: seconds to wait for an answer; None waits forever. The default is 5 minutes
+                (2 for a continuation) while the run waits, and forever once it is suspended.
 
         Raises:
-            UnansweredError: nobody answered, and the kind of request has no answer for that.
-            ConfigurationError: this context was not made by a run.
+            UnansweredError: there was no answer, and this kind of question has no default answer.
+            ConfigurationError: this context was not created by a run.
         """
         if self.asker is None:
             raise ConfigurationError(
                 "ToolContext.asker",
-                "is not set, so there is nobody to ask",
-                fix="Let an agent run the tool, or make the context with asker=...",
+                "is not set, so no question can be asked",
+                fix="Let an agent run the tool, or create the context with asker=...",
             )
         return cast("A", await self.asker(self.key, self.attempt, question, timeout))
 
     def add_usage(self, usage: Usage) -> None:
-        """Count the tokens of a model that the tool asked itself, as if the agent had asked it.
+        """Add the tokens of a model call that the tool made itself.
 
-        They are in `result.usage`, and count for `Limits(tokens=...)` and `UsageLimits`.
+        They are part of `result.usage`, and count for `Limits(tokens=...)` and `UsageLimits`.
         """
         if self.usage_sink is not None:
             self.usage_sink.add(usage)
 
     def __repr__(self) -> str:
-        # Without `deps`: they hold clients and keys.
+        # `deps` are left out, because they may hold clients and API keys.
         return (
             f"ToolContext(run_id={self.run_id!r}, key={self.key!r}, tool={self.tool!r}, "
             f"attempt={self.attempt})"

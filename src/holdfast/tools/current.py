@@ -1,8 +1,8 @@
-"""Which tool call the code that asks is part of, found from anywhere below the tool.
+"""The current tool call, for code anywhere below the tool.
 
-A context variable carries it, so that it is right in threads, in nested tasks and with any number of
-calls at once; an agent that works as a tool has calls of its own, and when they end it is the outer
-call again. This module must never be the way in which our own code finds a context.
+It is a context variable, so it is correct in threads, nested tasks and concurrent calls. Calls of an
+agent that works as a tool are nested: when they end, the outer call is current again. Holdfast's own
+code passes the context explicitly and does not use this module.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _current: ContextVar[ToolContext[object] | None] = ContextVar("holdfast-tool-cal
 
 
 def current_tool_call() -> ToolContext[object] | None:
-    """The tool call that this code is part of, or None outside of a tool.
+    """Return the context of the tool call that this code is part of; None outside of a call.
 
-    For code deep below a tool, where no `ToolContext` was passed on: a client that sends an
-    idempotency key, a logger. A task or a thread that a tool leaves behind goes on to see its call.
+    It is for code deep below a tool that has no `ToolContext` parameter: a client that sends an
+    idempotency key, or a logger. A task or thread that outlives the tool still sees its call.
 
     >>> current_tool_call() is None
     True
@@ -26,8 +26,8 @@ def current_tool_call() -> ToolContext[object] | None:
     return _current.get()
 
 
-class tool_call_scope:  # noqa: N801 - used as a function, and twice as fast as one that yields
-    """The code in this block, and what it starts, answers this call."""
+class tool_call_scope:  # noqa: N801 - used like a function; twice as fast as a generator
+    """Makes this call the current one for a block and for what the block starts."""
 
     __slots__ = ("_context", "_token")
 

@@ -1,7 +1,7 @@
-"""What a docstring says about a tool and its arguments: Google, numpy, reST or Epydoc style.
+"""Reads the description of a tool and its arguments from a docstring.
 
-A docstring that follows no style is a description as a whole. This module must never raise on any
-docstring.
+The styles of Google, numpy, reST and Epydoc are supported; a docstring in another style is the
+description as a whole. This module never raises on any docstring.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from msgspec import Struct
 
 
 class ToolDocs(Struct, frozen=True):
-    """The words about a tool, and those about each of its arguments."""
+    """The description of a tool, and those of its arguments."""
 
     description: str
     arguments: dict[str, str]
 
 
 def parse_docstring(function: Callable[..., object]) -> ToolDocs:
-    """Read the docstring of `function`, or of the class when it is a callable object."""
+    """Read the docstring of `function`, or of the class if it is a callable object."""
     text = _find_docstring(function)
     if not text:
         return ToolDocs("", {})
-    # Imported when the first docstring is read: it is not needed to import a tool's module.
+    # Imported at the first use, so that importing a module with tools stays cheap.
     from docstring_parser import ParseError, parse
 
     try:
         parsed = parse(text)
     except ParseError:
         return ToolDocs(text, {})
-    words = [part for part in (parsed.short_description, parsed.long_description) if part]
+    paragraphs = [part for part in (parsed.short_description, parsed.long_description) if part]
     between = "\n\n" if parsed.blank_after_short_description else "\n"
     arguments = {
-        # numpy style describes several at once: `x, y : int`.
-        name.strip().lstrip("*"): one.description.strip()
-        for one in parsed.params
-        if one.description
-        for name in one.arg_name.split(",")
+        # The numpy style may describe several arguments at once: `x, y : int`.
+        name.strip().lstrip("*"): param.description.strip()
+        for param in parsed.params
+        if param.description
+        for name in param.arg_name.split(",")
     }
-    return ToolDocs(between.join(words), arguments)
+    return ToolDocs(between.join(paragraphs), arguments)
 
 
 def _find_docstring(function: Callable[..., object]) -> str:
@@ -50,7 +50,7 @@ def _find_docstring(function: Callable[..., object]) -> str:
     if inspect.isroutine(function):
         return inspect.getdoc(function) or ""
     kind = type(function)
-    # Not getdoc: it would find the words of `type.__call__`.
+    # inspect.getdoc would return the docstring of `type.__call__`.
     text = inspect.cleandoc(kind.__call__.__doc__ or kind.__doc__ or "")
-    # What a dataclass writes when nobody wrote anything.
+    # The docstring that a dataclass generates.
     return "" if text.startswith(f"{kind.__name__}(") else text

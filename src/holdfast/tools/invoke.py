@@ -1,12 +1,13 @@
-"""One attempt of one tool call: check it, run it, and say which of four things happened.
+"""Runs one attempt of one tool call.
 
-The call could not be run (the model is told what to correct), the function raised (the exception
-stays an object, so that retry can see it), it ran out of time, or it returned. This module must
-never format an exception for the model, never repeat a call, and never swallow cancellation.
+There are four outcomes: the call could not run (the result tells the model what to correct), the
+function raised (the exception is returned for the retry strategy), it timed out, or it returned.
+This module never formats an exception for the model, never repeats a call, and never suppresses a
+cancellation.
 
-Of what user code can raise, `Exception` and SystemExit are a failure of the tool: a library that
-calls `sys.exit` must not end a server. So is a CancelledError when nobody cancelled this task: the
-tool awaited what was cancelled in itself. KeyboardInterrupt and everything else passes.
+An `Exception` or SystemExit of the tool is a failure of the call: a library that calls `sys.exit`
+must not end a server. A CancelledError is a failure too if this task was not cancelled: the tool
+awaited something that was cancelled. KeyboardInterrupt and all others are raised.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ _SHARED_THREADS = ToolThreads()
 
 
 class InvocationOptions(Struct, frozen=True, kw_only=True):
-    """How tools are run.
+    """Options for running tools.
 
     Args:
-        result_limit: the most characters of a result, for tools that name no limit.
-        threads: where sync tools run; all agents of a process share one pool by default.
+        result_limit: the maximum number of characters of a result, for tools without their own limit.
+        threads: the threads for sync tools; all agents of a process share one pool by default.
     """
 
     result_limit: int = RESULT_LIMIT
@@ -78,11 +79,11 @@ async def invoke(
     """Run one attempt of `call`.
 
     Args:
-        registry: the tools that there are.
-        call: as the model wrote it; or checked before, so that it is not validated again.
-        context: for tools that ask for it.
-        unfinished: the reply was cut, so that the call must not be run.
-        timeout: seconds, for a tool that names none; None waits.
+        registry: the tools of the agent.
+        call: the call of the model, or a checked call, which is not validated again.
+        context: the context for tools with a `ToolContext` parameter.
+        unfinished: the reply was cut, so the call must not run.
+        timeout: seconds, for a tool without its own timeout; None waits without limit.
         options: limits and threads.
     """
     with tool_call_scope(context):
@@ -113,23 +114,25 @@ async def _run_attempt(
     seconds = tool.timeout if tool.timeout is not None else timeout
     try:
         value = await _call_tool(tool, arguments, seconds, options.threads)
-    except _TimedOut as late:
-        return _timeout_result(call, late)
+    except _TimedOut as timed_out:
+        return _timeout_result(call, timed_out)
     except Exception as error:  # noqa: BLE001  # REASON: the tool is the user's code
         return call_failed(call, error)
     except SystemExit as error:
-        what = "tried to end the process"
-        return call_failed(call, _wrap_escaped(call.name, error, ErrorCategory.PROGRAMMING, what))
+        problem = "tried to end the process"
+        return call_failed(
+            call, _wrap_escaped(call.name, error, ErrorCategory.PROGRAMMING, problem)
+        )
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
-        what = "waited for something that was cancelled"
-        return call_failed(call, _wrap_escaped(call.name, error, ErrorCategory.UNKNOWN, what))
+        problem = "waited for something that was cancelled"
+        return call_failed(call, _wrap_escaped(call.name, error, ErrorCategory.UNKNOWN, problem))
     return _returned_result(call, value, tool.result_limit or options.result_limit)
 
 
 class _TimedOut(Exception):
-    """Our own timeout, told apart from a TimeoutError that the tool raised."""
+    """Our own timeout, to distinguish it from a TimeoutError of the tool."""
 
     def __init__(self, seconds: float, landed: Landed) -> None:
         super().__init__(seconds)
@@ -143,25 +146,25 @@ _Arguments = tuple[Sequence[object], dict[str, object]]
 async def _call_tool(
     tool: Tool, arguments: _Arguments, seconds: float | None, threads: ToolThreads
 ) -> object:
-    """The value that the tool returned. Raises _TimedOut, and whatever the tool raises."""
+    """Return the value of the tool. Raises _TimedOut, and the exceptions of the tool."""
     positional, keywords = arguments
     work = None
     if tool.kind == "coroutine":
-        act = cast("Awaitable[object]", tool.function(*positional, **keywords))
+        awaitable = cast("Awaitable[object]", tool.function(*positional, **keywords))
     elif tool.kind == "async_generator":
-        act = _drain_async_generator(
+        awaitable = _drain_async_generator(
             cast("AsyncGenerator[object]", tool.function(*positional, **keywords))
         )
     else:
         work = ThreadCall(tool.name, partial(_call_sync, tool.function, positional, keywords))
-        act = _call_in_thread(work, threads)
+        awaitable = _call_in_thread(work, threads)
     if seconds is None:
-        return await act
+        return await awaitable
     scope = asyncio.timeout(seconds)
     try:
         async with scope:
             with pausable_timeout(scope):
-                return await act
+                return await awaitable
     except Exception as error:
         if not scope.expired():
             raise
@@ -172,7 +175,7 @@ async def _call_tool(
 def _call_sync(
     function: Callable[..., object], positional: Sequence[object], keywords: dict[str, object]
 ) -> object:
-    """In the thread: a generator's code runs there too."""
+    """Call a function in its thread; the code of a generator runs there too."""
     value = function(*positional, **keywords)
     return _drain_generator(value) if isinstance(value, GeneratorType) else value
 
@@ -185,52 +188,54 @@ async def _call_in_thread(work: ThreadCall, threads: ToolThreads) -> object:
 
 
 def _drain_generator(items: Generator[object, object, object]) -> list[object]:
-    taken = list(islice(items, MOST_ITEMS))
-    if len(taken) == MOST_ITEMS:
+    values = list(islice(items, MOST_ITEMS))
+    if len(values) == MOST_ITEMS:
         items.close()
-        taken.append(_MORE_ITEMS)
-    return taken
+        values.append(_MORE_ITEMS)
+    return values
 
 
 async def _drain_async_generator(items: AsyncGenerator[object]) -> list[object]:
-    taken: list[object] = []
+    values: list[object] = []
     async with aclosing(items):
         async for item in items:
-            taken.append(item)
-            if len(taken) == MOST_ITEMS:
-                taken.append(_MORE_ITEMS)
+            values.append(item)
+            if len(values) == MOST_ITEMS:
+                values.append(_MORE_ITEMS)
                 break
-    return taken
+    return values
 
 
 def _returned_result(call: ToolCall, value: object, limit: int) -> Invocation:
     try:
         content = content_of(value, limit)
     except ResultTypeError as error:
-        said = f"Function '{call.name}' ran, but {error}."
-        info = ErrorInfo(category=ErrorCategory.PROGRAMMING, safe=said, code=type(error).__name__)
-        return Invocation(error_result(call, f"Error: {said}"), error, info)
+        message = f"Function '{call.name}' ran, but {error}."
+        info = ErrorInfo(
+            category=ErrorCategory.PROGRAMMING, safe=message, code=type(error).__name__
+        )
+        return Invocation(error_result(call, f"Error: {message}"), error, info)
     return Invocation(ToolResult(call.id, call.name, content))
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody asked this task to stop, by a timeout or from outside."""
+    """Whether this task is being cancelled, by a timeout or from outside."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def _wrap_escaped(
-    name: str, error: BaseException, category: ErrorCategory, what: str
+    name: str, error: BaseException, category: ErrorCategory, problem: str
 ) -> ToolFailedError:
-    """What is no Exception, as one; the model is told nothing of it."""
-    safe = f"Function '{name}' {what}."
+    """Wrap what is not an `Exception`; the model does not see its text."""
+    safe = f"Function '{name}' {problem}."
     info = ErrorInfo(category=category, safe=safe, code=type(error).__name__)
-    failed = ToolFailedError(name, f"it {what}", info=info)
+    failed = ToolFailedError(name, f"it {problem}", info=info)
     failed.__cause__ = error
     return failed
 
 
-def _timeout_result(call: ToolCall, late: _TimedOut) -> Invocation:
-    said = f"Function '{call.name}' timed out after {late.seconds:.1f} seconds"
-    info = ErrorInfo(category=ErrorCategory.TIMEOUT, landed=late.landed, safe=said, code="timeout")
-    return Invocation(None, TimeoutError(said), info)
+def _timeout_result(call: ToolCall, error: _TimedOut) -> Invocation:
+    text = f"Function '{call.name}' timed out after {error.seconds:.1f} seconds"
+    info = ErrorInfo(category=ErrorCategory.TIMEOUT, landed=error.landed, safe=text, code="timeout")
+    return Invocation(None, TimeoutError(text), info)

@@ -1,7 +1,7 @@
-"""Validated arguments as JSON data: what hooks, rules and people see of the value that a tool gets.
+"""Converts validated arguments to JSON data, for hooks, rules and people.
 
-Everything is shown as it is: a serializer, an excluded field or a secret of a pydantic model must
-never hide anything here, since rules judge what is shown. What JSON cannot hold raises.
+Serializers, excluded fields and secrets of pydantic models do not hide anything here, because rules
+must check the same values that the tool gets. A value that JSON cannot express raises an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pydantic import AnyUrl, BaseModel, RootModel, SecretStr
 from pydantic_core import MultiHostUrl, Url, to_jsonable_python
 
 Names: TypeAlias = Iterable[tuple[str, object, bool]]
-"""Name and value of each field, and whether the model wrote it, so that it is not a default."""
+"""Name and value of each field, and whether the model wrote it (otherwise it is a default)."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _ATOMS = frozenset({str, bool, type(None)})
@@ -38,23 +38,23 @@ _PRINTED = (
     date, time, timedelta, Decimal, UUID, AnyUrl, Url, MultiHostUrl,
     IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network,
 )  # fmt: skip
-"""What has one form in JSON, which validates to an equal value again."""
+"""Types with one JSON form, which validates to an equal value again."""
 
 
 class NotShowableError(ValueError):
-    """A value that no JSON reader would read as it is, such as infinity."""
+    """A value that JSON cannot express, such as infinity."""
 
 
 class UnknownKindError(ValueError):
-    """A value of a class whose form in JSON is not known here."""
+    """A value of a class without a known JSON form."""
 
 
 def json_data(value: object) -> object:
-    """A validated value as JSON data.
+    """Convert a validated value to JSON data.
 
     Raises:
-        NotShowableError: it holds what JSON cannot hold.
-        UnknownKindError: it holds an object of a class that is not known here.
+        NotShowableError: JSON cannot express the value.
+        UnknownKindError: the value holds an object of an unknown class.
 
     >>> json_data({1: (True, {"b", "a"})})
     {'1': [True, ['a', 'b']]}
@@ -83,13 +83,13 @@ def json_data(value: object) -> object:
 
 
 def fields_data(fields: Names) -> dict[str, object]:
-    """Fields as a JSON object. A default that JSON cannot hold is left out, as in the schema."""
+    """Convert fields to a JSON object. A default that JSON cannot express is left out, as in the schema."""
     data: dict[str, object] = {}
-    for name, value, given in fields:
+    for name, value, is_set in fields:
         try:
             data[name] = json_data(value)
         except (NotShowableError, UnknownKindError):
-            if given:
+            if is_set:
                 raise
     return data
 
@@ -128,10 +128,10 @@ def _object(value: Mapping[object, object]) -> dict[str, object]:
 
 
 def _of_model(value: BaseModel) -> Iterator[tuple[str, object, bool]]:
-    given = value.__pydantic_fields_set__
-    held = value.__dict__
+    set_fields = value.__pydantic_fields_set__
+    values = value.__dict__
     for name in type(value).__pydantic_fields__:
-        yield name, held[name], name in given
+        yield name, values[name], name in set_fields
     for name, inner in (value.__pydantic_extra__ or {}).items():
         yield name, inner, True
 

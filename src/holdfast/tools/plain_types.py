@@ -1,7 +1,7 @@
-"""Whether all values of a signature are of the types that JSON itself has, as validation leaves them.
+"""Checks whether all validated values of a signature have JSON's own types.
 
-Nearly all tools take only such, and then their arguments are written as JSON by one call of the
-encoder. A kind of schema that is not known here counts as not plain: that only costs time.
+This holds for nearly all tools, whose arguments are then encoded by one call of the encoder. An
+unknown kind of schema counts as not plain, which only takes more time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MOST_LEVELS: Final = 50
 
 
 def is_plain(schema: Mapping[str, Any], level: int = 0) -> bool:
-    """Whether a core schema of pydantic gives only what JSON has.
+    """Whether a core schema of pydantic produces only JSON's own types.
 
     Args:
-        schema: of the model of a signature, or a part of it.
-        level: how deep the part lies.
+        schema: the core schema of a signature's model, or a part of it.
+        level: the nesting level of the part.
 
     >>> is_plain({"type": "list", "items_schema": {"type": "int"}}), is_plain({"type": "bytes"})
     (True, False)
@@ -57,12 +57,12 @@ def _inner_of(schema: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
         inner: Iterable[Mapping[str, Any]] = schema["fields"].values()
         return inner
     if kind == "union":
-        return [one[0] if isinstance(one, tuple) else one for one in schema["choices"]]
+        return [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
     return [schema[name] for name in _INNER[kind] if name in schema]
 
 
 def _is_plain_default(schema: Mapping[str, Any]) -> bool:
-    """A default is not validated, so that it may be of any type."""
+    """Whether a default has a JSON type. Defaults are not validated, so they may have any type."""
     value = schema.get("default", schema)
     if type(value) is float:
         return isfinite(value)

@@ -1,4 +1,4 @@
-"""The tools of one agent, by name. It must never change once it is made."""
+"""The tools of one agent, by name; a registry does not change."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MOST_NAMES = 128
 
 
 class Registry:
-    """Tools by name, checked when they are given and not when a model calls one.
+    """Tools by name, checked when the registry is created.
 
     Args:
-        tools: functions, or tools made by `@tool`.
+        tools: functions, or tools created by `@tool`.
 
     Raises:
-        ConfigurationError: two tools of one name, or a tool that no model could call.
+        ConfigurationError: two tools have one name, or a tool cannot be called by a model.
 
     >>> def add(a: int, b: int) -> int:
     ...     return a + b
@@ -41,21 +41,22 @@ class Registry:
 
     def __init__(self, tools: Iterable[Callable[..., object] | Tool] = ()) -> None:
         self._by_name: dict[str, Tool] = {}
-        for given in _check_list(tools):
-            made = as_tool(given)
-            _check_bound(made)
-            if (other := self._by_name.get(made.name)) is not None:
+        for function in _check_list(tools):
+            tool = as_tool(function)
+            _check_bound(tool)
+            other = self._by_name.get(tool.name)
+            if other is not None:
                 raise ConfigurationError(
                     "tools",
-                    f"two of them are named {made.name!r} ({_definition_of(other)} and {_definition_of(made)})",
+                    f"two of them are named {tool.name!r} ({_definition_of(other)} and {_definition_of(tool)})",
                     fix="Rename one with tool(name=...)",
                 )
-            self._by_name[made.name] = made
-        self.specs: tuple[ToolSpec, ...] = tuple(made.spec for made in self._by_name.values())
-        """What a provider is told: always the same object, so that it can be encoded once."""
+            self._by_name[tool.name] = tool
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._by_name.values())
+        """The specifications for providers; always the same object, so that it is encoded once."""
 
     def get(self, name: str) -> Tool | None:
-        """The tool of this name, or None."""
+        """Return the tool with this name, or None."""
         return self._by_name.get(name)
 
     def find(self, name: str) -> Tool:
@@ -71,7 +72,7 @@ class Registry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order in which the tools were given."""
+        """The names, in the order of the tools."""
         return tuple(self._by_name)
 
     def __iter__(self) -> Iterator[Tool]:
@@ -121,8 +122,8 @@ def _check_list(
     tools: object,
 ) -> Iterable[Callable[..., object] | Tool]:
     if isinstance(tools, Iterable) and not isinstance(tools, str | bytes):
-        found: Iterable[Callable[..., object] | Tool] = tools
-        return found
+        functions: Iterable[Callable[..., object] | Tool] = tools
+        return functions
     raise ConfigurationError(
         "tools", f"must be a list of functions, got {type(tools).__name__}", fix="Write tools=[...]"
     )
@@ -133,7 +134,7 @@ def _check_bound(tool: Tool) -> None:
         raise ConfigurationError(
             f"tool {tool.name!r}",
             "is a method without its object",
-            fix=f"Give the method of an object, such as `thing.{tool.name}`",
+            fix=f"Pass the method of an object, such as `thing.{tool.name}`",
         )
 
 

@@ -1,17 +1,17 @@
-"""What a tool returned becomes what the model is shown, by one rule. The first line that holds:
+"""Converts the return value of a tool to the content that the model sees. The first matching rule applies:
 
-1. `str` is text as it is; `Text` and `Media` are parts as they are; None is "(no result)".
-2. `bytes` are an image when they begin as a PNG, JPEG, GIF or WebP does, text when they are UTF-8,
-   and base64 with a note otherwise.
+1. A `str`, `Text` or `Media` stays as it is; None becomes "(no result)".
+2. `bytes` become an image if they begin like a PNG, JPEG, GIF or WebP, text if they are UTF-8, and
+   base64 with a note otherwise.
 3. A list, tuple or generator of parts, strings and bytes, with at least one part or image among
-   them, is these in order. A generator is read up to 10,000 items.
-4. Everything else is JSON, as pydantic writes it: models, dataclasses, enums, dates, decimals, sets,
-   msgspec structs, iterators, and what has `tolist` (numpy). NaN and Infinity are
-   the strings "NaN" and "Infinity"; bytes inside are base64.
+   them, becomes these parts in order. A generator is read up to 10,000 items.
+4. Everything else becomes JSON, as pydantic writes it: models, dataclasses, enums, dates, decimals,
+   sets, msgspec structs, iterators, and objects with `tolist` (numpy). NaN and Infinity become the
+   strings "NaN" and "Infinity"; bytes inside become base64.
 
-The text of one result is cut at a limit, with a note that says how much is missing. What has no JSON
-form is a typed error, never a crash and never a `repr`, which may show secrets. Text that is no
-Unicode (lone surrogates) has these replaced, since it could be neither kept nor sent.
+The text of one result is cut at a limit, with a note that tells how much is missing. A value without
+a JSON form raises `ResultTypeError`; its `repr` is never shown, because it may hold secrets. Unpaired
+surrogates are replaced, because they can be neither saved nor sent.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ import msgspec
 from holdfast.core.messages import Media, Text
 
 RESULT_LIMIT = 100_000
-"""Characters of one result that the model is shown, when nobody says otherwise."""
+"""The default limit for the text of one result, in characters."""
 MOST_ITEMS = 10_000
-"""Items that are taken from a generator."""
+"""The maximum number of items that are read from a generator."""
 NO_RESULT = "(no result)"
 
 Content = tuple[Text | Media, ...]
 
 
 class ResultTypeError(TypeError):
-    """The tool ran, and returned something that has no form in which a model could read it."""
+    """The tool ran, but its return value cannot be shown to a model."""
 
 
 def content_of(value: object, limit: int = RESULT_LIMIT) -> Content:
-    r"""What the model is shown for `value`.
+    r"""Convert the return value of a tool to content for the model.
 
     Args:
-        value: what the tool returned.
-        limit: the most characters of text.
+        value: the return value.
+        limit: the maximum number of characters of text.
 
     Raises:
-        ResultTypeError: it has no JSON form.
+        ResultTypeError: the value has no JSON form.
 
     >>> content_of({"n": 1.5, "day": None})[0].text
     '{"n":1.5,"day":null}'
@@ -65,14 +65,14 @@ def content_of(value: object, limit: int = RESULT_LIMIT) -> Content:
 
 
 def cut_text(text: str, limit: int) -> str:
-    """The first `limit` characters, and a note when that is not all."""
+    """Return the first `limit` characters, with a note if the text is longer."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[cut: {len(text) - limit:,} of {len(text):,} characters are not shown]"
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` without lone surrogates, which no UTF-8 can hold."""
+    """Replace unpaired surrogates, which UTF-8 cannot encode."""
     if text.isascii():
         return text
     try:
@@ -83,7 +83,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def _to_part(value: object) -> Text | Media | None:
-    """A single part, for what is one by itself."""
+    """Convert a value that is a single part; None for any other value."""
     if value is None:
         return Text(NO_RESULT)
     if isinstance(value, Media):
@@ -109,7 +109,7 @@ def _part_from_bytes(data: bytes) -> Text | Media:
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type of an image by its first bytes, or None.
+    """Return the media type of an image by its first bytes, or None.
 
     >>> image_type(b"GIF89a...")
     'image/gif'
@@ -126,33 +126,33 @@ def image_type(data: bytes) -> str | None:
 
 
 def _parts_from_list(values: Iterable[object]) -> Content | None:
-    """The parts of a list that is one of parts; None for a list of data."""
-    found: list[Text | Media] = []
+    """Return the parts of a list of parts; None for a list of data."""
+    parts: list[Text | Media] = []
     shows_parts = False
     for value in values:
         if value is None or (part := _to_part(value)) is None:
             return None
         shows_parts = shows_parts or isinstance(value, Text) or isinstance(part, Media)
-        found.append(part)
-    return tuple(found) if shows_parts else None
+        parts.append(part)
+    return tuple(parts) if shows_parts else None
 
 
 def _cut_parts(parts: Content, limit: int) -> Content:
-    """The limit counts over all texts of one result; media are not cut."""
-    kept: list[Text | Media] = []
+    """Cut the texts of one result, which share the limit; media are not cut."""
+    cut_parts: list[Text | Media] = []
     for part in parts:
         if isinstance(part, Text):
-            shown = cut_text(part.text, max(limit, 0))
+            text = cut_text(part.text, max(limit, 0))
             limit -= len(part.text)
-            same = shown is part.text
-            kept.append(part if same else msgspec.structs.replace(part, text=shown))
+            same = text is part.text
+            cut_parts.append(part if same else msgspec.structs.replace(part, text=text))
         else:
-            kept.append(part)
-    return tuple(kept)
+            cut_parts.append(part)
+    return tuple(cut_parts)
 
 
 def _to_json(value: object) -> str:
-    # Loaded since the first tool was made.
+    # Already imported by the first tool.
     from pydantic_core import to_json
 
     try:
@@ -165,7 +165,7 @@ def _to_json(value: object) -> str:
 
 
 def _without_surrogates(value: object) -> str:
-    """Names of files hold lone surrogates where they are no UTF-8; only values are mended."""
+    """Encode a value with unpaired surrogates (from file names that are not UTF-8), and replace them."""
     from pydantic_core import to_jsonable_python
 
     try:
@@ -182,7 +182,7 @@ def _no_json_form(value: object) -> ResultTypeError:
 
 
 def _to_plain(value: object) -> object:
-    """What pydantic does not know, as something that it does."""
+    """Convert a value of a type that pydantic does not know."""
     if isinstance(value, msgspec.Struct):
         return msgspec.to_builtins(value)
     if isinstance(value, memoryview):
@@ -191,7 +191,7 @@ def _to_plain(value: object) -> object:
         return os.fspath(value)
     if isinstance(value, range | Iterator):
         return list(islice(value, MOST_ITEMS))
-    # numpy and its kin: scalars and arrays.
+    # Scalars and arrays of numpy and similar libraries.
     if callable(to_list := getattr(value, "tolist", None)) and not isinstance(value, type):
         return to_list()
     raise _no_json_form(value)

@@ -1,11 +1,11 @@
-"""Threads for sync tools: daemon threads of our own, so that a stuck tool blocks nobody else.
+"""Threads for sync tools. They are daemon threads of our own, so that a stuck tool blocks no other.
 
-A caller that gives up (timeout, cancellation) is released at once. Python cannot stop the thread: it
-is *abandoned*, no longer counts towards the limit, can be seen in `abandoned`, and a warning is
-logged when it ends after all. Work that has not begun when its caller gives up is never begun. Work
-that nobody begins for some seconds, because tools are stuck and have no timeout, gets a thread
-above the limit, or is refused when there are too many: nothing waits for ever. Daemon threads do not
-hold up the end of the process. This module must never run a call twice.
+A caller that gives up (timeout, cancellation) returns at once. Python cannot stop the thread: it is
+*abandoned*, no longer counts towards the limit, is listed in `abandoned_tools`, and a warning is
+logged when it ends. Work that has not begun when its caller gives up never begins. Work that waits
+for some seconds, because tools without a timeout are stuck, gets a thread above the limit, or is
+rejected if there are too many threads, so nothing waits forever. Daemon threads do not delay the end
+of the process. This module never runs a call twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _IDLE_SECONDS = 30.0
 
 
 class ThreadCall:
-    """One call on its way through a thread."""
+    """One call that runs in a thread."""
 
     __slots__ = ("_call", "_context", "_future", "_loop", "error", "name", "state", "value")
 
@@ -50,14 +50,14 @@ class ThreadCall:
         self._future: asyncio.Future[None] = self._loop.create_future()
 
     def run(self) -> None:
-        """In the thread. An exception is kept as a value: a future takes no StopIteration."""
+        """Run the call, in the thread. An exception is stored, because a future rejects StopIteration."""
         try:
             self.value = self._context.run(self._call)
         except BaseException as error:  # noqa: BLE001  # REASON: it is raised again in the caller's task
             self.error = error
 
     def notify_caller(self) -> None:
-        """From the thread: wake the caller, if its loop still runs."""
+        """Wake the caller, from the thread, if its loop still runs."""
         try:
             self._loop.call_soon_threadsafe(self._wake_caller)
         except RuntimeError:
@@ -67,28 +67,28 @@ class ThreadCall:
         if not self._future.done():
             self._future.set_result(None)
 
-    def refuse(self, why: str) -> None:
-        """On the loop: the work will never begin."""
+    def refuse(self, reason: str) -> None:
+        """Fail the call, on the loop; it will never begin."""
         info = ErrorInfo(
             category=ErrorCategory.TRANSIENT,
             landed=Landed.NO,
-            safe=f"Function '{self.name}' was not run: {why}.",
+            safe=f"Function '{self.name}' was not run: {reason}.",
             code="no_thread",
         )
-        self.error = ToolFailedError(self.name, why, info=info)
+        self.error = ToolFailedError(self.name, reason, info=info)
         self._wake_caller()
 
     async def wait(self) -> None:
-        """In the caller's task, until the work is done."""
+        """Wait in the caller's task until the call is done."""
         await self._future
 
 
 class ToolThreads:
-    """A pool that grows by need and forgets threads that are stuck.
+    """A pool of threads that grows on demand and does not count stuck threads.
 
     Args:
-        limit: tools that run at once, without the abandoned; others wait their turn.
-        max_threads: threads of any kind, from which on new work is refused.
+        limit: the number of tools that run at once, without abandoned ones; others wait in a queue.
+        max_threads: the maximum number of all threads; further work is rejected.
         queue_timeout: seconds in the queue after which a thread above the limit is started.
     """
 
@@ -107,10 +107,10 @@ class ToolThreads:
         self._queue_timeout = queue_timeout
         self._numbers = count(1)
         self._start_empty()
-        # A child process has none of its parent's threads.
-        myself = weakref.WeakMethod(self._start_empty)
+        # A forked child process has none of its parent's threads.
+        start_empty = weakref.WeakMethod(self._start_empty)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=lambda: (again := myself()) and again())
+            os.register_at_fork(after_in_child=lambda: (start := start_empty()) and start())
 
     def _start_empty(self) -> None:
         self._changed = threading.Condition(threading.Lock())
@@ -126,10 +126,10 @@ class ToolThreads:
             return tuple(work.name for work in self._abandoned)
 
     async def run(self, work: ThreadCall) -> object:
-        """The value of `work`; raises what it raised.
+        """Run `work` in a thread, and return its value or raise its exception.
 
         Raises:
-            ToolFailedError: every thread is taken by a tool that does not end; nothing was run.
+            ToolFailedError: all threads are used by tools that do not end; the work did not run.
         """
         overdue = None
         if not self._submit_work(work):
@@ -149,7 +149,7 @@ class ToolThreads:
         return work.value
 
     def _submit_work(self, work: ThreadCall) -> bool:
-        """Queue `work`; whether a thread will take it at once."""
+        """Queue `work`, and return whether a thread will begin it at once."""
         with self._changed:
             self._waiting.append(work)
             if self._idle >= len(self._waiting):
@@ -158,7 +158,7 @@ class ToolThreads:
             return self._threads < self._limit and self._start_thread()
 
     def _start_extra_thread(self, work: ThreadCall) -> None:
-        """Nobody has begun `work` for a while."""
+        """Start a thread above the limit for work that has waited too long, or reject the work."""
         with self._changed:
             if work.state != "waiting":
                 return
@@ -169,7 +169,7 @@ class ToolThreads:
         work.refuse("every thread is taken by a tool that does not end")
 
     def _abandon_work(self, work: ThreadCall) -> None:
-        """The caller of `work` goes on without it."""
+        """Give up `work`: remove it from the queue, or abandon its thread."""
         with self._changed:
             if work.state == "waiting":
                 self._waiting.remove(work)
@@ -182,14 +182,14 @@ class ToolThreads:
                     self._start_thread()
 
     def _start_thread(self) -> bool:
-        """Whether there is one thread more."""
+        """Start a thread, and return whether that succeeded."""
         if self._threads + len(self._abandoned) >= self._max_threads:
             return False
         name = f"holdfast-tool-{next(self._numbers)}"
         try:
             threading.Thread(target=self._serve_queue, name=name, daemon=True).start()
         except RuntimeError:
-            _log.warning("the operating system gives no more threads to tools")
+            _log.warning("the operating system cannot start more threads for tools")
             return False
         self._threads += 1
         self._idle += 1
@@ -204,11 +204,11 @@ class ToolThreads:
             del work
 
     def _next_work(self) -> ThreadCall | None:
-        """The next work; None when there was none for a while, and the thread should end."""
+        """Return the next work; None if the thread was idle for a while and should end."""
         with self._changed:
-            found = self._changed.wait_for(lambda: bool(self._waiting), _IDLE_SECONDS)
+            has_work = self._changed.wait_for(lambda: bool(self._waiting), _IDLE_SECONDS)
             self._idle -= 1
-            if not found:
+            if not has_work:
                 self._threads -= 1
                 return None
             work = self._waiting.popleft()
@@ -216,12 +216,12 @@ class ToolThreads:
             return work
 
     def _finish_work(self, work: ThreadCall) -> bool:
-        """Whether the thread was given up meanwhile, and another has its place."""
+        """End `work`, and return whether its thread was abandoned and must end."""
         with self._changed:
             since = self._abandoned.pop(work, None)
             if since is None:
                 work.state = "done"
-                # Before its caller is told, so that the caller's next call finds this thread.
+                # This comes before the caller wakes, so that the caller's next call finds this thread idle.
                 self._idle += 1
                 return False
         _log.warning(

@@ -1,8 +1,7 @@
-"""The `@tool` decorator and the `Tool` it makes: a function that the model may call.
+"""The `@tool` decorator and the class `Tool`: a function that the model may call.
 
-A tool stays callable as the function it was. Its schema is made when it is declared, or, when a
-type that it names is not defined yet, when the registry takes it. This module must never run a
-tool on behalf of a model; that is `tools.invoke`.
+A tool is still callable like its function. Its schema is compiled when it is declared, or by the
+registry if a type in its signature is not defined yet. `tools.invoke` runs tools for a model.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ else:
 S = TypeVar("S")
 
 ToolEffect = Literal["read", "idempotent", "write"]
-"""What running a tool twice does: nothing, nothing more than once, or something twice."""
+"""The effect of a tool: it changes nothing, running it twice is like running it once, or it is a write."""
 
 Kind = Literal["coroutine", "async_generator", "sync"]
 Binds = Literal["no", "instance", "class"]
 
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What every provider takes as the name of a tool."""
+"""The tool names that every provider accepts."""
 
 
 class _CompiledSignature:
-    """What is made from a tool's signature once, and shared by all its bound copies."""
+    """The compiled signature of a tool, which all its bound copies share."""
 
     __slots__ = ("signature", "spec")
 
@@ -62,15 +61,14 @@ class _CompiledSignature:
 
 
 class Tool(Generic[P, R]):
-    """A function that the model may call; made by `@tool` or `as_tool`, immutable and callable.
+    """A function that the model may call; created by `@tool` or `as_tool`, immutable and callable.
 
-    Args:
-        function: what is called.
-        name: as the model sees it.
-        description: as the model sees it.
-        effect: what running it twice would do; None when nobody said.
-        timeout: seconds for one attempt; None leaves it to the agent's error handling.
-        result_limit: the most characters of a result that the model is shown; None for the default.
+    Attributes:
+        function: the function.
+        name: the name that the model sees.
+        effect: the effect of running it twice; None if undeclared.
+        timeout: seconds for one attempt; None for the agent's `tool_timeout`.
+        result_limit: the maximum number of characters of a result; None for the default.
     """
 
     function: Callable[P, R]
@@ -107,15 +105,15 @@ class Tool(Generic[P, R]):
 
     @property
     def is_async(self) -> bool:
-        """Whether it runs on the event loop; a tool that does not runs in a thread."""
+        """Whether the tool runs in the event loop; otherwise it runs in a thread."""
         return self.kind != "sync"
 
     @property
     def signature(self) -> Signature:
-        """The compiled arguments. Raises ConfigurationError that names the argument at fault."""
+        """The compiled signature. Raises ConfigurationError with the name of an invalid argument."""
         compiled = self._compiled
         if compiled.signature is None:
-            # pydantic is heavy, and needed from here on.
+            # Imported here because pydantic is slow to import.
             from holdfast.tools.tool_schema import compile_signature
 
             compiled.signature = compile_signature(
@@ -124,10 +122,10 @@ class Tool(Generic[P, R]):
         return compiled.signature
 
     def compile_now_if_possible(self) -> None:
-        """Compile the signature where the tool is declared, so that an error points there.
+        """Compile the signature where the tool is declared, so that the traceback of an error points there.
 
-        A type that is defined further down, or local to a function, cannot be found yet; then the
-        registry compiles. Raises ConfigurationError for every other fault.
+        If a type is not defined yet, the registry compiles it later. Raises ConfigurationError for
+        every other problem.
         """
         from holdfast.tools.annotations import UndefinedNameError
 
@@ -136,7 +134,7 @@ class Tool(Generic[P, R]):
 
     @property
     def spec(self) -> ToolSpec:
-        """What a provider is told: always the same object. Raises as `signature` does."""
+        """The specification for providers; always the same object. Raises the errors of `signature`."""
         compiled = self._compiled
         if compiled.spec is None:
             compiled.spec = ToolSpec(self.name, self.description, self.signature.schema)
@@ -144,11 +142,11 @@ class Tool(Generic[P, R]):
 
     @property
     def description(self) -> str:
-        """What the model reads about it: as given, or the docstring without its sections."""
+        """The description for the model: as declared, or the docstring without its sections."""
         return self.signature.description if self._description is None else self._description
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, with no validation, as if it had never been decorated."""
+        """Call the function directly, without validation."""
         return self.function(*args, **kwargs)
 
     @overload
@@ -158,27 +156,27 @@ class Tool(Generic[P, R]):
         self: Tool[Concatenate[S, Rest], R], instance: S, owner: type | None = None
     ) -> Tool[Rest, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Tool[..., R]:
-        to = owner if self.binds == "class" else instance
-        if to is None or self.binds == "no":
+        owner_or_instance = owner if self.binds == "class" else instance
+        if owner_or_instance is None or self.binds == "no":
             return self
-        function = MethodType(self.function, to)
-        other: Tool[..., R] = Tool.__new__(Tool)
-        other.__dict__.update(self.__dict__, function=function, binds="no", __wrapped__=function)
-        return other
+        function = MethodType(self.function, owner_or_instance)
+        bound: Tool[..., R] = Tool.__new__(Tool)
+        bound.__dict__.update(self.__dict__, function=function, binds="no", __wrapped__=function)
+        return bound
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Tool is frozen: make another with tool(function, {name}=...)")
+        raise AttributeError(f"a Tool is immutable: create another with tool(function, {name}=...)")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Tool is frozen: {name!r} stays")
+        raise AttributeError(f"a Tool is immutable: {name!r} cannot be deleted")
 
     def __repr__(self) -> str:
-        known = [repr(self.name)]
+        fields = [repr(self.name)]
         if self.effect is not None:
-            known.append(f"effect={self.effect!r}")
+            fields.append(f"effect={self.effect!r}")
         if self.timeout is not None:
-            known.append(f"timeout={self.timeout}")
-        return f"Tool({', '.join(known)})"
+            fields.append(f"timeout={self.timeout}")
+        return f"Tool({', '.join(fields)})"
 
 
 class ToolOptions(Struct, frozen=True, kw_only=True):
@@ -227,16 +225,16 @@ def tool(
     timeout: float | None = None,
     result_limit: int | None = None,
 ) -> object:
-    """Make a function a tool; it stays callable as before.
+    """Turn a function into a tool that the model may call; it can still be called directly.
 
     Args:
-        function: sync or async; a method, a callable object or a `functools.partial` too.
-        name: as the model sees it; the function's own name when absent.
-        description: as the model sees it; the docstring when absent.
-        effect: "read" (changes nothing), "idempotent" (twice is as once) or "write". A write
-            whose outcome is unknown is never repeated silently.
-        timeout: seconds for one attempt; None leaves it to the agent's error handling.
-        result_limit: the most characters of a result that the model is shown.
+        function: a sync or async function, a method, a callable object or a `functools.partial`.
+        name: the name for the model; the function's name by default.
+        description: the description for the model; the docstring by default.
+        effect: "read" (changes nothing), "idempotent" (running it twice is like once) or "write". A
+            write with an unknown outcome is never repeated silently.
+        timeout: seconds for one attempt; None for the agent's `tool_timeout`.
+        result_limit: the maximum number of characters of a result that the model sees.
 
     Raises:
         ConfigurationError: an argument has no annotation, or a type that JSON cannot express.
@@ -263,7 +261,7 @@ def tool(
 
 
 def as_tool(function: Callable[P, R] | Tool[P, R]) -> Tool[P, R]:
-    """A tool as it is, or a plain function made one with nothing declared about it.
+    """Return a tool unchanged, and turn a plain function into a tool with default settings.
 
     >>> def add(a: int, b: int) -> int:
     ...     return a + b
@@ -272,7 +270,7 @@ def as_tool(function: Callable[P, R] | Tool[P, R]) -> Tool[P, R]:
     """
     if isinstance(function, Tool):
         return function
-    # A classmethod around a Tool, from Python 3.13 on, is a bound method whose function is the Tool.
+    # From Python 3.13 on, a classmethod around a Tool is a bound method whose function is the Tool.
     if isinstance(function, MethodType) and isinstance(function.__func__, Tool):
         return cast("Tool[P, R]", function.__func__.__get__(function.__self__))
     return _make_tool(function, ToolOptions())
@@ -282,28 +280,28 @@ def _make_tool(function: Callable[P, R], settings: ToolOptions) -> Tool[P, R]:
     if isinstance(function, Tool):
         function = function.function
     _check_function(function)
-    made = Tool(function, settings)
-    made.compile_now_if_possible()
-    return made
+    new_tool = Tool(function, settings)
+    new_tool.compile_now_if_possible()
+    return new_tool
 
 
 def _check_function(function: object) -> None:
-    """A class would be called too, but nobody means that; a classmethod alone is not callable."""
+    """Reject classes, which are callable but not meant here; a classmethod object is allowed."""
     if isinstance(function, type):
-        shown = f"the class {function.__name__}"
+        kind = f"the class {function.__name__}"
     elif callable(function) or isinstance(function, classmethod):
         return
     else:
-        shown = type(function).__name__
+        kind = type(function).__name__
     raise ConfigurationError(
         "tool",
-        f"must be a function, got {shown}",
-        fix="Give a function, a method or an object with __call__",
+        f"must be a function, got {kind}",
+        fix="Pass a function, a method or an object with __call__",
     )
 
 
 def _own_name(function: object) -> str:
-    """The function's name; a partial has that of its function, an object that of its class."""
+    """Return the function's name; for a partial that of its function, for an object that of its class."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))
@@ -315,13 +313,13 @@ def _check_name(name: str) -> str:
     problem = (
         "a lambda has no name"
         if name == "<lambda>"
-        else f"{name!r} is refused by providers: 1 to 64 letters, digits, '_' and '-' are allowed"
+        else f"providers reject {name!r}: 1 to 64 letters, digits, '_' and '-' are allowed"
     )
     raise ConfigurationError("tool.name", problem, fix="Name it with tool(name=...)")
 
 
 def _find_binding(function: object) -> Binds:
-    """Whether `function` still lacks its `self` or `cls`, as one in a class body does."""
+    """Return which first argument the function still needs, as in a class body: `self`, `cls` or none."""
     if isinstance(function, classmethod):
         return "class"
     if not inspect.isfunction(function):

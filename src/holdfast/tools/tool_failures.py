@@ -1,7 +1,7 @@
-"""What an exception of a tool means: its category, and whether the act can have happened.
+"""Classifies the exception of a tool: its category, and whether the call may have taken effect.
 
-A table by type, after what the exception itself says: an `ErrorInfo` of ours, or an HTTP status. This
-module must never make text that a model reads: the safe half names the type and no more.
+An exception of Holdfast has its own `ErrorInfo`; otherwise an HTTP status decides, and then a table
+by type. The `safe` text contains only the type's name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from holdfast.tools.results import replace_surrogates
 
 
 class ToolError(Exception):
-    """Raise this in a tool to tell the model something; it reads the message unchanged.
+    """Raise this in a tool to send a message to the model, which sees it unchanged.
 
-    The call counts as failed and is not tried again: the model decides what to do. Every other
-    exception is hidden from the model, since its text may hold secrets. (The name and the meaning
+    The call counts as failed and is not retried: the model decides what to do. Every other
+    exception is hidden from the model, because its text may hold secrets. (The name and the meaning
     are those of the MCP SDK.)
 
     >>> raise ToolError("No flights on that day. Try the day after.")
@@ -48,7 +48,7 @@ _PROGRAMMING = (
     TypeError,
     ZeroDivisionError,
 )
-"""Faults of the code: the same call fails the same way."""
+"""Errors in the code: the same call would fail again."""
 
 _WRONG_FILE = (
     FileExistsError,
@@ -57,7 +57,7 @@ _WRONG_FILE = (
     NotADirectoryError,
     PermissionError,
 )
-"""The operating system's plain no: waiting does not change it."""
+"""Permanent errors of the file system."""
 
 _NOT_CONNECTED = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH})
 
@@ -79,11 +79,11 @@ _LONGEST_TEXT = 4_000
 
 
 def failure_info(error: BaseException, name: str) -> ErrorInfo:
-    """What is known about an exception that the tool `name` raised.
+    """Classify an exception that the tool `name` raised.
 
     >>> failure_info(ConnectionResetError(), "pay").category.value
     'transient'
-    >>> failure_info(KeyError("amount"), "pay").category.retryable
+    >>> failure_info(KeyError("amount"), "pay").category.is_retryable
     False
     """
     if isinstance(error, HoldfastError):
@@ -103,7 +103,7 @@ def failure_info(error: BaseException, name: str) -> ErrorInfo:
 
 
 def error_text(error: BaseException) -> str:
-    """`str(error)` that can be sent, also of an exception that cannot say it."""
+    """Return `str(error)` without unpaired surrogates; a fixed text if `__str__` raises."""
     try:
         return replace_surrogates(str(error))
     except Exception:  # noqa: BLE001  # REASON: __str__ is the user's code
@@ -124,15 +124,15 @@ def _classify_error(error: BaseException, text: str) -> tuple[ErrorCategory, Lan
     if status is None:
         return ErrorCategory.UNKNOWN, Landed.UNKNOWN, None
     category = _classify_status(status, text)
-    # As everywhere: a refusal proves that the act did not happen; 408 does not.
-    refused = 400 <= status < 500 and status != 408
-    return category, Landed.NO if refused else Landed.UNKNOWN, status
+    # A 4xx status proves that the request had no effect, except 408.
+    rejected = 400 <= status < 500 and status != 408
+    return category, Landed.NO if rejected else Landed.UNKNOWN, status
 
 
 def _classify_group(
     group: BaseExceptionGroup[BaseException],
 ) -> tuple[ErrorCategory, Landed, int | None]:
-    """Retryable only when every member is: the members of a task group fail together."""
+    """Classify an exception group; it is retryable only if all its members are."""
     members = [_classify_error(member, error_text(member)) for member in group.exceptions]
     worst = min(members, key=lambda meaning: meaning[0].is_retryable)
     landed = {meaning[1] for meaning in members}
@@ -147,13 +147,13 @@ def _classify_type(error: BaseException) -> tuple[ErrorCategory, Landed] | None:
     if isinstance(error, _WRONG_FILE):
         return ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN
     if isinstance(error, OSError):
-        refused = error.errno in _NOT_CONNECTED or isinstance(error, ConnectionRefusedError)
-        return ErrorCategory.TRANSIENT, Landed.NO if refused else Landed.UNKNOWN
+        never_sent = error.errno in _NOT_CONNECTED or isinstance(error, ConnectionRefusedError)
+        return ErrorCategory.TRANSIENT, Landed.NO if never_sent else Landed.UNKNOWN
     return None
 
 
 def _is_iterator_exhausted(error: BaseException) -> bool:
-    """`next()` of an empty iterator in a coroutine: Python makes it a RuntimeError."""
+    """Whether a coroutine raised StopIteration, which Python turns into a RuntimeError."""
     return isinstance(error, RuntimeError) and isinstance(
         error.__cause__, StopIteration | StopAsyncIteration
     )
@@ -170,7 +170,7 @@ def _classify_status(status: int, text: str) -> ErrorCategory:
 
 
 def _read_attribute(holder: object, attribute: str) -> object:
-    """An attribute of an object that somebody else wrote: a property of it may raise."""
+    """Return an attribute of a foreign object, whose properties may raise."""
     try:
         return getattr(holder, attribute, None)
     except Exception:  # noqa: BLE001  # REASON: a property is the user's code
@@ -178,7 +178,7 @@ def _read_attribute(holder: object, attribute: str) -> object:
 
 
 def _find_status(error: BaseException) -> int | None:
-    """The HTTP status that an exception carries, as the HTTP clients and the vendors' SDKs do."""
+    """Return the HTTP status of an exception of an HTTP client or a vendor's SDK."""
     response = _read_attribute(error, "response")
     for holder, attribute in (
         (error, "status_code"),
@@ -196,15 +196,15 @@ def _find_status(error: BaseException) -> int | None:
 def _find_retry_after(error: BaseException, category: ErrorCategory, text: str) -> float | None:
     if not category.is_retryable:
         return None
-    said = _read_attribute(error, "retry_after")
-    if isinstance(said, int | float) and not isinstance(said, bool):
-        return float(said) if math.isfinite(said) and said >= 0 else None
+    seconds = _read_attribute(error, "retry_after")
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        return float(seconds) if math.isfinite(seconds) and seconds >= 0 else None
     headers = _read_headers(_read_attribute(error, "headers")) or _read_headers(
         _read_attribute(_read_attribute(error, "response"), "headers")
     )
     if not headers:
         return None
-    # Its patterns are compiled when the first failure with headers comes.
+    # Imported here because the module compiles many patterns.
     from holdfast.codecs.retry_after import parse_requested_wait
 
     return parse_requested_wait(headers, text=text, now=time.time())

@@ -1,8 +1,7 @@
-"""From a signature to a JSON Schema and a validator, both made by pydantic from one model.
+"""Compiles a signature to a JSON Schema and a validator, both created by pydantic from one model.
 
-This is the only module of the room that imports pydantic at once; it is itself imported when the
-first tool is made. It must never guess a type: what JSON cannot express is refused when the tool is
-made, by an error that names the argument.
+The first tool imports this module, because pydantic is slow to import. It never guesses a type: a
+type that JSON cannot express raises an error with the argument's name when the tool is created.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ class Signature:
     """The compiled arguments of one tool.
 
     Args:
-        schema: the JSON Schema of the arguments, an object that forbids unknown ones.
-        description: of the tool, by its docstring.
-        model: validates the arguments.
+        schema: the JSON Schema of the arguments, a closed object.
+        description: the tool's description in its docstring.
+        model: the pydantic model of the arguments.
         slots: the parameters in order, and how many of them are positional-only.
     """
 
@@ -89,10 +88,10 @@ class Signature:
         self.validate_json: Callable[..., BaseModel] = model.__pydantic_validator__.validate_json
         order, positional = slots
         self.fields = tuple((_shown_name(slot, model), slot.field) for slot in order if slot.field)
-        """The name by which each argument is shown, and its field."""
+        """The name and the field of each argument."""
         named = all(name == field for name, field in self.fields)
         self.is_plain = named and is_plain(model.__pydantic_core_schema__)
-        """Whether the values are JSON data as validation leaves them."""
+        """Whether the validated values have JSON's own types."""
         self._positional = tuple(order[:positional])
         self._keywords = tuple(order[positional:])
         self._is_keywords_only = not positional and all(
@@ -100,22 +99,22 @@ class Signature:
         )
 
     def parse_arguments(self, text: str) -> BaseModel | RefusedCall:
-        """The validated arguments of one call, or why they are refused; see `arguments`."""
+        """Validate the arguments of one call; see `arguments`."""
         return parse_arguments(self, text)
 
     def check(self, text: str, *, edited: bool = False) -> CheckedArguments | RefusedCall:
-        """The validated arguments with what is shown of them, or why they are refused.
+        """Validate the arguments of one call, and write them as JSON.
 
         Args:
-            text: as the model wrote it.
-            edited: somebody else wrote it, who was shown the names of the parameters.
+            text: the argument text.
+            edited: a person or a hook wrote the text, by the names of the parameters.
         """
         return check_arguments(self, text, edited=edited)
 
     def call_with(
         self, validated: BaseModel, context: ToolContext
     ) -> tuple[Sequence[object], dict[str, object]]:
-        """Positional and keyword arguments for the function."""
+        """Return positional and keyword arguments for the function."""
         fields = validated.__dict__
         if self._is_keywords_only:
             return (), fields
@@ -131,17 +130,17 @@ class Signature:
 def compile_signature(
     function: Callable[..., object], name: str, *, skip_first: bool = False
 ) -> Signature:
-    """The arguments of `function` as a schema and a validator.
+    """Compile the arguments of `function` to a schema and a validator.
 
     Args:
-        function: what will be called.
+        function: the function.
         name: the tool's name, for errors.
         skip_first: the first parameter is the `self` of a method that is not bound yet.
 
     Raises:
-        ConfigurationError: naming the argument that cannot be expressed, and the fix.
+        ConfigurationError: an argument has a type that JSON cannot express.
     """
-    words = parse_docstring(function)
+    docs = parse_docstring(function)
     fields: dict[str, Any] = {}
     slots: list[_Slot] = []
     positional = 0
@@ -156,11 +155,11 @@ def compile_signature(
         field = _field_name(parameter.name)
         slots.append(_Slot(parameter.name, field))
         fields[field] = _field_definition(
-            parameter, annotation, words, renamed=field != parameter.name
+            parameter, annotation, docs, renamed=field != parameter.name
         )
     model = _create_model(name, fields, slots)
     return Signature(
-        _create_schema(model, name, fields, slots), words.description, model, (slots, positional)
+        _create_schema(model, name, fields, slots), docs.description, model, (slots, positional)
     )
 
 
@@ -168,35 +167,37 @@ def _refuse_variadic(parameter: Parameter, where: str) -> None:
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
         raise ConfigurationError(
             where,
-            "takes any number of values, which a tool's schema cannot say",
+            "takes any number of values, which a tool's schema cannot express",
             fix="Take one list or dict instead; a decorator in between needs functools.wraps",
         )
 
 
 def _field_name(parameter: str) -> str:
-    """A name that pydantic allows: no leading underscore, none of its own methods."""
+    """Return a field name that pydantic allows: no leading underscore, no name of its own methods."""
     if parameter.startswith("_") or parameter in _RESERVED:
         return f"field_{parameter}"
     return parameter
 
 
 def _shown_name(slot: _Slot, model: type[BaseModel]) -> str:
-    """The parameter's name; its alias, where pydantic does not allow a field of that name."""
+    """Return the parameter's name; its alias if pydantic does not allow a field of that name."""
     if slot.field is None or slot.field == slot.parameter:
         return slot.parameter
     return model.__pydantic_fields__[slot.field].alias or slot.parameter
 
 
 def _field_definition(
-    parameter: Parameter, annotation: object, words: ToolDocs, *, renamed: bool
+    parameter: Parameter, annotation: object, docs: ToolDocs, *, renamed: bool
 ) -> tuple[object, object]:
-    """What `create_model` takes: the type, with what the user left out, and the default."""
+    """Return type and default for `create_model`, with the description and alias that the user left out."""
     default = ... if parameter.default is Parameter.empty else parameter.default
-    told = _user_field(annotation, default)
+    declared = _user_field(annotation, default)
     added: dict[str, Any] = {}
-    if told.description is None:
-        added["description"] = _annotated_words(annotation) or words.arguments.get(parameter.name)
-    if renamed and told.alias is None and told.validation_alias is None:
+    if declared.description is None:
+        added["description"] = _annotated_description(annotation) or docs.arguments.get(
+            parameter.name
+        )
+    if renamed and declared.alias is None and declared.validation_alias is None:
         added["alias"] = parameter.name
     if not any(added.values()):
         return annotation, default
@@ -209,18 +210,18 @@ def _user_field(annotation: object, default: object) -> FieldInfo:
             return FieldInfo.from_annotation(annotation)  # type: ignore[arg-type]  # REASON: any annotation
         return FieldInfo.from_annotated_attribute(annotation, default)  # type: ignore[arg-type]  # REASON: as above
     except _UNUSABLE:
-        # The model that is made of it says what is wrong, with the argument's name.
+        # Creating the model raises an error with the argument's name.
         return FieldInfo(default=PydanticUndefined)
 
 
-def _annotated_words(annotation: object) -> str | None:
-    """The words in `Annotated[str, "words"]` or `Annotated[str, Doc("words")]`."""
+def _annotated_description(annotation: object) -> str | None:
+    """Return the text in `Annotated[str, "text"]` or `Annotated[str, Doc("text")]`."""
     if get_origin(annotation) is not Annotated:
         return None
     for metadata in get_args(annotation)[1:]:
-        words = getattr(metadata, "documentation", metadata)
-        if isinstance(words, str):
-            return words
+        text = getattr(metadata, "documentation", metadata)
+        if isinstance(text, str):
+            return text
     return None
 
 
@@ -260,19 +261,19 @@ def _generate_schema(model: type[BaseModel]) -> dict[str, object]:
 
 
 class _QuietSchema(GenerateJsonSchema):
-    """Without titles that only repeat a name (each costs tokens), and without warnings."""
+    """Creates schemas without titles that repeat a name (they cost tokens), and without warnings."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # REASON: pydantic's signature
         return False
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """A default that JSON cannot express is left out of the schema, and still applies."""
+        """Do nothing: a default that JSON cannot express is left out of the schema and still applies."""
 
 
 def _find_culprit(
     name: str, fields: Mapping[str, Any], slots: Sequence[_Slot], error: Exception
 ) -> ConfigurationError:
-    """Try the arguments one by one, to name the one that cannot be expressed."""
+    """Compile the arguments one by one, to name the invalid one."""
     for slot in slots:
         if slot.field is None:
             continue
@@ -285,7 +286,7 @@ def _find_culprit(
 
 
 def _schema_error(where: str, annotation: object, error: Exception) -> ConfigurationError:
-    """The problem in our words: pydantic's are about settings that a tool does not have."""
+    """Describe the problem; pydantic's messages refer to settings that a tool does not have."""
     code = getattr(error, "code", None)
     if code == "class-not-fully-defined" or isinstance(
         error, (NameError, PydanticUndefinedAnnotation)
@@ -300,7 +301,7 @@ def _schema_error(where: str, annotation: object, error: Exception) -> Configura
         fix = "Import TypedDict from typing_extensions"
     elif code in ("schema-for-unknown-type", "invalid-for-json-schema"):
         problem = f"is of a type that JSON cannot express: {_type_name(annotation)}"
-        fix = "Take what JSON can hold, and get objects from ToolContext.deps"
+        fix = "Use a type that JSON can express, and get objects from ToolContext.deps"
     else:
         problem = f"cannot be used: {str(error).partition(chr(10))[0]}"
         fix = "Use a type that pydantic can validate"

@@ -1,5 +1,5 @@
-"""Sends and receives bytes over HTTP; the only importer of the HTTP client.
+"""Sends HTTP requests and reads response bytes. Only this package imports the HTTP client.
 
-This room must never parse a wire, retry or choose a provider: it sends one request and yields its bytes.
-Its failures say whether the request can have landed.
+It sends one request and returns the bytes of its response. It must never parse a wire, retry or
+choose a provider. Its errors tell whether the request may have taken effect (`landed`).
 """

@@ -1,7 +1,7 @@
-"""One client session per event loop, opened when it is first needed and closed with its loop.
+"""One client session per event loop, opened at its first use and closed with its loop.
 
-A suspended asynchronous generator holds the session: a loop that ends closes its generators, so
-the user need not close anything. This module must never share a connection between two loops.
+A suspended asynchronous generator owns the session: a loop closes its generators when it ends, so
+the user does not have to close anything. Two loops never share a connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Keeper = AsyncGenerator[ClientSession, None]
 
 
 class LoopSession(NamedTuple):
-    """What the requests of one loop share."""
+    """The objects that the requests of one loop share."""
 
     session: ClientSession
     timers: TimerWheel
@@ -33,7 +33,7 @@ class ClientPool:
     """The open sessions, by loop.
 
     Args:
-        opener: makes a session for the running loop.
+        opener: creates a session for the running loop.
     """
 
     def __init__(self, opener: Callable[[], ClientSession]) -> None:
@@ -42,25 +42,25 @@ class ClientPool:
         _ALL.add(self)
 
     def find_open(self) -> LoopSession | None:
-        """The session of the running loop, and its timer; None before it is open."""
-        held = self._by_loop.get(asyncio.get_running_loop())
-        return None if held is None or held.session.closed else held
+        """Return the open session of the running loop, or None."""
+        opened = self._by_loop.get(asyncio.get_running_loop())
+        return None if opened is None or opened.session.closed else opened
 
     async def open(self) -> LoopSession:
         """Open the session of the running loop."""
         loop = asyncio.get_running_loop()
         self._forget_closed_loops()
         keeper = self._keep_open(loop)
-        # Runs to its yield without suspending: no other task of this loop comes between.
+        # It runs to its yield without suspending, so no other task of this loop runs in between.
         session = await anext(keeper)
         opened = self._by_loop[loop] = LoopSession(session, TimerWheel(loop), keeper)
         return opened
 
     async def aclose(self) -> None:
-        """Close the session of this loop, and ask the loops of other threads to close theirs."""
-        here = asyncio.get_running_loop()
+        """Close the session of this loop, and schedule the closing of those in other threads."""
+        running = asyncio.get_running_loop()
         for loop, (_, _, keeper) in list(self._by_loop.items()):
-            if loop is here:
+            if loop is running:
                 await keeper.aclose()
             elif loop.is_running():
                 asyncio.run_coroutine_threadsafe(_close_keeper(keeper), loop)
@@ -70,8 +70,8 @@ class ClientPool:
         try:
             yield session
         finally:
-            held = self._by_loop.get(loop)
-            if held is not None and held.session is session:
+            current = self._by_loop.get(loop)
+            if current is not None and current.session is session:
                 del self._by_loop[loop]
             await session.close()
 
@@ -82,7 +82,7 @@ class ClientPool:
                 _abandon_session(session)
 
     def close_idle_loops(self) -> None:
-        """The program ends and left loops open (a notebook): run each once more, to close."""
+        """Close the sessions of loops that are still open when the program ends, as in a notebook."""
         for loop, (session, _, keeper) in list(self._by_loop.items()):
             if loop.is_closed():
                 _abandon_session(session)
@@ -95,11 +95,11 @@ async def _close_keeper(keeper: Keeper) -> None:
 
 
 def _abandon_session(session: ClientSession) -> None:
-    """Let go of a session whose loop was closed under it, or its `__del__` would complain."""
+    """Detach a session whose loop is already closed, so that its `__del__` does not warn."""
     connector = session.connector
     session.detach()
     if connector is not None:
-        # The loop is closed, so this runs to its end without waiting for anything.
+        # The loop is closed, so this coroutine runs to its end without suspending.
         with suppress(StopIteration):
             connector.close().__await__().__next__()
 

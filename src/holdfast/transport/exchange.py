@@ -1,7 +1,7 @@
-"""One request and its response over the client library, and what requests share.
+"""One request and its response over the client library, and the objects that requests share.
 
-This module must never let an exception of the library out: `failures` turns each into a
-TransportError. Per piece of a body it does two reads of the clock and nothing else.
+`http_failures` turns every exception of the library into a TransportError. For each piece of a body,
+only two reads of the clock are added.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from holdfast.transport.timers import Watchdog
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
-# Addresses and limits are few; a program that makes them up must not fill the memory.
-_KEPT = 256
+# There are usually few URLs and limits; the caches are limited for programs with generated ones.
+_MOST_CACHED = 256
 _KEEP_ALIVE_COMMENTS = "text/event-stream"
 
 T = TypeVar("T")
@@ -47,24 +47,24 @@ _watching: ContextVar[Watchdog] = ContextVar("holdfast_watchdog")
 
 
 class RequestTarget(Struct, frozen=True):
-    """A parsed address: where to connect, and what may be shown of it."""
+    """A parsed URL: where to connect, and what errors may show of it."""
 
     url: URL
     host: str
     proxy: URL | None
 
     def to_destination(self, *, sent: bool) -> Destination:
-        """What an error may say about it."""
+        """Return what errors may show of the URL."""
         return Destination(self.host, sent, _format_host(self.proxy) if self.proxy else "")
 
 
 class Client:
-    """What the requests of one transport share: sessions, and addresses parsed before.
+    """The objects that the requests of one transport share: sessions and parsed URLs.
 
     Args:
-        connections: the most connections of one loop; 0 means no limit.
-        idle: seconds that an unused connection is kept.
-        tls: what to trust; None for the system's authorities.
+        connections: the maximum number of connections of one loop; 0 means no limit.
+        idle: seconds until an unused connection is closed.
+        tls: the TLS context; None for the system's certificate authorities.
     """
 
     def __init__(self, connections: int, idle: float, tls: SSLContext | None) -> None:
@@ -76,29 +76,31 @@ class Client:
         self.pool = ClientPool(self._make_session)
 
     def new_exchange(self, request: HttpRequest, timeouts: Timeouts) -> Exchange:
-        """One request, not yet sent."""
+        """Create a request that is not sent yet."""
         return Exchange(self, request, timeouts)
 
     def find_target(self, address: str) -> RequestTarget:
-        """Parse an address; the environment's proxy is looked up once for each."""
-        found = self._parsed_targets.get(address)
-        if found is None:
-            found = _parse_target(address)
-            if len(self._parsed_targets) >= _KEPT:
+        """Parse a URL, and look up the environment's proxy once for each URL."""
+        target = self._parsed_targets.get(address)
+        if target is None:
+            target = _parse_target(address)
+            if len(self._parsed_targets) >= _MOST_CACHED:
                 self._parsed_targets.clear()
-            self._parsed_targets[address] = found
-        return found
+            self._parsed_targets[address] = target
+        return target
 
     def connect_timeout(self, timeouts: Timeouts) -> ClientTimeout:
-        """The only limit that is the library's business: the rest is the watchdog's."""
+        """Return the limit that the library checks; the watchdog checks the others."""
         key = (timeouts.connect, timeouts.total)
-        found = self._connect_limits.get(key)
-        if found is None:
-            if len(self._connect_limits) >= _KEPT:
+        client_timeout = self._connect_limits.get(key)
+        if client_timeout is None:
+            if len(self._connect_limits) >= _MOST_CACHED:
                 self._connect_limits.clear()
             limits = [limit for limit in key if limit is not None]
-            found = self._connect_limits[key] = ClientTimeout(connect=min(limits, default=None))
-        return found
+            client_timeout = self._connect_limits[key] = ClientTimeout(
+                connect=min(limits, default=None)
+            )
+        return client_timeout
 
     def _make_session(self) -> ClientSession:
         session = ClientSession(
@@ -111,13 +113,13 @@ class Client:
             headers={"User-Agent": "holdfast"},
             request_class=_WatchedRequest,
         )
-        # The library repeats a GET whose connection broke, and has no public switch for it.
+        # The library repeats a GET after a broken connection, and has no public option against it.
         session._retry_connection = False  # noqa: SLF001
         return session
 
 
 class _WatchedRequest(ClientRequest):
-    """Tells the watchdog of this task when the request has its connection."""
+    """Starts the watchdog of this task when the request has its connection."""
 
     async def send(self, conn: Connection) -> ClientResponse:
         _watching.get().start(partial(_abort_connection, conn))
@@ -125,7 +127,7 @@ class _WatchedRequest(ClientRequest):
 
 
 class _Headers(Mapping[str, str]):
-    """The library's headers, looked at when one is asked for: most answers have many, read by nobody."""
+    """The library's headers, converted only on access: most headers of a response are never read."""
 
     __slots__ = ("_library_headers",)
 
@@ -140,7 +142,7 @@ class _Headers(Mapping[str, str]):
     @overload
     def get(self, name: str, /, default: str | T) -> str | T: ...
     def get(self, name: str, /, default: T | None = None) -> str | T | None:
-        """The same for a name that may not be there, and mostly is not: without an exception."""
+        """Return a header or the default; without an exception, because most names are missing."""
         values = self._library_headers.getall(name, None)
         return default if values is None else _join_values(values)
 
@@ -220,7 +222,7 @@ class Exchange:
             self._response.close()
 
     async def read(self) -> bytes:
-        """The next piece of the body; b"" at its end."""
+        """Return the next piece of the body; b"" at its end."""
         if self._ended:
             return b""
         watch, content = self._watchdog, self._response.content
@@ -235,7 +237,7 @@ class Exchange:
         if not data:
             return self._end_body()
         if content.at_eof() and not watch.expired_limit:
-            self._ended = True  # the body is over, and nothing is to be waited for any more
+            self._ended = True  # the body has ended, so the watchdog has nothing to wait for
             return data
         watch.end_wait()
         if not self._body_began:
@@ -246,7 +248,7 @@ class Exchange:
         return data
 
     def note_content(self) -> None:
-        """The last piece held content."""
+        """Record that the last piece held content."""
         self._watchdog.note_content()
 
     async def _send_request(self, session: ClientSession) -> ClientResponse:
@@ -263,12 +265,12 @@ class Exchange:
         )
 
     def _read_arrived(self) -> bytes:
-        """What came before the connection broke: the library would withhold it."""
+        """Return the bytes that came before the connection broke, which the library does not return."""
         content = self._response.content
         return content._read_nowait(-1) if content._buffer else b""  # noqa: SLF001
 
     def _end_body(self) -> bytes:
-        # A body without a length ends like this too when the watchdog has cut it.
+        # A body without a length also ends like this after the watchdog has cut the connection.
         if self._watchdog.expired_limit:
             raise self._abort_request(None)
         self._ended = True
@@ -279,16 +281,16 @@ class Exchange:
         watch = self._watchdog
         watch.drop_connection()
         watch.stop()
-        place = self._target.to_destination(sent=watch.has_connection)
+        destination = self._target.to_destination(sent=watch.has_connection)
         if watch.expired_limit or error is None:
-            return timeout_error(watch.expired_limit, place, watch.timeouts)
+            return timeout_error(watch.expired_limit, destination, watch.timeouts)
         if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
-            return _unsendable_error(self._request, place)
-        return transport_error(error, place, watch.timeouts)
+            return _unsendable_error(self._request, destination)
+        return transport_error(error, destination, watch.timeouts)
 
 
 def _abort_connection(connection: Connection) -> bool:
-    """Drop the connection unless it was given back to the pool, where it may serve another."""
+    """Close the connection, unless it was returned to the pool, where it may serve another request."""
     transport = connection.transport
     if transport is None:
         return False
@@ -303,7 +305,7 @@ def _parse_target(address: str) -> RequestTarget:
         url = URL()
     if url.scheme not in ("http", "https") or not url.host:
         raise bad_request_error(
-            "bad_url", "the address of the model is no http or https URL. Check the base URL"
+            "bad_url", "the URL of the model is not an http or https URL. Check the base URL"
         )
     return RequestTarget(url, _format_host(url), find_proxy(url.scheme, url.host))
 
@@ -319,10 +321,10 @@ def _unsendable_error(request: HttpRequest, destination: Destination) -> Transpo
             return bad_request_error(
                 "bad_header",
                 f"{destination.host}: the value of the header {name!r} holds a line break. "
-                "A key that was read from a file often ends in one: strip it",
+                "A key that was read from a file often ends with one: strip it",
             )
     return bad_request_error(
         "bad_url",
-        f"{destination.host}: the address cannot be used with these headers. "
-        "Give the key as a header or in the address, not both",
+        f"{destination.host}: the URL cannot be used with these headers. "
+        "Pass the key as a header or in the URL, not both",
     )

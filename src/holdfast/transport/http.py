@@ -1,8 +1,8 @@
 """The transport over HTTP/1.1: TLS, proxies, a connection pool, four timeouts, faithful errors.
 
-This is the door; `exchange` does the work, and it is imported with the first request and not
-before, because the client library is slow to import. Nothing here may retry, follow a redirect,
-keep a cookie, or read the body as anything but bytes.
+The first request imports `exchange`, which does the work, because the client library is slow to
+import. The transport does not retry, follows no redirect, stores no cookie, and reads the body only
+as bytes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 
 class HttpTransport:
-    """Sends requests, and keeps connections for the next one.
+    """Sends requests, and reuses connections.
 
     One object serves any number of tasks, event loops and threads.
 
     Args:
-        connections: the most connections of one event loop at a time; 0 means no limit.
-        idle: seconds that an unused connection is kept. A server that closes earlier makes a
-            request fail that had just begun, so keep it below the server's own limit.
-        tls: what to trust for https; the system's authorities by default (SSL_CERT_FILE counts).
+        connections: the maximum number of connections of one event loop at a time; 0 means no limit.
+        idle: seconds until an unused connection is closed. If the server closes it earlier, a
+            request that has just begun fails, so keep this below the server's limit.
+        tls: the TLS context for https; by default the system's certificate authorities, or those of
+            SSL_CERT_FILE.
 
     >>> HttpTransport(connections=-1)
     Traceback (most recent call last):
@@ -54,7 +55,7 @@ class HttpTransport:
         """Send one request when the context is entered.
 
         Args:
-            request: what to send; header values go out as they are.
+            request: the request; header values are sent unchanged.
             timeouts: the limits of this request.
 
         Raises:
@@ -65,7 +66,7 @@ class HttpTransport:
         return client.new_exchange(request, timeouts)
 
     async def aclose(self) -> None:
-        """Drop every connection; requests that run fail. A later request opens new ones."""
+        """Close every connection; running requests fail. A later request opens new ones."""
         if self._client is not None:
             await self._client.pool.aclose()
 

@@ -1,7 +1,7 @@
-"""What went wrong on the way, as one typed error: the only place that knows the client's exceptions.
+"""Turns the exceptions of the HTTP client into typed errors.
 
-The safe text names the host and what to do, and must never name anything else of the request: no
-path, query, user, header or key. `landed=NO` is said only where the request provably was not sent.
+The safe text names the host and what to do, and nothing else of the request: no path, query, user,
+header or key. `landed` is NO only if the request certainly was not sent.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from holdfast.transport.port import Timeouts
 
 
 class Destination(Struct, frozen=True):
-    """Where the request went, and how far it came.
+    """The destination of a request, and whether it was sent.
 
     Args:
-        host: host and port, as they may be shown.
-        sent: whether it had a connection to the server.
+        host: host and port, as errors may show them.
+        sent: whether the request had a connection to the server.
         proxy: host and port of the proxy, or "".
     """
 
@@ -40,10 +40,10 @@ _ADVICE: dict[str, tuple[str, str]] = {
         "its certificate is not trusted",
         "For a private authority set SSL_CERT_FILE to its certificate",
     ),
-    "not_http": ("the answer is not HTTP", f"{_CHECK_URL} (http or https, port)"),
-    "reset": ("connection reset", "The server, or something on the way to it, cut the connection"),
-    "disconnected": ("the server closed the connection without an answer", "Try again"),
-    "payload": ("the body was cut or damaged on the way", "Try again"),
+    "not_http": ("the response is not HTTP", f"{_CHECK_URL} (http or https, port)"),
+    "reset": ("connection reset", "The server or a proxy closed the connection"),
+    "disconnected": ("the server closed the connection without a response", "Try again"),
+    "payload": ("the body was truncated or damaged in transit", "Try again"),
     "closed": ("the transport was closed while the request ran", "Close it after the last run"),
     "failed": ("the request failed", "The log has the details"),
 }
@@ -57,8 +57,8 @@ _ERRNO_CODES = {
 
 
 def timeout_error(code: str, destination: Destination, timeouts: Timeouts) -> TransportError:
-    """The error for a limit that passed: `connect_timeout`, `first_byte_timeout`, ..."""
-    said, setting = {
+    """Return the error for an expired limit: `connect_timeout`, `first_byte_timeout`, ..."""
+    problem, setting = {
         "connect_timeout": ("no connection", "connect"),
         "first_byte_timeout": ("no first byte", "first_byte"),
         "stalled": ("no new content", "between_chunks"),
@@ -72,7 +72,7 @@ def timeout_error(code: str, destination: Destination, timeouts: Timeouts) -> Tr
     return _make_error(
         ErrorInfo(
             category=ErrorCategory.TIMEOUT,
-            safe=f"{_describe_destination(destination)}: {said}{within}. {advice} timeouts.{setting} to wait longer",
+            safe=f"{_describe_destination(destination)}: {problem}{within}. {advice} timeouts.{setting} to wait longer",
             landed=Landed.UNKNOWN if destination.sent else Landed.NO,
             code=code,
         )
@@ -80,7 +80,7 @@ def timeout_error(code: str, destination: Destination, timeouts: Timeouts) -> Tr
 
 
 def bad_request_error(code: str, safe: str) -> TransportError:
-    """The error for a request that cannot be sent as it is."""
+    """Return the error for a request that cannot be sent."""
     return _make_error(
         ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe=safe, landed=Landed.NO, code=code)
     )
@@ -89,12 +89,12 @@ def bad_request_error(code: str, safe: str) -> TransportError:
 def transport_error(
     error: Exception, destination: Destination, timeouts: Timeouts
 ) -> TransportError:
-    """The error for an exception of the client.
+    """Return the error for an exception of the client.
 
     Args:
-        error: what the client raised.
-        destination: where the request went, and how far.
-        timeouts: for the words about a limit.
+        error: the client's exception.
+        destination: the destination of the request, and whether it was sent.
+        timeouts: the limits, for the text about a timeout.
     """
     if isinstance(error, aiohttp.ClientHttpProxyError | aiohttp.ClientProxyConnectionError):
         return _proxy_error(error, destination)
@@ -107,15 +107,15 @@ def transport_error(
         and code in ("dns", "disconnected", "reset", "not_http")
     ):
         return _proxy_error(error, destination)
-    said, advice = _ADVICE[code]
-    lasting = code == "certificate"
+    problem, advice = _ADVICE[code]
+    permanent = code == "certificate"
     return _make_error(
         ErrorInfo(
-            category=ErrorCategory.CLIENT_ERROR if lasting else ErrorCategory.TRANSIENT,
-            safe=f"{_describe_destination(destination)}: {said}. {advice}",
+            category=ErrorCategory.CLIENT_ERROR if permanent else ErrorCategory.TRANSIENT,
+            safe=f"{_describe_destination(destination)}: {problem}. {advice}",
             landed=Landed.UNKNOWN if destination.sent else Landed.NO,
             private=_private_detail(error),
-            code="tls" if lasting else code,
+            code="tls" if permanent else code,
         )
     )
 
@@ -147,12 +147,12 @@ def _error_code(error: Exception, destination: Destination) -> str:
 
 def _proxy_error(error: Exception, destination: Destination) -> TransportError:
     status = error.status if isinstance(error, aiohttp.ClientHttpProxyError) else None
-    said = f"answered {status}" if status else "cannot be reached or does not answer"
-    wants = " It wants a user and a password." if status == 407 else ""
+    problem = f"responded with {status}" if status else "cannot be reached or does not respond"
+    hint = " It requires a user and a password." if status == 407 else ""
     return _make_error(
         ErrorInfo(
             category=ErrorCategory.TRANSIENT,
-            safe=f"{destination.host}: the proxy {destination.proxy} {said}.{wants} "
+            safe=f"{destination.host}: the proxy {destination.proxy} {problem}.{hint} "
             "Check HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
             landed=Landed.NO,
             private=_private_detail(error),
@@ -164,7 +164,7 @@ def _proxy_error(error: Exception, destination: Destination) -> TransportError:
 
 def _describe_destination(destination: Destination) -> str:
     return (
-        f"{destination.host} (by the proxy {destination.proxy})"
+        f"{destination.host} (through the proxy {destination.proxy})"
         if destination.proxy
         else destination.host
     )

@@ -1,7 +1,7 @@
-"""A request's body that is large: a long history, sent as it is.
+"""Sends a large request body without copying it.
 
-The client library joins the headers and the body to one block, which copies the body, and reads a
-body of more than a megabyte as a file, in small pieces. This module must never change a byte of it.
+The client library joins the headers and the body into one block, which copies the body, and reads a
+body of more than a megabyte as a file, in small pieces.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from aiohttp import Payload
 from aiohttp.abc import AbstractStreamWriter
 
 LARGE: Final = 2**16
-"""Bytes from which a copy costs more than a second write to the socket."""
+"""The size in bytes from which a copy costs more than a second write to the socket."""
 
 _PIECE = 2**20
 
 
 class LargeBody(Payload):
-    """Bytes that are written after the headers, a megabyte at a time.
+    """A body that is written after the headers, one megabyte at a time.
 
     Args:
         value: the body.
@@ -32,15 +32,15 @@ class LargeBody(Payload):
         self._size = len(value)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The body as text."""
+        """Return the body as text."""
         return self._value.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Write all of it, no faster than the connection takes it."""
+        """Write the body, as fast as the connection accepts it."""
         writer.send_headers()
         if len(self._value) <= _PIECE:
             await writer.write(self._value)
             return
-        whole = memoryview(self._value)
-        for start in range(0, len(whole), _PIECE):
-            await writer.write(whole[start : start + _PIECE])
+        view = memoryview(self._value)
+        for start in range(0, len(view), _PIECE):
+            await writer.write(view[start : start + _PIECE])

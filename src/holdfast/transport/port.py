@@ -1,6 +1,6 @@
-"""What the runtime needs of an HTTP client, and nothing more: send one request, read its bytes.
+"""The interface between the runtime and an HTTP client: send one request, read its bytes.
 
-This module must never import an HTTP client: a user may bring a transport of their own.
+This module imports no HTTP client, because users may implement their own transport.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.core.limits import check_seconds
 
 
 class HttpRequest(Struct, frozen=True):
-    """One request, with the headers exactly as they go out; its repr shows no header and no body."""
+    """One request, with its headers exactly as they are sent; its repr shows no header and no body."""
 
     method: str
     url: str
@@ -31,10 +31,10 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Four limits of one request, in seconds; None means no limit.
 
     Args:
-        connect: making a connection: name resolution, TCP, proxy, TLS.
+        connect: for the connection: name resolution, TCP, proxy, TLS.
         first_byte: from the connection to the first byte of the body, including the upload.
-        between_chunks: between two pieces of content. Keep-alive comments do not count as content,
-            and the time that the reader needs between two reads does not count.
+        between_chunks: between two pieces of content. Keep-alive comments are not content, and the
+            time that the reader spends between two reads does not count.
         total: the whole request.
 
     >>> Timeouts(between_chunks=0)
@@ -53,7 +53,7 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
             check_seconds(f"timeouts.{name}", getattr(self, name))
 
     def for_whole_response(self) -> Timeouts:
-        """The limits for an answer that is not streamed: its first byte comes when all of it is made.
+        """Return the limits for a response that is not streamed: its first byte comes when it is complete.
 
         >>> Timeouts(total=300).for_whole_response().first_byte
         300
@@ -62,7 +62,7 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Response(Protocol):
-    """One response, from its headers on."""
+    """One response, after its headers arrived."""
 
     @property
     def status(self) -> int:
@@ -75,24 +75,24 @@ class Response(Protocol):
         ...
 
     async def read(self) -> bytes:
-        """The next piece of the body, decompressed; b"" at its end and ever after.
+        """Return the next decompressed piece of the body; b"" at and after its end.
 
         Raises:
-            TransportError: the body was cut, or a timeout passed.
+            TransportError: the body was cut, or a timeout expired.
         """
         ...
 
     def note_content(self) -> None:
-        """The last piece held content, so the clock of `between_chunks` starts again.
+        """Record that the last piece held content, which restarts the `between_chunks` limit.
 
-        Needed for an event stream, where comments keep a dead connection looking alive; in any
-        other body every byte that is not white space is content.
+        It is needed for an event stream, where comments arrive although the model is stuck. In any
+        other body, every byte that is not whitespace is content.
         """
         ...
 
 
 class Transport(Protocol):
-    """Sends requests. It must not retry, follow a redirect or read a wire."""
+    """Sends requests. It does not retry, follow redirects or parse bodies."""
 
     def send(
         self, request: HttpRequest, timeouts: Timeouts
@@ -100,11 +100,11 @@ class Transport(Protocol):
         """Send one request; leaving the context before the end of the body drops the connection.
 
         Raises:
-            TransportError: on entering, when no response came; `info.landed` says whether the
-                request can have been processed.
+            TransportError: on entering, if no response came; `info.landed` tells whether the
+                request may have taken effect.
         """
         ...
 
     async def aclose(self) -> None:
-        """Drop every connection."""
+        """Close every connection."""
         ...

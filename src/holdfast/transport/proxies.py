@@ -1,7 +1,7 @@
-"""Which proxy a request goes through, by the environment: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY.
+"""Finds the proxy of a request by the environment: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY.
 
-The client's own reading of the environment also looks into `.netrc` and would send a password that
-nobody asked for; hence this one. It must never show the user and the password of a proxy's address.
+The client's own option for this also reads `.netrc` and would send passwords from there, so it is
+not used. Errors never show the user and the password of a proxy's URL.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from holdfast.core.errors import ConfigurationError
 
 
 def find_proxy(scheme: str, host: str) -> URL | None:
-    """The proxy for a request to `host`, or None for a direct connection.
+    """Return the proxy for a request to `host`, or None for a direct connection.
 
-    A loopback address is always reached directly: a proxy elsewhere would reach its own machine.
+    A loopback address never uses a proxy, which would connect to its own machine.
 
     Raises:
-        ConfigurationError: the environment names a proxy that is no HTTP proxy.
+        ConfigurationError: the environment names a proxy that is not an HTTP proxy.
     """
     if _is_loopback(host):
         return None

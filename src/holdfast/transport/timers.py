@@ -1,10 +1,10 @@
-"""The clocks of all requests: one timer of the loop, which looks at timestamps.
+"""The timeouts of all requests of one loop, by one timer that compares timestamps.
 
-A timer for each piece would cost more than reading the piece, and one for each request more than
-all else that the transport does about time. So one patrol sleeps until the earliest moment at which
-a limit of any request can have passed, looks at those that are due, and sleeps again. When a limit
-has passed, the request's watchdog cuts the connection, and whoever waits for it wakes with an error.
-It must never cancel a task: only the user may do that.
+A timer for each piece would cost more than reading the piece, and one for each request more than all
+other work for timeouts. So one timer fires at the earliest time at which a limit of any request can
+expire, and checks the requests that are due. If a limit has expired, the request's watchdog closes
+the connection, and the waiting reader gets an error. Tasks are never cancelled: only the user does
+that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import inf
 
 from holdfast.transport.port import Timeouts
 
-# A timer that is later than this was held up by a blocked loop, in which nobody could read either.
+# A timer that is later than this was delayed by a blocked loop, which could not read either.
 _LATE = 0.05
 _GRACE = 0.1
 
@@ -24,7 +24,7 @@ class TimerWheel:
     """The timer that the watchdogs of one loop share.
 
     Args:
-        loop: whose time it is.
+        loop: the event loop.
     """
 
     __slots__ = ("_due", "_loop", "_timer", "_wakes_at", "time")
@@ -37,15 +37,15 @@ class TimerWheel:
         self.time = loop.time
 
     def schedule(self, watchdog: Watchdog, when: float) -> None:
-        """Let it look at that time, in seconds of the loop, and not at the one it had named before."""
+        """Check a watchdog at `when`, in seconds of the loop; this replaces its earlier time."""
         self._due[watchdog] = when
         self._wake_at(when)
 
     def unschedule(self, watchdog: Watchdog) -> None:
-        """It need not look any more.
+        """Stop checking a watchdog.
 
-        The timer stays: the next request is likely to need one as early, and a round for nothing
-        costs less than a timer for each.
+        The timer stays: the next request probably needs one as early, and a timer that fires
+        without work costs less than a new timer for each request.
         """
         self._due.pop(watchdog, None)
 
@@ -54,7 +54,7 @@ class TimerWheel:
             return
         if self._timer is not None:
             self._timer.cancel()
-        # Not asked of the timer: that of a loop such as uvloop may not know its own time.
+        # The time is stored here, because the timers of some loops, such as uvloop, do not know it.
         self._wakes_at = when
         self._timer = self._loop.call_at(when, self._check_due)
 
@@ -62,19 +62,21 @@ class TimerWheel:
         self._timer, self._wakes_at = None, inf
         now = self.time()
         try:
-            for watchdog in [one for one, when in self._due.items() if when <= now]:
-                if self._due.pop(watchdog, None) is not None:  # another's cut may have ended it
+            for watchdog in [watchdog for watchdog, when in self._due.items() if when <= now]:
+                if (
+                    self._due.pop(watchdog, None) is not None
+                ):  # closing another connection may have ended it
                     watchdog.check_limits()
-        finally:  # one connection that cannot be cut must not keep the others from being watched
+        finally:  # the others are watched even if closing one connection fails
             if self._due:
                 self._wake_at(min(self._due.values()))
 
 
 class Watchdog:
-    """Watches one request; `expired_limit` is the code of the limit that passed, or "".
+    """Watches one request; `expired_limit` is the code of the expired limit, or "".
 
     Args:
-        timers: the timer of the request's loop.
+        timers: the timer of the loop.
         timeouts: the limits.
     """
 
@@ -107,38 +109,38 @@ class Watchdog:
 
     @property
     def has_connection(self) -> bool:
-        """Whether the request had a connection, so that it can have reached the server."""
+        """Whether the request had a connection, so that it may have reached the server."""
         return self._drop is not None
 
     def start(self, drop: Callable[[], bool]) -> None:
-        """The request has its connection. `drop` drops it, and says whether there was one left."""
+        """Start watching a request that has its connection. `drop` closes it, and returns whether it was open."""
         self._drop = drop
         self._silent_since = self._timers.time()
-        # By the shorter of both limits, so that the first piece need not set another timer.
+        # The shorter of both limits, so that the first piece does not need another timer.
         limit = min(self._limit, self.timeouts.between_chunks or inf)
         self._set_alarm(min(self._deadline, self._silent_since + limit))
 
     def stop(self) -> None:
-        """The request is over."""
+        """Stop watching."""
         self._set_alarm(inf)
 
     def drop_connection(self) -> None:
-        """Drop the connection now, if the request still has one."""
+        """Close the connection now, if the request still has one."""
         if self._drop is not None:
             self._drop()
 
     def begin_wait(self) -> None:
-        """Somebody waits for the next piece; the time since `end_wait` was not the server's."""
+        """Begin to wait for the next piece; the time since `end_wait` does not count."""
         if self._reader_left_at:
             self._silent_since += self._timers.time() - self._reader_left_at
             self._reader_left_at = 0.0
 
     def end_wait(self) -> None:
-        """A piece came, and its reader is busy with it."""
+        """End the wait: a piece came, and its reader processes it."""
         self._reader_left_at = self._timers.time()
 
     def note_body_start(self) -> None:
-        """The first piece came: from now on the silence between pieces is what counts."""
+        """Record the first piece: from now on, the limit between pieces applies."""
         self._limit = self.timeouts.between_chunks or inf
         self._limit_code = "stalled"
         self.note_content()
@@ -147,7 +149,7 @@ class Watchdog:
             self._set_alarm(due)
 
     def note_content(self) -> None:
-        """The last piece was content."""
+        """Record that the last piece was content."""
         self._silent_since = self._reader_left_at or self._timers.time()
 
     def _set_alarm(self, when: float) -> None:
@@ -158,7 +160,7 @@ class Watchdog:
         self._due = when
 
     def check_limits(self) -> None:
-        """Cut the connection if a limit has passed; else name the time of the next look."""
+        """Close the connection if a limit has expired; otherwise schedule the next check."""
         self._due = inf
         now = self._timers.time()
         due = min(
@@ -168,11 +170,11 @@ class Watchdog:
             self._set_alarm(due)
             return
         if now - due > _LATE and due > self._grace_due + _GRACE:
-            # What the server sent meanwhile waits in the socket: let it be read first. Reading what
-            # is no content moves the limit by a little, and must not do so again and again.
+            # Data that arrived meanwhile is in the socket, so it may be read first. Data without
+            # content extends the limit a little, and this must not be repeated.
             self._grace_due = due
             self._set_alarm(now + _GRACE)
             return
-        # Without a connection to cut, the whole response is here already.
+        # Without an open connection, the whole response has already arrived.
         if self._drop is not None and self._drop():
             self.expired_limit = "total_timeout" if now >= self._deadline else self._limit_code

@@ -120,7 +120,7 @@ class TestBlocks:
         body = json.dumps({"type": "message", "content": "Hi", "stop_reason": "end_turn"})
         assert read(body.encode()).reply.parts == (Text("Hi"),)
 
-    def test_what_a_server_tool_found_is_kept_with_its_error(self) -> None:
+    def test_the_result_of_a_server_tool_is_stored_with_its_error(self) -> None:
         failed = {
             "type": "web_search_tool_result",
             "tool_use_id": "s1",

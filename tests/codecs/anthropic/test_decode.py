@@ -129,7 +129,7 @@ def test_thinking_keeps_its_signature() -> None:
     assert parts(whole(at_once, {"type": "text", "text": "Yes"})) == streamed
 
 
-def test_omitted_thinking_is_kept_for_its_signature() -> None:
+def test_omitted_thinking_is_stored_with_its_signature() -> None:
     block = {"type": "thinking", "thinking": "", "signature": "c2ln"}
     message = read(whole(block, {"type": "text", "text": "Yes"})).reply.message
     assert encode_blocks(message)[0] == block
@@ -302,13 +302,13 @@ def test_an_error_in_the_stream_is_typed_first_or_in_the_middle() -> None:
         started() + text(0, "Yes") + event("message_delta", delta={"stop_reason": None}),
     ],
 )
-def test_a_stream_without_its_end_is_no_success(body: bytes) -> None:
+def test_a_stream_without_its_end_is_not_a_success(body: bytes) -> None:
     assembled = read(body)
     assert isinstance(assembled.error, UnterminatedError)
     assert assembled.reply.text.startswith("Ye")
 
 
-def test_truncation_is_an_error_with_the_text_kept() -> None:
+def test_truncation_is_an_error_with_the_partial_text() -> None:
     error = read(whole({"type": "text", "text": "Long"}, reason="max_tokens")).error
     assert isinstance(error, TruncatedError)
     assert error.partial is not None
@@ -316,7 +316,7 @@ def test_truncation_is_an_error_with_the_text_kept() -> None:
 
 
 @pytest.mark.parametrize("content", [[], [{"type": "text", "text": ""}]])
-def test_nothing_said_is_an_error(content: list[dict[str, Any]]) -> None:
+def test_an_empty_reply_is_an_error(content: list[dict[str, Any]]) -> None:
     for body in (
         whole(*content),
         as_stream({"content": content, "stop_reason": "end_turn"}),
@@ -339,7 +339,7 @@ def test_nothing_said_is_an_error(content: list[dict[str, Any]]) -> None:
         b"",
     ],
 )
-def test_what_is_no_reply_of_this_wire_is_an_error(body: bytes) -> None:
+def test_a_body_of_another_wire_is_an_error(body: bytes) -> None:
     assembled = read(body)
     assert isinstance(assembled.error, ResponseValidationError | UnterminatedError)
     assert "html" not in str(assembled.error).lower() or "HTML page" in str(assembled.error)
@@ -381,7 +381,7 @@ def test_a_whole_body_under_the_name_of_a_stream_and_the_reverse() -> None:
         assert any(getattr(d, "text", "") == "Yes" for d in deltas(stream, content_type))
 
 
-def test_the_container_of_waiting_code_is_kept() -> None:
+def test_the_container_of_waiting_code_is_stored() -> None:
     container = {"id": "container_1", "expires_at": "2026-01-01T00:00:00Z"}
     body = started() + text(0, "Yes") + ended("end_turn", container=container)
     wanted = (Text("Yes"), Opaque("anthropic", {"container": container}))

@@ -125,7 +125,7 @@ def test_damaged_streams(at: int, damage: bytes) -> None:
     read(GOOD[:at] + damage)
 
 
-def test_deep_nesting_is_no_crash() -> None:
+def test_deep_nesting_does_not_crash() -> None:
     deep = b"[" * 200_000
     for body in (deep, b"data: " + deep + b"\n\n", b'{"content":' + deep + b"]" * 200_000 + b"}"):
         assert read(body).error is not None

@@ -114,7 +114,7 @@ def test_a_whole_body_without_a_finish_reason_is_whole() -> None:
     assert read(whole(chunk(text("Hi")))).reply.kind is ReplyKind.COMPLETE
 
 
-def test_there_is_no_done_and_one_does_no_harm() -> None:
+def test_no_done_marker_is_needed_and_one_is_ignored() -> None:
     assert not any(isinstance(delta, StreamEnded) for delta in deltas(events(*STREAM))[:-1])
     assert read(events(*STREAM) + b"data: [DONE]\n\n").reply.text == "Hello!"
 
@@ -256,7 +256,7 @@ def test_thoughts_and_their_signature() -> None:
     assert reply.text == "Yes"
 
 
-def test_a_signed_text_is_shown_as_it_comes_and_keeps_its_signature() -> None:
+def test_a_signed_text_is_streamed_and_keeps_its_signature() -> None:
     body = whole(chunk(text("a"), text("b", thoughtSignature="S"), text("c"), finish="STOP"))
     assert [delta.text for delta in deltas(body) if isinstance(delta, TextDelta)] == ["a", "b", "c"]
     reply = read(body).reply
@@ -290,7 +290,7 @@ def test_a_call_after_the_finish_reason() -> None:
 
 
 @pytest.mark.parametrize("args", [[1], 5, "no json", True])
-def test_arguments_that_are_no_object_are_not_run(args: object) -> None:
+def test_arguments_that_are_not_an_object_do_not_run(args: object) -> None:
     assert read(whole(chunk(call("a", args), finish="STOP"))).reply.kind is ReplyKind.MALFORMED_CALL
 
 
@@ -299,7 +299,7 @@ def test_a_call_without_a_name_is_not_run() -> None:
     assert read(whole(body)).reply.kind is ReplyKind.MALFORMED_CALL
 
 
-def test_unknown_fields_of_a_call_are_kept() -> None:
+def test_unknown_fields_of_a_call_are_stored() -> None:
     reply = read(whole(chunk(call("a", {}, scheduling="SILENT"), finish="STOP"))).reply
     assert reply.calls[0].extra == {"functionCall": {"scheduling": "SILENT"}}
 
@@ -362,7 +362,7 @@ def test_another_call_cuts_the_one_under_way() -> None:
     assert [c.arguments for c in read(body).reply.calls] == ["{", "{}"]
 
 
-def test_parts_without_a_neutral_form_are_kept_verbatim() -> None:
+def test_parts_without_a_neutral_form_are_stored_unchanged() -> None:
     parts = (
         {"executableCode": {"language": "PYTHON", "code": "1+1"}, "thoughtSignature": "S"},
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
@@ -390,7 +390,7 @@ def test_media() -> None:
     assert reply.kind is ReplyKind.COMPLETE
 
 
-def test_what_is_about_the_reply_is_kept_once_and_is_no_part_of_it() -> None:
+def test_metadata_of_a_reply_is_stored_once_as_a_note() -> None:
     first, last = chunk(text("a")), chunk(text("b"), finish="STOP")
     first["candidates"][0]["groundingMetadata"] = {"webSearchQueries": ["old"]}  # type: ignore[index]
     last["candidates"][0]["groundingMetadata"] = {"webSearchQueries": ["q"]}  # type: ignore[index]
@@ -474,12 +474,12 @@ def test_an_error_inside_a_200(body: bytes) -> None:
         (b"data: 5\n\n", "chunk object", "number"),
     ],
 )
-def test_what_is_no_reply(body: bytes, expected: str, got: str) -> None:
+def test_bodies_that_are_not_replies(body: bytes, expected: str, got: str) -> None:
     assert NotAReply(expected, got) in deltas(body, "application/json")
     assert read(body, "application/json").reply.kind is ReplyKind.NOT_A_REPLY
 
 
-def test_a_secret_in_what_is_no_reply_is_not_repeated() -> None:
+def test_a_secret_in_an_invalid_body_is_not_quoted() -> None:
     assembled = read(b"key=sk-abcdefgh12345678")
     assert "sk-abc" not in str(assembled.error)
 
@@ -509,7 +509,7 @@ def test_one_part_without_its_list() -> None:
     assert read(whole(body)).reply.text == "Hi"
 
 
-def test_a_whole_body_with_something_behind_it_is_no_reply() -> None:
+def test_a_whole_body_with_trailing_bytes_is_not_a_reply() -> None:
     body = whole(chunk(text("Hi"), finish="STOP")) + b"<html>"
     assert read(body).reply.kind is ReplyKind.NOT_A_REPLY
 
@@ -527,7 +527,7 @@ def test_strange_shapes_are_passed_over() -> None:
         assert (reply.kind, reply.text) == (ReplyKind.COMPLETE, "ok")
 
 
-def test_bytes_that_are_no_utf_8_lose_no_reply() -> None:
+def test_bytes_that_are_not_utf_8_do_not_lose_the_reply() -> None:
     body = events(chunk(text("ab"), finish="STOP")).replace(b"ab", b"a\xffb")
     assert read(body).reply.text == "a�b"
 
@@ -537,13 +537,13 @@ def test_what_comes_after_the_end_is_passed_over() -> None:
     assert read(array(*STREAM) + b"garbage").reply.kind is ReplyKind.COMPLETE
 
 
-def test_an_event_that_is_no_json_is_never_skipped_in_silence() -> None:
+def test_an_event_that_is_not_json_is_never_skipped_silently() -> None:
     assembled = read(events(STREAM[0]) + b"data: {oops\n\n" + events(*STREAM[1:]))
     assert assembled.reply.kind is ReplyKind.NOT_A_REPLY
 
 
 @pytest.mark.parametrize("opening", [b"data: ", b"[", b"{"])
-def test_a_body_without_end_is_given_up(opening: bytes) -> None:
+def test_an_endless_body_is_rejected(opening: bytes) -> None:
     decoder = GeminiDecoder("", classify, limit=1000)
     found = decoder.feed(opening + b'{"text": "')
     for _ in range(50):

@@ -86,7 +86,7 @@ def test_instructions_and_leading_system_messages() -> None:
     assert [content["role"] for content in made["contents"]] == ["user"]
 
 
-def test_a_system_message_in_an_odd_place_is_said_by_the_user() -> None:
+def test_a_system_message_inside_the_history_becomes_a_user_message() -> None:
     made = body(user("Hi"), assistant("Ho"), system("Now be brief."), user("Go on"))
     assert [content["role"] for content in made["contents"]] == ["user", "model", "user", "user"]
     assert "systemInstruction" not in made
@@ -185,7 +185,7 @@ def test_output_schema() -> None:
     assert newer["generationConfig"]["responseJsonSchema"] == SCHEMA
 
 
-def test_older_models_are_told_the_output_schema_in_words_beside_tools() -> None:
+def test_older_models_get_the_schema_as_an_instruction_if_there_are_tools() -> None:
     made = body(output=OutputSchema("Trip", SCHEMA), tools=(WEATHER,), instructions="I")
     assert "generationConfig" not in made
     first, second = made["systemInstruction"]["parts"]
@@ -262,7 +262,7 @@ def test_parallel_results_are_one_content_in_order() -> None:
         (' {"a": 1} ', {"a": 1}),
     ],
 )
-def test_what_a_tool_said(content: str, response: object) -> None:
+def test_tool_results(content: str, response: object) -> None:
     result = ToolResult("1", "a", (Text(content),))
     made = body(user("Go"), assistant(ToolCall("1", "a")), tool_results([result]))
     assert made["contents"][2]["parts"][0]["functionResponse"]["response"] == response
@@ -284,7 +284,7 @@ def test_media_of_results_follow_all_responses() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "[1]", '{"a": 1', "null", "{" * 100_000])
-def test_arguments_that_are_no_object_stay_sendable(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_can_be_sent(arguments: str) -> None:
     made = body(*calling(ToolCall("1", "a", arguments)))
     assert made["contents"][1]["parts"][0]["functionCall"]["args"] == {"unparsed": arguments}
 
@@ -371,7 +371,7 @@ def test_a_transcript_encodes_to_the_same_bytes(model: str) -> None:
     assert longer.body.startswith(plain.body[:-2])
 
 
-def test_the_head_is_kept_and_never_wrong() -> None:
+def test_the_head_is_cached_and_never_stale() -> None:
     codec = Gemini()
     shared = request(instructions="I", tools=(WEATHER,), settings=ModelSettings(seed=1))
     first = codec.encode(shared)

@@ -21,7 +21,7 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
-# A loaded machine is slow, and that is no finding.
+# A loaded machine is slow, which does not count as a failure.
 FEW = settings(max_examples=80, deadline=None)
 FIELDS = st.sampled_from(
     ["candidates", "content", "parts", "text", "thought", "thoughtSignature", "functionCall", "name",

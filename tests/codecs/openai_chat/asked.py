@@ -26,7 +26,7 @@ def refuse_unless(condition: object, why: str) -> None:
 
 
 def question(body: Json) -> tuple[ModelRequest, Quirks]:
-    """The request, and the accent in which it was recorded."""
+    """The request, and the quirks of the provider that it was recorded with."""
     messages, instructions = body.get("messages"), ""
     refuse_unless(messages and isinstance(body.get("model"), str), "no messages or no model")
     roles = {one.get("role") for one in messages}

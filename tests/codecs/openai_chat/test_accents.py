@@ -90,7 +90,7 @@ class TestErrors:
             event({"error": {"code": 502, "message": "Provider disconnected"}, "choices": []}),
         ],
     )
-    def test_an_error_after_text_is_an_error_with_the_text_kept(self, behind: bytes) -> None:
+    def test_an_error_after_text_is_an_error_with_the_partial_text(self, behind: bytes) -> None:
         assembled = read(stream(HELLO[0], done=False) + behind)
         assert assembled.reply.kind is ReplyKind.ERROR_REPLY
         assert assembled.reply.text == "Hel"
@@ -134,7 +134,7 @@ class TestErrors:
             assert error is not None
             assert error.info.category is category
 
-    def test_an_outcome_of_zero_is_no_error(self) -> None:
+    def test_an_outcome_of_zero_is_not_an_error(self) -> None:
         outcome = {"status_code": 0, "status_msg": ""}
         assert read(whole({"content": "Hi"}, base_resp=outcome)).error is None
 
@@ -187,7 +187,7 @@ class TestContent:
         for sent in (whole(message), stream(chunk(message), chunk({}, "stop"))):
             assert shown(read(sent)) == ("complete", text, "")
 
-    def test_blocks_that_are_not_known_are_kept_and_never_sent_back(self) -> None:
+    def test_unknown_blocks_are_stored_and_never_sent_back(self) -> None:
         strange = {"type": "hologram", "x": 1}
         message = {"content": [strange, {"type": "text", "text": "Hi"}]}
         for sent in (whole(message), stream(chunk(message), chunk({}, "stop"))):
@@ -197,7 +197,7 @@ class TestContent:
             again = json.loads(HistoryEncoder(Quirks()).encode(reply.message))
             assert again == {"role": "assistant", "content": "Hi"}
 
-    def test_only_a_block_that_is_not_known_is_no_answer(self) -> None:
+    def test_an_unknown_block_alone_is_not_a_reply(self) -> None:
         reply = read(whole({"content": [{"type": "hologram"}]})).reply
         assert reply.kind is ReplyKind.EMPTY
 
@@ -214,7 +214,7 @@ class TestContent:
         sent = stream(thinking("H"), thinking("m", closed=True), chunk({"content": "Hi"}, "stop"))
         assert read(sent).reply.parts == (Reasoning("Hm"), Text("Hi"))
 
-    def test_what_a_search_says_about_the_reply_is_kept_once_and_never_sent_back(self) -> None:
+    def test_search_metadata_is_stored_once_and_never_sent_back(self) -> None:
         beside = {"citations": ["https://example.org"], "search_results": [{"url": "u"}]}
         for sent in (
             whole({"content": "Hi"}, **beside),
@@ -225,7 +225,7 @@ class TestContent:
             again = json.loads(HistoryEncoder(Quirks()).encode(reply.message))
             assert again == {"role": "assistant", "content": "Hi"}
 
-    def test_tools_that_the_server_ran_are_kept_whole(self) -> None:
+    def test_tools_that_the_server_ran_are_stored_completely(self) -> None:
         ran = [{"index": 0, "type": "search", "arguments": "{}"}, {"index": 1, "type": "browse"}]
         kept = Opaque("openai_chat", {"executed_tools": ran})
         at_once = whole({"content": "Hi", "executed_tools": ran})

@@ -63,7 +63,7 @@ def test_every_call_at_index_0() -> None:
     assert calls([first, second]) == TWO
 
 
-def test_id_and_name_said_again_in_each_fragment() -> None:
+def test_id_and_name_repeated_in_each_fragment() -> None:
     found = calls(
         [call("weather", PARIS[:5], id="a", index=0)],
         [call("weather", PARIS[5:], id="a", index=0)],

@@ -86,7 +86,7 @@ def test_line_endings_change_nothing(end: str) -> None:
     assert read(HELLO.replace(b"\n", end.encode())).reply == read(HELLO).reply
 
 
-def test_comments_between_chunks_are_no_content() -> None:
+def test_comments_between_chunks_are_not_content() -> None:
     body = b": OPENROUTER PROCESSING\n\n" + HELLO.replace(b"data", b": ping\n\ndata")
     assert read(body).reply == read(HELLO).reply
 
@@ -124,7 +124,7 @@ class TestBodyKind:
             (b'["a", "b"]', "array"),
         ],
     )
-    def test_what_is_no_reply_says_what_it_is(
+    def test_the_error_for_an_invalid_body_names_its_kind(
         self, content_type: str, body: bytes, got: str
     ) -> None:
         for pieces in (body, byte_by_byte(body)):
@@ -134,7 +134,7 @@ class TestBodyKind:
             assert result.error.info.category is ErrorCategory.INVALID_RESPONSE
             assert result.error.got == got
 
-    def test_an_empty_body_is_no_reply_and_an_empty_stream_was_cut(self) -> None:
+    def test_an_empty_body_is_not_a_reply_and_an_empty_stream_was_cut(self) -> None:
         assert read(b"", JSON).reply.kind is ReplyKind.NOT_A_REPLY
         assert read(b": ping\n\n").reply.kind is ReplyKind.UNTERMINATED
 
@@ -168,7 +168,7 @@ class TestOtherJson:
     @pytest.mark.parametrize(
         "message", [3, "x", [1], {"content": 5}, {"content": [7]}, {"tool_calls": [1]}]
     )
-    def test_odd_types_inside_are_no_reply_and_no_crash(self, message: object) -> None:
+    def test_wrong_types_inside_are_not_a_reply_and_do_not_crash(self, message: object) -> None:
         for body in (whole(message), stream(chunk(message), chunk({}, "stop"))):
             assert read(body).reply.kind is ReplyKind.NOT_A_REPLY
 
@@ -187,13 +187,13 @@ class TestOtherJson:
         assert read(body).reply.text == "a"
         assert read(body).reply.model == "m1"
 
-    def test_one_line_that_is_no_json_spoils_the_reply(self) -> None:
+    def test_one_line_that_is_not_json_makes_the_reply_invalid(self) -> None:
         body = event(chunk({"content": "a"})) + b"data: {oops\n\n" + event(chunk({}, "stop"))
         result = read(body + DONE)
         assert result.reply.kind is ReplyKind.NOT_A_REPLY
         assert result.reply.text == "a"
 
-    def test_a_line_that_is_no_json_after_the_finish_reason_does_not(self) -> None:
+    def test_a_line_that_is_not_json_after_the_finish_reason_is_skipped(self) -> None:
         body = event(chunk({"content": "a"}, "stop")) + b"data: {oops\n\n" + DONE
         assert read(body).reply.kind is ReplyKind.COMPLETE
 
@@ -229,7 +229,7 @@ class TestErrors:
         assert result.error.partial == result.reply
 
     def test_an_overload_as_the_first_event_may_be_retried(self) -> None:
-        """D20: nothing was shown yet, and the next attempt may work."""
+        """Nothing was emitted yet, and the next attempt may succeed."""
         result = read(stream({"error": {"message": "overloaded", "type": "server_error"}}))
         assert result.error is not None
         assert result.error.info.category.is_retryable
@@ -270,11 +270,11 @@ class TestContent:
         )
         assert read(streamed).reply == reply
 
-    def test_reasoning_said_in_two_fields_counts_once(self) -> None:
+    def test_reasoning_in_two_fields_counts_once(self) -> None:
         reply = read(whole({"reasoning": "Hm", "reasoning_content": "Hm", "content": "Hi"})).reply
         assert reply.parts[0] == Reasoning("Hm")
 
-    def test_details_of_reasoning_are_put_together_and_kept(self) -> None:
+    def test_details_of_reasoning_are_joined_and_stored(self) -> None:
         def detail(**fields: object) -> dict[str, object]:
             return {"type": "reasoning.text", "index": 0, **fields}
 
@@ -305,7 +305,7 @@ class TestContent:
     def test_content_that_is_an_object_is_its_json(self) -> None:
         assert json.loads(read(whole({"content": {"title": "A"}})).reply.text) == {"title": "A"}
 
-    def test_a_refusal_is_kept_apart_from_text(self) -> None:
+    def test_a_refusal_is_separate_from_text(self) -> None:
         for body in (
             whole({"content": None, "refusal": "I cannot"}),
             stream(chunk({"refusal": "I can"}), chunk({"refusal": "not"}), chunk({}, "stop")),
@@ -338,7 +338,7 @@ class TestContent:
         assert reply.parts == (Media("image/png", data=b"\x89PNG"),)
         assert reply.kind is ReplyKind.COMPLETE
 
-    def test_annotations_are_kept_verbatim(self) -> None:
+    def test_annotations_are_stored_unchanged(self) -> None:
         notes = [{"type": "url_citation", "url_citation": {"url": "https://example.org"}}]
         reply = read(whole({"content": "Hi", "annotations": notes})).reply
         assert reply.parts == (Text("Hi"), Opaque("openai_chat", {"annotations": notes}))
@@ -419,14 +419,16 @@ class TestFinish:
             ("something_new", FinishReason.UNKNOWN),
         ],
     )
-    def test_every_word_has_a_meaning_and_is_kept(self, raw: str, reason: FinishReason) -> None:
+    def test_every_finish_reason_is_translated_and_stored(
+        self, raw: str, reason: FinishReason
+    ) -> None:
         reply = read(whole({"content": "a"}, raw)).reply
         assert (reply.finish, reply.raw_finish) == (reason, raw)
 
     def test_a_new_word_does_not_spoil_a_reply(self) -> None:
         assert read(whole({"content": "a"}, "something_new")).error is None
 
-    def test_a_gateway_that_hides_the_cut_is_not_believed(self) -> None:
+    def test_a_gateway_that_hides_the_cut_is_not_trusted(self) -> None:
         choice = {
             "message": {"tool_calls": [call("pay", '{"amount": 5, "to": "bo', id="a")]},
             "finish_reason": "tool_calls",
@@ -544,7 +546,7 @@ def test_any_json_is_read_without_an_error(values: list[object]) -> None:
         read(whole(value))
 
 
-def test_deep_json_is_no_reply_and_no_crash() -> None:
+def test_deep_json_is_not_a_reply_and_does_not_crash() -> None:
     for deep in (
         b"[" * 100_000,
         b'{"choices":' * 50_000,
@@ -554,7 +556,7 @@ def test_deep_json_is_no_reply_and_no_crash() -> None:
         assert read(b"data: " + deep + b"\n\n").error is not None
 
 
-def test_a_body_over_the_limit_is_no_reply() -> None:
+def test_a_body_over_the_limit_is_not_a_reply() -> None:
     for body in (b"data: " + b"x" * 200, b"{" + b" " * 200):
         for pieces in ([body], byte_by_byte(body)):
             decoder = ChatDecoder(STREAM, classify, limit=100)
@@ -579,7 +581,7 @@ def test_a_call_keeps_what_its_wire_wants_back() -> None:
     assert read(as_stream(json.loads(body))).reply == read(body).reply
 
 
-def test_a_custom_tool_is_told_apart() -> None:
+def test_a_custom_tool_is_recognised() -> None:
     entry = {"id": "x", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
     (found,) = read(whole({"tool_calls": [entry]}, "tool_calls")).reply.calls
     assert (found.name, found.arguments) == ("sql", "select 1")
@@ -606,7 +608,7 @@ def test_an_empty_legacy_function_call_is_none() -> None:
     assert reply.kind is ReplyKind.COMPLETE
 
 
-def test_fragments_of_calls_are_never_shown_as_text() -> None:
+def test_fragments_of_calls_are_never_emitted_as_text() -> None:
     found = deltas(stream(chunk({"tool_calls": [call("f", "{", index=0, id="x")]})))
     assert [
         type(delta) for delta in found if not isinstance(delta, ReplyStarted | StreamEnded)

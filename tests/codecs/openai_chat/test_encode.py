@@ -120,13 +120,15 @@ def test_a_wanted_shape_is_strict_where_strict_mode_takes_it() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"type": "array", "items": {}}, {"anyOf": [SCHEMA]}])
-def test_a_wanted_shape_that_is_no_object_is_told_in_words(schema: dict[str, Any]) -> None:
+def test_an_output_that_is_not_an_object_is_requested_by_an_instruction(
+    schema: dict[str, Any],
+) -> None:
     body = encode(output=OutputSchema("Trips", schema))
     assert "response_format" not in body
     assert json.loads(body["messages"][0]["content"].rpartition("\n")[2]) == schema
 
 
-def test_a_wanted_shape_where_the_provider_knows_only_json() -> None:
+def test_an_output_for_a_provider_with_only_json_mode() -> None:
     quirks = Quirks(response_format="json_object")
     body = encode(quirks, output=OutputSchema("Trip", SCHEMA), instructions="Be brief.")
     assert body["response_format"] == {"type": "json_object"}

@@ -149,7 +149,7 @@ class TestReasoning:
     DETAILS = ({"type": "reasoning.text", "text": "Hm", "signature": "s"},)
     PART = Reasoning("Hm", None, "openai_chat", {"reasoning_details": list(DETAILS)})
 
-    def test_it_is_dropped_where_nobody_asks_for_it(self) -> None:
+    def test_it_is_dropped_if_no_field_is_configured(self) -> None:
         assert one(assistant(self.PART, "x")) == {"role": "assistant", "content": "x"}
 
     def test_it_goes_back_under_the_provider_s_name(self) -> None:

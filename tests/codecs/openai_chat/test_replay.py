@@ -122,7 +122,7 @@ def test_every_row_reads_as_the_small_reader_reads_it() -> None:
     assert len(answered()) > 1500
 
 
-def test_rows_of_other_wires_are_never_taken_for_a_reply() -> None:
+def test_bodies_of_other_wires_are_never_replies() -> None:
     for dialect in (
         "anthropic_messages",
         "gemini",

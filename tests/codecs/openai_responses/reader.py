@@ -42,7 +42,7 @@ class Reading:
 
 
 def reading(body: bytes) -> Reading | None:
-    """None for a body that is no response."""
+    """None for a body that is not a response."""
     if body.lstrip()[:1] == b"{":
         whole = json.loads(body)
         return _of(whole, whole["output"]) if isinstance(whole.get("output"), list) else None

@@ -175,7 +175,7 @@ class TestItems:
         assert isinstance(reply.parts[1], Media)
         assert reply.text == "Hello"
 
-    def test_a_picture_that_failed_is_no_answer(self) -> None:
+    def test_a_failed_image_is_not_a_reply(self) -> None:
         drawn = {"type": "image_generation_call", "id": "ig_1", "status": "failed", "result": None}
         assert read(whole(drawn)).reply.kind is ReplyKind.EMPTY
 

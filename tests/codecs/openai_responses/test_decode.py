@@ -66,7 +66,7 @@ def same(*output: Json) -> tuple[Part, ...]:
     assert parts(as_stream(told, final_output=False)) == wanted
     # Nothing but the beginning and the end.
     assert parts(created() + completed(*output)) == wanted
-    # The ends of items, and no pieces.
+    # Only the ends of items, without pieces.
     ends = b"".join(done(at, **item) for at, item in enumerate(output))
     assert parts(created() + ends + completed()) == wanted
     return wanted
@@ -100,14 +100,14 @@ def test_deltas_come_as_their_bytes_come() -> None:
     assert [delta.text for delta in first + second] == ["Hel", "lo"]
 
 
-def test_text_that_is_said_three_times_is_shown_once() -> None:
+def test_text_that_is_sent_three_times_is_emitted_once() -> None:
     twice = event("response.output_text.done", output_index=0, content_index=0, text="Hello")
     body = created() + said("Hello") + twice + done(0, **message("Hello"))
     assert read(body + completed(message("Hello"))).reply.text == "Hello"
 
 
 @pytest.mark.parametrize("shown", ["", "Hel", "Hello"])
-def test_the_end_of_a_text_that_was_not_shown_is_added(shown: str) -> None:
+def test_the_missing_end_of_a_text_is_added(shown: str) -> None:
     begun = added(0, **{**message(""), "content": []})
     grows = grown("output_text", 0, shown, content_index=0)
     for rest in (
@@ -119,7 +119,7 @@ def test_the_end_of_a_text_that_was_not_shown_is_added(shown: str) -> None:
         assert read(created() + begun + grows + rest).reply.text == "Hello"
 
 
-def test_what_was_shown_stands_against_another_last_saying() -> None:
+def test_emitted_text_stays_if_the_final_form_differs() -> None:
     body = created() + said("Hello") + completed(message("[redacted]"))
     assert read(body).reply.text == "Hello"
 
@@ -297,7 +297,7 @@ def test_what_has_no_neutral_form_goes_back_verbatim(item: Json) -> None:
     assert sendable(whole(item, message("Done")))[0] == item
 
 
-def test_a_picture_is_shown_and_goes_back() -> None:
+def test_an_image_is_emitted_and_sent_back() -> None:
     item = {"type": "image_generation_call", "id": "ig_1", "status": "completed"}
     item |= {"result": "iVBORw0KGgo=", "output_format": "webp"}
     (picture,) = same(item)
@@ -308,7 +308,7 @@ def test_a_picture_is_shown_and_goes_back() -> None:
         assert same(strange, message("So"))[0] == Opaque(WIRE, strange)
 
 
-def test_unknown_content_of_a_message_is_kept() -> None:
+def test_unknown_content_of_a_message_is_stored() -> None:
     sound = {"type": "output_audio", "data": "UklGRg==", "transcript": "Yes"}
     item = message("Yes")
     item["content"].append(sound)
@@ -335,7 +335,7 @@ def test_refusals() -> None:
         (None, ReplyKind.TRUNCATED, TruncatedError),
     ],
 )
-def test_an_incomplete_response_is_no_success(
+def test_an_incomplete_response_is_not_a_success(
     reason: str | None, kind: ReplyKind, error: type[Exception]
 ) -> None:
     fields: Json = {"incomplete_details": {"reason": reason} if reason else None}
@@ -376,7 +376,7 @@ def test_errors_are_typed_first_in_the_middle_and_at_the_end() -> None:
         ("in_progress", ErrorCategory.CLIENT_ERROR),
     ],
 )
-def test_a_response_that_is_not_done_is_no_success(status: str, category: ErrorCategory) -> None:
+def test_an_unfinished_response_is_not_a_success(status: str, category: ErrorCategory) -> None:
     error = read(whole(message("Hel"), status=status)).error
     assert error is not None
     assert error.info.category is category
@@ -387,7 +387,7 @@ def test_a_response_that_is_not_done_is_no_success(status: str, category: ErrorC
     assert streamed.error.info.category is category
 
 
-def test_an_unknown_status_is_no_success() -> None:
+def test_an_unknown_status_is_not_a_success() -> None:
     assert isinstance(read(whole(message("Hel"), status="paused")).error, UnterminatedError)
 
 
@@ -399,19 +399,19 @@ def test_an_unknown_status_is_no_success() -> None:
         created() + event("response.queued", response=response("queued")),
     ],
 )
-def test_a_stream_without_its_end_is_no_success(body: bytes) -> None:
+def test_a_stream_without_its_end_is_not_a_success(body: bytes) -> None:
     assert isinstance(read(body).error, UnterminatedError)
     assert isinstance(read(body + b"data: [DONE]\n\n").error, UnterminatedError)
 
 
-def test_an_empty_text_is_no_part() -> None:
+def test_an_empty_text_is_not_a_part() -> None:
     empty = added(0, **message("")) + grown("output_text", 0, "", content_index=0)
     body = created() + empty + done(0, **message("")) + said("Yes", 1) + completed()
     assert [part.text for part in parts(body) if isinstance(part, Text)] == ["Yes"]
 
 
 @pytest.mark.parametrize("output", [[], [message("")], [{**message(""), "content": []}]])
-def test_nothing_said_is_an_error(output: list[Json]) -> None:
+def test_an_empty_reply_is_an_error(output: list[Json]) -> None:
     for body in (whole(*output), as_stream(response(output=output))):
         assert isinstance(read(body).error, EmptyResponseError)
 
@@ -432,7 +432,7 @@ def test_nothing_said_is_an_error(output: list[Json]) -> None:
         b"",
     ],
 )
-def test_what_is_no_reply_of_this_wire_is_an_error(body: bytes) -> None:
+def test_a_body_of_another_wire_is_an_error(body: bytes) -> None:
     assembled = read(body)
     assert isinstance(assembled.error, ResponseValidationError | UnterminatedError)
 
@@ -470,7 +470,7 @@ def test_items_of_the_end_are_matched_by_id_before_place() -> None:
     assert sorted(texts) == ["One", "Two", "Zero"]
 
 
-def test_pieces_of_an_item_that_nobody_announced() -> None:
+def test_pieces_of_an_unannounced_item() -> None:
     body = (
         created()
         + grown("reasoning_text", 0, "Hm", content_index=0)

@@ -238,15 +238,15 @@ def test_ids_go_back_as_they_came_unless_the_server_refuses_them() -> None:
 @pytest.mark.parametrize(
     ("messages", "argument", "words"),
     [
-        ([], "messages", "nothing to answer"),
-        ([assistant(Reasoning("theirs", "s", "gemini"))], "messages", "nothing to answer"),
+        ([], "messages", "no message to reply to"),
+        ([assistant(Reasoning("theirs", "s", "gemini"))], "messages", "no message to reply to"),
         ([user("Hi"), ANSWERED], "messages[1]", "call_1"),
         ([user("Hi"), ASKED], "messages[1]", "has no result"),
-        ([user("Hi"), user("")], "messages[1].parts", "nothing that can be sent"),
+        ([user("Hi"), user("")], "messages[1].parts", "no content to send"),
         ([user(Media("image/png", data=b"GIF89a"))], "messages[0].media", "not image/png"),
-        ([user(Media("image/tiff", data=b"II*"))], "messages[0].media", "takes no"),
-        ([user(Media("video/mp4", data=b"1234"))], "messages[0].media", "takes no"),
-        ([user(Media("image/png", url="file:///a"))], "messages[0].media", "no web address"),
+        ([user(Media("image/tiff", data=b"II*"))], "messages[0].media", "does not accept"),
+        ([user(Media("video/mp4", data=b"1234"))], "messages[0].media", "does not accept"),
+        ([user(Media("image/png", url="file:///a"))], "messages[0].media", "is not an http"),
     ],
 )
 def test_a_history_that_cannot_be_sent_is_refused(
@@ -353,7 +353,7 @@ def test_strict_output_is_asked_for_where_the_server_takes_the_schema(
     assert form == {**wanted, "strict": made is not None}
 
 
-def test_output_that_is_no_object_is_asked_for_in_words() -> None:
+def test_output_that_is_not_an_object_is_requested_by_an_instruction() -> None:
     made = body(ask(instructions="Be brief.", output=OutputSchema("List", {"type": "array"})))
     assert "text" not in made
     assert made["instructions"].startswith("Be brief.\n\nAnswer with nothing but JSON")

@@ -38,7 +38,7 @@ def without_nulls(value: Any) -> Any:
 
 def compare(row: Row, told: Reading, assembled: AssembledReply) -> None:
     reply = assembled.reply
-    # Some recordings were shortened at one place and not at the other: what was shown stands.
+    # Some recordings are shortened in one copy only: the emitted text stays.
     whole = not row.truncated and told.streamed_text in (None, "", told.text)
     assert reply.text == (told.text if whole else told.streamed_text), row.id
     if not row.truncated:

@@ -44,6 +44,6 @@ def test_a_line_for_a_terminal() -> None:
         problem="no reply left",
     )
     assert entry.format_line() == (
-        "#3 POST /v1/chat/completions no answer; faults: DropAfter; the client went away; "
+        "#3 POST /v1/chat/completions no response; faults: DropAfter; the client closed the connection; "
         "no reply left"
     )

@@ -128,7 +128,7 @@ def test_splitting_changes_no_byte(faults: list[Fault]) -> None:
     assert all(len(act.data) == 1 for act in split if isinstance(act, Send))
 
 
-def test_nothing_wrong() -> None:
+def test_a_reply_without_faults() -> None:
     made = plan([])
     assert [type(act) for act in made] == [SendHead, *[Send] * (len(made) - 2), End]
     assert sent(made).endswith(b"data: [DONE]\n\n")
@@ -160,7 +160,7 @@ def test_a_whole_reply_drops_in_its_middle() -> None:
     assert len(sent(made)) == head.length // 2
 
 
-def test_a_stall_goes_on_afterwards() -> None:
+def test_a_stall_continues_afterwards() -> None:
     made = plan([Stall(1, 9.0, comments=True, every=0.5)])
     assert made[2] == Pause(9.0, b": keep-alive\n\n", 0.5)
     assert sent(made) == sent(plan([]))
@@ -282,7 +282,7 @@ def tool_calls(faults: list[Fault]) -> list[dict[str, dict[str, str]]]:
     return found
 
 
-def test_cut_arguments_are_no_json() -> None:
+def test_cut_arguments_are_not_json() -> None:
     for keep in (0.5, 1.0):
         calls = tool_calls([CutToolArguments(keep)])
         for call in calls:

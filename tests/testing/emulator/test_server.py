@@ -175,7 +175,7 @@ def test_a_chunked_request_and_one_that_waits_for_leave(sockets: list[Socket]) -
     "junk",
     [b"what\r\n\r\n", b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n", b"x" * 1_100_000],
 )
-def test_what_is_no_http_is_refused(sockets: list[Socket], junk: bytes) -> None:
+def test_invalid_http_is_refused(sockets: list[Socket], junk: bytes) -> None:
     with Emulator() as emulator:
         client = Socket(emulator)
         sockets.append(client)
@@ -210,7 +210,9 @@ def test_the_log_says_what_came_and_what_was_done(sockets: list[Socket]) -> None
 
 
 @pytest.mark.parametrize("stage", ["brain", "delay", "stall", "comments"])
-def test_the_log_says_that_the_client_went_away(sockets: list[Socket], stage: str) -> None:
+def test_the_log_says_that_the_client_closed_the_connection(
+    sockets: list[Socket], stage: str
+) -> None:
     thinking, think = threading.Event(), threading.Event()
 
     async def slow(request: EmulatedRequest) -> str:
@@ -240,7 +242,7 @@ def test_the_log_says_that_the_client_went_away(sockets: list[Socket], stage: st
         assert emulator.requests[0].ended is not None
 
 
-def test_a_reply_that_a_fault_spoiled_is_served_to_the_retry(sockets: list[Socket]) -> None:
+def test_a_reply_that_a_fault_broke_is_served_to_the_retry(sockets: list[Socket]) -> None:
     faults = [ErrorResponse("overloaded"), DropAfter(2), CutToolArguments(), Html200(), None, None]
     with Emulator([call("first"), "second"], faults=faults) as emulator:
         for _ in range(4):
@@ -271,7 +273,7 @@ def raising(request: EmulatedRequest) -> str:
         (lambda request: 7, "a reply must be text, parts or a Reply, got int"),
     ],
 )
-def test_a_brain_without_an_answer_is_said_loudly_and_is_not_worth_a_retry(
+def test_a_script_without_a_reply_is_reported_and_is_not_worth_a_retry(
     sockets: list[Socket], brain: Any, said: str
 ) -> None:
     with Emulator(brain) as emulator:
@@ -282,7 +284,7 @@ def test_a_brain_without_an_answer_is_said_loudly_and_is_not_worth_a_retry(
     assert said.encode() in data
 
 
-def test_a_fault_script_that_raises_is_said_loudly(sockets: list[Socket]) -> None:
+def test_a_fault_script_that_raises_is_reported(sockets: list[Socket]) -> None:
     with Emulator(faults=raising) as emulator:  # type: ignore[arg-type]
         assert b"ZeroDivisionError" in talk(emulator, sockets, body()).until(b"}}")
 
@@ -320,11 +322,11 @@ def test_faults_by_a_function_and_by_a_list(sockets: list[Socket]) -> None:
     assert faults_for([], one) == ()
 
 
-def test_what_is_no_fault_is_told_with_an_example_of_one() -> None:
+def test_an_invalid_fault_is_reported_with_an_example_of_one() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Emulator(["Hi"], faults=["overloaded"])  # type: ignore[list-item]  # REASON: it is wrong
     assert str(raised.value) == (
-        'faults[0]: must be a fault, such as Refused("overloaded"), or None, got str'
+        'faults[0]: must be a fault, such as ErrorResponse("overloaded"), or None, got str'
     )
 
 
@@ -369,7 +371,7 @@ def test_wrong_settings_are_named() -> None:
     assert Emulator().requests == []
 
 
-def test_whoever_watches_is_told_when_a_request_is_over(sockets: list[Socket]) -> None:
+def test_on_request_is_called_when_a_request_has_ended(sockets: list[Socket]) -> None:
     seen: list[LoggedRequest] = []
     with Emulator(on_request=seen.append) as emulator:
         talk(emulator, sockets, body()).until(b"}}}")

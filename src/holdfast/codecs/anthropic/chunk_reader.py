@@ -1,8 +1,8 @@
-"""The events of this wire as deltas, and a whole message as the events that it would have been.
+"""Turns the events of this wire into deltas; a whole message is read as if it had been streamed.
 
-Blocks that the core has a type for become deltas as they come. Any other block, known today or
-not, is put together from its pieces and kept verbatim, since the server wants it back. This module
-must never raise on any JSON, and must count what it passes over.
+Blocks that the core has a type for become deltas as they arrive. Any other block is assembled from
+its pieces and stored unchanged, because the server expects it back. This module never raises on any
+JSON, and counts what it skips.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
 from holdfast.codecs.anthropic.vocabulary import finish_reason, parse_usage
 from holdfast.codecs.call_arguments import arguments_text
-from holdfast.codecs.json_text import UNREADABLE, dump_json, json_kind, read_json
+from holdfast.codecs.json_text import UNREADABLE, dump_json, json_kind, read_json, string_or_empty
 from holdfast.codecs.wire import Failure
 from holdfast.core.deltas import (
     Delta,
@@ -44,7 +44,7 @@ _GROWS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta"
 
 
 class _Block(Struct):
-    """One content block under way: its fields, and the pieces of text that go to their ends."""
+    """An open content block: its fields, and the pieces of text that are appended to them at its end."""
 
     kind: str
     fields: _Object
@@ -55,9 +55,9 @@ class AnthropicChunkReader:
     """Reads the events of one reply in order.
 
     Attributes:
-        plain_kinds: the kind of each open block that the core has a type for, by index.
-        ended: the end marker has come.
-        unknown_counts: how often each unknown event or delta type came.
+        plain_kinds: the kinds of the open blocks that the core has a type for, by index.
+        ended: the end marker came.
+        unknown_counts: the number of events and deltas of each unknown type.
     """
 
     __slots__ = (
@@ -90,15 +90,15 @@ class AnthropicChunkReader:
         self.unknown_counts: dict[str, int] = {}
 
     def note_arguments(self, index: int) -> None:
-        """A piece of the arguments of the call at `index` has come."""
+        """Record that the call at `index` has arguments."""
         self._filled_calls.add(index)
 
     def read_event(self, event: _Object, name: str, out: list[Delta]) -> None:
-        """One event; `name` is that of the event stream, for events that do not say their type."""
+        """Read one event; `name` is its name in the event stream, used if it has no `type`."""
         kind = event.get("type")
         kind = kind if isinstance(kind, str) else name
         if self.ended:
-            # One response holds one message: what follows it is somebody else's.
+            # One response holds one message, so anything after it is ignored.
             self._count_unknown("after the end")
             return
         match kind:
@@ -129,7 +129,7 @@ class AnthropicChunkReader:
         self._saw_known = True
 
     def read_whole(self, message: _Object, out: list[Delta]) -> None:
-        """A whole body, as the events of its stream."""
+        """Read a whole body as if it had been streamed."""
         content = message.get("content")
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
@@ -146,7 +146,7 @@ class AnthropicChunkReader:
             out.append(NotAReply("content attribute", "missing"))
 
     def close(self, out: list[Delta]) -> None:
-        """Nothing more comes: give what was collected."""
+        """End the reply, and add the deltas of what was collected."""
         self._stop_all_blocks(out)
         if self._saw_unknown and not self._saw_known and not self._failed:
             out.append(NotAReply("message_start event", "missing"))
@@ -159,9 +159,7 @@ class AnthropicChunkReader:
 
     def _open_message(self, message: _Object, out: list[Delta]) -> None:
         out.append(
-            ReplyStarted(
-                _string_or_empty(message.get("id")), _string_or_empty(message.get("model"))
-            )
+            ReplyStarted(string_or_empty(message.get("id")), string_or_empty(message.get("model")))
         )
         self._container = message.get("container")
         content = message.get("content")
@@ -175,13 +173,15 @@ class AnthropicChunkReader:
 
     def _close_message(self, ending: _Object, out: list[Delta]) -> None:
         details = ending.get("stop_details")
-        if isinstance(details, dict) and (told := _string_or_empty(details.get("explanation"))):
-            out.append(RefusalDelta(told))
-        if reason := _string_or_empty(ending.get("stop_reason")):
+        if isinstance(details, dict):
+            explanation = string_or_empty(details.get("explanation"))
+            if explanation:
+                out.append(RefusalDelta(explanation))
+        if reason := string_or_empty(ending.get("stop_reason")):
             self._stop_all_blocks(out)
             container = ending.get("container") or self._container
             if isinstance(container, dict):
-                # It is no block: `encode` names it when the server's code waits for a result.
+                # `encode` names the container in the next request while the server's code waits for a result.
                 out.append(PartReceived(Opaque(WIRE, {"container": container}), note=True))
             out.append(ReplyFinished(finish_reason(reason), reason))
 
@@ -191,7 +191,7 @@ class AnthropicChunkReader:
         out.append(StreamEnded(whole))
 
     def _add_usage(self, usage: object, out: list[Delta]) -> None:
-        """Totals so far: a later number replaces an earlier one, and none leaves it."""
+        """Update the totals. A later number replaces an earlier one; null leaves it unchanged."""
         if isinstance(usage, dict) and usage:
             self._usage.update((name, value) for name, value in usage.items() if value is not None)
             out.append(UsageReceived(parse_usage(self._usage)))
@@ -200,35 +200,35 @@ class AnthropicChunkReader:
         if index in self._blocks:
             self._stop_block(index, out)
         self._last_index = index
-        kind = _string_or_empty(block.get("type"))
-        read = _READ.get(kind)
-        if read is None:
+        kind = string_or_empty(block.get("type"))
+        own_fields = _READ.get(kind)
+        if own_fields is None:
             self._blocks[index] = _Block(kind, dict(block), {})
             if kind == "fallback":
                 to = _dict_or_empty(block.get("to"))
-                out.append(ReplyStarted(model=_string_or_empty(to.get("model"))))
+                out.append(ReplyStarted(model=string_or_empty(to.get("model"))))
             return
-        beside = {key: value for key, value in block.items() if key not in read}
-        self._blocks[index] = _Block(kind, beside, {})
+        other_fields = {key: value for key, value in block.items() if key not in own_fields}
+        self._blocks[index] = _Block(kind, other_fields, {})
         self.plain_kinds[index] = kind
         if kind == "text":
-            out.append(TextDelta(_string_or_empty(block.get("text")), index))
+            out.append(TextDelta(string_or_empty(block.get("text")), index))
         elif kind == "thinking":
-            signature = _string_or_empty(block.get("signature")) or None
+            signature = string_or_empty(block.get("signature")) or None
             out.append(
                 ReasoningDelta(
-                    _string_or_empty(block.get("thinking")), index, signature, beside or None
+                    string_or_empty(block.get("thinking")), index, signature, other_fields or None
                 )
             )
         else:
-            call_id, name = _string_or_empty(block.get("id")), _string_or_empty(block.get("name"))
-            out.append(ToolCallDelta(index, call_id, name, extra=beside or None))
+            call_id, name = string_or_empty(block.get("id")), string_or_empty(block.get("name"))
+            out.append(ToolCallDelta(index, call_id, name, extra=other_fields or None))
             self._blocks[index].fields = {"input": block.get("input")}
 
     def _read_delta(self, index: int, delta: _Object, out: list[Delta]) -> None:
-        kind = _string_or_empty(delta.get("type"))
+        kind = string_or_empty(delta.get("type"))
         if index not in self._blocks and kind in _GROWS:
-            # Nobody said what this block is; its pieces do.
+            # The start event is missing; the type of the delta tells the type of the block.
             self._start_block(index, {"type": _GROWS[kind]}, out)
         block = self._blocks.get(index)
         if block is None:
@@ -241,38 +241,38 @@ class AnthropicChunkReader:
     def _read_plain_delta(
         self, index: int, block: _Block, delta: _Object, out: list[Delta]
     ) -> None:
-        kind = _string_or_empty(delta.get("type"))
+        kind = string_or_empty(delta.get("type"))
         match (block.kind, kind):
             case ("text", "text_delta"):
-                out.append(TextDelta(_string_or_empty(delta.get("text")), index))
+                out.append(TextDelta(string_or_empty(delta.get("text")), index))
             case ("text", "citations_delta"):
                 self._extend_block(block, kind, delta)
             case ("thinking", "thinking_delta"):
-                out.append(ReasoningDelta(_string_or_empty(delta.get("thinking")), index))
+                out.append(ReasoningDelta(string_or_empty(delta.get("thinking")), index))
             case ("thinking", "signature_delta"):
                 out.append(
-                    ReasoningDelta("", index, _string_or_empty(delta.get("signature")) or None)
+                    ReasoningDelta("", index, string_or_empty(delta.get("signature")) or None)
                 )
             case ("tool_use", "input_json_delta"):
-                if piece := _string_or_empty(delta.get("partial_json")):
+                if piece := string_or_empty(delta.get("partial_json")):
                     self._filled_calls.add(index)
                     out.append(ToolCallDelta(index, arguments=piece))
             case _:
                 self._count_unknown(kind)
 
     def _extend_block(self, block: _Block, kind: str, delta: _Object) -> None:
-        """Any piece of a block that is kept verbatim: text is appended, lists grow, the rest is set."""
+        """Add a piece to a block that is stored unchanged: texts and lists grow, other values are replaced."""
         for key, piece in delta.items():
             if key == "type" or piece is None:
                 continue
             name, value = _FIELD_OF.get(key, key), piece
-            held = block.fields.get(name)
+            current = block.fields.get(name)
             if key == "citation":
                 value = [value]
-            if isinstance(value, list) and isinstance(held, list):
-                held.extend(value)
-            elif isinstance(value, str) and (name == "input" or isinstance(held, str | None)):
-                start = [held] if isinstance(held, str) else []
+            if isinstance(value, list) and isinstance(current, list):
+                current.extend(value)
+            elif isinstance(value, str) and (name == "input" or isinstance(current, str | None)):
+                start = [current] if isinstance(current, str) else []
                 block.pieces.setdefault(name, start).append(value)
             else:
                 block.fields[name] = value
@@ -284,7 +284,7 @@ class AnthropicChunkReader:
             self._stop_block(index, out, complete=False)
 
     def _stop_block(self, index: int, out: list[Delta], *, complete: bool = True) -> None:
-        """End a block; `complete` means that the server ended it, so that no argument is missing."""
+        """End a block; `complete` means that the server ended it, so no arguments are missing."""
         block = self._blocks.pop(index, None)
         if block is None:
             return
@@ -296,14 +296,14 @@ class AnthropicChunkReader:
             part = Reasoning(wire=WIRE, extra=fields) if block.kind in _HIDDEN else None
             out.append(PartReceived(part or Opaque(WIRE, fields), index))
         elif kind == "text":
-            if beside := {name: value for name, value in fields.items() if value}:
-                # It joins the text that was shown as it came.
-                out.append(PartReceived(Text("", {"wire": WIRE, **beside}), index))
+            if extra := {name: value for name, value in fields.items() if value}:
+                # The fields are added to the text with the same index.
+                out.append(PartReceived(Text("", {"wire": WIRE, **extra}), index))
         elif kind == "tool_use" and index not in self._filled_calls:
-            given = fields.get("input")
-            written = given if isinstance(given, str) else arguments_text(given)
-            if given or complete:
-                out.append(ToolCallDelta(index, arguments="{}" if given is None else written))
+            value = fields.get("input")
+            text = value if isinstance(value, str) else arguments_text(value)
+            if value or complete:
+                out.append(ToolCallDelta(index, arguments="{}" if value is None else text))
         self._filled_calls.discard(index)
 
     def _report_error(self, event: _Object, out: list[Delta]) -> None:
@@ -315,7 +315,7 @@ class AnthropicChunkReader:
         if event.get("error"):
             self._report_error(event, out)
         elif kind == "message" and "content" in event and not self._saw_known:
-            # Whole, in a stream of one event.
+            # A whole message, in a stream of one event.
             self._saw_known = True
             self.read_whole(event, out)
         else:
@@ -323,7 +323,7 @@ class AnthropicChunkReader:
             self._count_unknown(kind)
 
     def _count_unknown(self, kind: str) -> None:
-        # A hostile server can name as many kinds as it likes; a few are enough to see that.
+        # The number of kinds is limited, so that a hostile server cannot fill the memory.
         if kind in self.unknown_counts or len(self.unknown_counts) < 64:
             self.unknown_counts[kind[:80]] = self.unknown_counts.get(kind[:80], 0) + 1
 
@@ -345,7 +345,3 @@ def _join_pieces(name: str, pieces: list[str], before: object) -> object:
 
 def _dict_or_empty(value: object) -> _Object:
     return value if isinstance(value, dict) else {}
-
-
-def _string_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""

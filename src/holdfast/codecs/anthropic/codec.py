@@ -1,4 +1,4 @@
-"""The wire as one object: encode, decode, classify. It must never hold a key or an address."""
+"""The codec of Anthropic's Messages wire. It holds no API key and no URL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AnthropicCodec(QuirkyCodec):
     """Anthropic's Messages, version 2023-06-01.
 
     Args:
-        quirks: `prefill` says whether a reply can be continued; no other field changes requests.
+        quirks: `prefill` enables continued replies; no other field changes requests.
 
     >>> from holdfast.core.messages import user
     >>> request = ModelRequest(model="claude-sonnet-4-5", messages=[user("Hi")])
@@ -27,7 +27,7 @@ class AnthropicCodec(QuirkyCodec):
     """
 
     wire = WIRE
-    # After the usual names, which a gateway in front of it may have.
+    # The usual names come first, because a gateway may add them.
     limit_headers = (
         *LIMITS,
         ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
@@ -41,25 +41,25 @@ class AnthropicCodec(QuirkyCodec):
         self._heads = HeadCache()
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
-        """The request body.
+        """Encode a request.
 
         Raises:
-            ConfigurationError: this wire cannot express a field, or the history is not whole.
+            ConfigurationError: this wire cannot express a field, or a call and its result do not match.
         """
         if not self.quirks.prefill:
             refuse_prefill(request, "this provider")
         return encode_request(request, self._heads)
 
     def can_continue(self, request: ModelRequest, /) -> bool:
-        """Where the provider takes the beginning of a reply, and the model does."""
+        """Whether provider and model continue the beginning of a reply."""
         return (
             bool(self.quirks.prefill) and allows_continuation(request) and supports_prefill(request)
         )
 
     def make_decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:
-        """A decoder for one response body."""
+        """Return a decoder for one response body."""
         return AnthropicDecoder(content_type, provider)
 
     def classify(self, failure: Failure) -> ErrorInfo:
-        """What a refusal means."""
+        """Classify an error response."""
         return classify(failure)

@@ -1,7 +1,7 @@
-"""Bytes of a messages body, streamed or whole, to deltas; never raises on any bytes.
+"""Decodes the body of a Messages response, streamed or whole, into deltas.
 
-A whole body is read as the events that a stream of it would have had, so that both give the same
-reply. This module must never decide whether a reply is acceptable; `codecs.assemble` does.
+A whole body is read as if it had been streamed, so that both give the same reply. This module never
+raises on any bytes. `codecs.reply_checks` decides whether the reply is accepted.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from holdfast.codecs.sse import SseEvent
 from holdfast.core.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
 
-# The three commonest deltas, and nothing else: any other event fails to fit, and is read with care
-# by `Pieces`.
+# These types match only the three most frequent deltas. Decoding any other event fails, and
+# `AnthropicChunkReader` reads it.
 class _QuickTextDelta(Struct, tag="text_delta", gc=False):
     text: str
 
@@ -41,7 +41,7 @@ _read_quick = msgspec.json.Decoder(_QuickEvent).decode
 
 
 class AnthropicDecoder(EventDecoder[AnthropicChunkReader]):
-    """One response body in, deltas out."""
+    """Decodes one response body into deltas."""
 
     __slots__ = ()
 
@@ -49,21 +49,21 @@ class AnthropicDecoder(EventDecoder[AnthropicChunkReader]):
         return AnthropicChunkReader(provider)
 
     def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
-        pieces = self._reader
+        reader = self._reader
         for name, payload in events:
             try:
                 event = _read_quick(payload)
             except (ValueError, RecursionError):
                 self._read_carefully(name, payload, out)
                 continue
-            kind = pieces.plain_kinds.get(event.index)
+            kind = reader.plain_kinds.get(event.index)
             delta = event.delta
             if type(delta) is _QuickTextDelta and kind == "text":
                 out.append(TextDelta(delta.text, event.index))
             elif type(delta) is _QuickThinkingDelta and kind == "thinking":
                 out.append(ReasoningDelta(delta.thinking, event.index))
             elif type(delta) is _QuickJsonDelta and kind == "tool_use" and delta.partial_json:
-                pieces.note_arguments(event.index)
+                reader.note_arguments(event.index)
                 out.append(ToolCallDelta(event.index, arguments=delta.partial_json))
             else:
                 self._read_carefully(name, payload, out)

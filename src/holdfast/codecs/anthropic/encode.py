@@ -1,10 +1,10 @@
-"""A neutral question as the body of Anthropic's `/v1/messages`.
+"""Encodes a request as the body of Anthropic's `/v1/messages`.
 
-What the wire asks for and our settings do not say is decided here, each by a named constant: the
-output limit, which is required, and the budgets of thinking. What differs between generations of
-models (thinking by effort or by budget, structured output) is judged by the version in the model's
-name. `seed` has no field on this wire and is passed over; anything else that cannot be said is a
-`ConfigurationError` that names the field, before anything is sent.
+The named constants are defaults for what the wire requires and the settings leave open: the output
+limit and the budgets of thinking. The version in the model's name decides what differs between
+generations of models (thinking by effort or by budget, structured output). `seed` has no field on
+this wire and is ignored. For anything else that the wire cannot express, this module raises
+`ConfigurationError` with the field's name before anything is sent.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Form
 
 DEFAULT_MAX_TOKENS = 8192
-"""Sent when nobody said how long a reply may be: the most that every model since 3.5 takes."""
+"""The default output limit in tokens: the highest that all models since 3.5 accept."""
 
 LEAST_BUDGET = 1024
-"""The smallest thinking budget that the server takes."""
+"""The smallest thinking budget that the server accepts, in tokens."""
 
 _BUDGETS = {"minimal": LEAST_BUDGET, "low": 2048, "medium": 8192, "high": 16384}
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
@@ -57,10 +57,10 @@ _Object = dict[str, object]
 
 
 def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
-    """The request as path, headers and body.
+    """Encode a request as path, headers and body.
 
     Raises:
-        ConfigurationError: this wire cannot express a field, or the history is not whole.
+        ConfigurationError: this wire cannot express a field, or a call and its result do not match.
     """
     system = leading_system_texts(request.messages)
     head = heads.get(request, system, lambda: _encode_head(request, system))
@@ -69,13 +69,13 @@ def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
         head += b',"container":' + to_json("messages", container)
     body = _append_history(head + b',"messages":[', request, len(system))
     betas = (request.settings.extra or {}).get("betas")
-    asked = betas if isinstance(betas, list | tuple) else ()
-    beta = (("anthropic-beta", ",".join(map(str, asked))),) if asked else ()
-    return EncodedRequest("/v1/messages", body, _HEADERS + beta)
+    names = betas if isinstance(betas, list | tuple) else ()
+    header = (("anthropic-beta", ",".join(map(str, names))),) if names else ()
+    return EncodedRequest("/v1/messages", body, _HEADERS + header)
 
 
 def parse_version(model: str) -> tuple[int, int] | None:
-    """The version in a Claude model's name, or None for other models.
+    """Return the version in a Claude model's name, or None for other models.
 
     >>> parse_version("claude-sonnet-4-5"), parse_version("us.anthropic.claude-3-5-haiku-20241022-v1:0")
     ((4, 5), (3, 5))
@@ -87,7 +87,7 @@ def parse_version(model: str) -> tuple[int, int] | None:
 
 
 def supports_prefill(request: ModelRequest) -> bool:
-    """Whether the model goes on from the beginning of a reply: no model since 4.6, none that thinks.
+    """Whether the model continues the beginning of a reply: versions before 4.6, without thinking.
 
     >>> supports_prefill(ModelRequest(model="claude-sonnet-4-5", messages=[]))
     True
@@ -146,7 +146,7 @@ def _encode_tools(tools: Sequence[ToolSpec]) -> list[_Object]:
         if not _TOOL_NAME.fullmatch(tool.name):
             raise ConfigurationError(
                 "tools",
-                f"{tool.name[:80]!r} is no tool name on the Anthropic wire",
+                f"{tool.name[:80]!r} is not a valid tool name on the Anthropic wire",
                 fix="use letters, digits, _ and -, at most 128",
             )
         to_json(f"tools.{tool.name}.schema", tool.schema)
@@ -159,14 +159,14 @@ def _encode_tools(tools: Sequence[ToolSpec]) -> list[_Object]:
 
 
 def _add_output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
-    """Structured output as the server's own, or in words where there is none or it is not wanted."""
+    """Request the output by the server's own field, or by an instruction if there is none or the user wants it."""
     output = request.output
     if output is None:
         return
     to_json("output.schema", output.schema)
     version = parse_version(request.model)
-    known = output.strict and version is not None and version >= _SCHEMAS_SINCE
-    if output.mode == "native" or (known and output.mode != "prompt"):
+    is_supported = output.strict and version is not None and version >= _SCHEMAS_SINCE
+    if output.mode == "native" or (is_supported and output.mode != "prompt"):
         form = {"type": "json_schema", "schema": to_anthropic_schema(output.schema)}
         body["output_config"] = {"format": form}
     else:
@@ -174,7 +174,7 @@ def _add_output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
 
 
 def _add_thinking(model: str, settings: ModelSettings, body: _Object) -> None:
-    """A budget where one is given or the model knows nothing else; else effort, as a word."""
+    """Add the thinking budget if one is set or the model supports only budgets; otherwise the effort."""
     effort, budget = settings.reasoning_effort, settings.reasoning_tokens
     if budget == 0 or (budget is None and effort == "none"):
         body["thinking"] = {"type": "disabled"}
@@ -184,8 +184,8 @@ def _add_thinking(model: str, settings: ModelSettings, body: _Object) -> None:
         if version is not None and version >= _ADAPTIVE_SINCE:
             body["thinking"] = {"type": "adaptive"}
             config = body.get("output_config")
-            held = config if isinstance(config, dict) else {}
-            body["output_config"] = {**held, "effort": _EFFORTS[effort]}
+            output_config = config if isinstance(config, dict) else {}
+            body["output_config"] = {**output_config, "effort": _EFFORTS[effort]}
             return
         budget = _BUDGETS[effort]
     if budget is None:
@@ -194,13 +194,13 @@ def _add_thinking(model: str, settings: ModelSettings, body: _Object) -> None:
         raise ConfigurationError(
             "settings.reasoning_tokens",
             f"must be at least {LEAST_BUDGET} on the Anthropic wire, got {budget}",
-            fix="or 0 for no thinking",
+            fix="use 0 to turn thinking off",
         )
     body["thinking"] = {"type": "enabled", "budget_tokens": budget}
 
 
 def _set_max_tokens(body: _Object) -> None:
-    """The output limit holds the thinking too, and must be larger than its budget."""
+    """Set the output limit. It includes the thinking, so it must be larger than the thinking budget."""
     thinking = body.get("thinking")
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     if not isinstance(budget, int):
@@ -212,7 +212,7 @@ def _set_max_tokens(body: _Object) -> None:
         raise ConfigurationError(
             "settings.max_tokens",
             f"must be larger than the thinking budget of {budget}, got {limit}",
-            fix="the limit counts thinking and answer together",
+            fix="the limit covers thinking and reply together",
         )
 
 
@@ -229,7 +229,7 @@ def _add_sampling(settings: ModelSettings, body: _Object) -> None:
     if settings.stop:
         if blank := [stop for stop in settings.stop if not stop.strip()]:
             raise ConfigurationError(
-                "settings.stop", f"the Anthropic wire takes no blank stop text, got {blank[0]!r}"
+                "settings.stop", f"must not be blank on the Anthropic wire, got {blank[0]!r}"
             )
         body["stop_sequences"] = list(settings.stop)
 
@@ -252,7 +252,7 @@ def _encode_tool_choice(settings: ModelSettings, has_tools: bool) -> _Object | N
 
 
 def _mark_cached(body: _Object) -> None:
-    """The prefix that never changes ends with the system text, or else with the last tool."""
+    """Mark the end of the constant prefix for caching: the system text, or else the last tool."""
     system, tools = body.get("system"), body.get("tools")
     if isinstance(system, str):
         body["system"] = [{"type": "text", "text": system, "cache_control": CACHED}]

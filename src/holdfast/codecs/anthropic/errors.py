@@ -1,8 +1,7 @@
-"""What errors mean on Anthropic's messages wire, at Anthropic and in the clouds that resell it.
+"""The error table of Anthropic's Messages wire, for Anthropic and the clouds that offer it.
 
-Source: Anthropic's reference of errors and its published client. Billing and disabled accounts come as
-`400 invalid_request_error`, so their words decide, in the shared rows. This module must hold rows
-and nothing that decides by itself.
+Source: Anthropic's reference of errors and its published client. Billing problems and disabled
+accounts come as `400 invalid_request_error`, so the shared rows classify them by their text.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ RULES: tuple[ErrorRule, ...] = (
 
 
 def classify(failure: Failure) -> ErrorInfo:
-    """What a refusal on this wire means; also of the JSON of an `error` event.
+    """Classify an error response of this wire, or the JSON of an `error` event.
 
     >>> event = b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}'
     >>> classify(Failure(provider="anthropic", body=event)).category.value

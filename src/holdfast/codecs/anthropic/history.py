@@ -1,19 +1,19 @@
-"""Messages as Anthropic's `messages`: one message, one entry, whatever the other messages are.
+"""Encodes messages as entries of Anthropic's `messages`.
 
-Each message is encoded alone, so that its bytes can be kept; the server joins neighbours of one
-role. What has no place on this wire is translated as follows:
+Each message is encoded independently of the others, so that its bytes can be cached; the server
+joins consecutive entries of one role. Some parts are translated:
 
-- A system message at the beginning belongs to `system` (see `encode`). One inside the history
-  becomes text of a user entry between `<system>` and `</system>`: only some models take the role
-  there, and all take this.
+- A system message at the beginning goes into `system` (see `encode`). One inside the history
+  becomes a user text between `<system>` and `</system>`, because only some models accept the role
+  there.
 - The results of one iteration are the blocks of one user entry, in call order.
-- Arguments that are no JSON object (a model can write such) are sent as `{"unparsed": text}`.
-- Thinking, redacted or not, opaque blocks and citations go back untouched, and only to the wire
-  that they came from. Thinking without a signature, which is what a cut stream leaves, is left out,
-  since the server refuses it.
-- Pictures and files that a model made are not taken back from the assistant: a line of text says
-  that there was one, and of which type. A user message can show them.
-- A refusal becomes text. Text that is blank is left out, since the server refuses it.
+- Arguments that are not a JSON object are sent as `{"unparsed": text}`.
+- Thinking (redacted or not), opaque blocks and citations are sent back unchanged, and only to the
+  wire that they came from. Thinking without a signature, as a cut stream leaves it, is left out
+  because the server rejects it.
+- Images and files that a model made cannot be sent as assistant content. A line of text replaces
+  them and names their type. A user message can contain them.
+- A refusal becomes text. Blank text is left out because the server rejects it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from holdfast.codecs.media import (
     media_placeholder,
     media_type_of,
 )
-from holdfast.codecs.request_body import to_json
+from holdfast.codecs.request_body import own_extra, to_json
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
-    Extra,
     Media,
     Message,
     Opaque,
@@ -45,7 +44,7 @@ from holdfast.core.messages import (
 )
 
 WIRE = "anthropic"
-"""The name of this wire on parts that only it understands."""
+"""The name of this wire on parts that hold its data."""
 
 CACHED: dict[str, object] = {"type": "ephemeral"}
 
@@ -53,16 +52,16 @@ _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
 
 
 def encode_message(message: Message) -> bytes:
-    """One message as one entry.
+    """Encode one message as one entry.
 
     Raises:
-        ConfigurationError: a part has no form on this wire, or nothing is left of the message.
+        ConfigurationError: this wire cannot express a part, or the message has no content to send.
     """
     return _encode_entry(message, encode_blocks(message))
 
 
 def encode_cached_message(message: Message) -> bytes:
-    """The same, with a mark that the server may cache everything up to its end."""
+    """Encode one message, and mark its end as a cache point for the server."""
     blocks = encode_blocks(message)
     for block in reversed(blocks):
         if block.get("type") not in _UNMARKABLE:
@@ -72,33 +71,33 @@ def encode_cached_message(message: Message) -> bytes:
 
 
 def find_waiting_container(messages: Sequence[Message]) -> str:
-    """The id of the container in which the server's code waits for this request, or ""."""
-    last = next((one for one in reversed(messages) if one.role != "tool"), None)
+    """Return the id of the container in which the server's code waits for a result, or ""."""
+    last = next((message for message in reversed(messages) if message.role != "tool"), None)
     if last is None or last.role != "assistant":
         return ""
     for part in last.parts:
         if isinstance(part, Opaque) and part.wire == WIRE:
             container = part.data.get("container")
-            found = container.get("id") if isinstance(container, dict) else None
-            if isinstance(found, str):
-                return found
+            container_id = container.get("id") if isinstance(container, dict) else None
+            if isinstance(container_id, str):
+                return container_id
     return ""
 
 
 def has_nothing_to_send(message: Message) -> bool:
-    """Whether an assistant message has no part that this wire can take back."""
+    """Whether this is an assistant message without any part that this wire accepts."""
     if message.role != "assistant" or message.calls:
         return False
     return not encode_blocks(message)
 
 
 def encode_blocks(message: Message) -> list[dict[str, object]]:
-    """The content blocks of one message, in order."""
+    """Return the content blocks of one message, in order."""
     blocks: list[dict[str, object]] = []
     for part in message.parts:
         if isinstance(part, Text) and not part.text and blocks and blocks[-1]["type"] == "text":
-            # It carries what belongs to the text before it, which was shown as it came.
-            blocks[-1].update(_own_extra(part.extra))
+            # An empty text carries the extra fields of the text before it.
+            blocks[-1].update(own_extra(part.extra, WIRE))
         elif (block := _encode_part(part, message)) is not None:
             blocks.append(block)
     if message.role == "system":
@@ -111,8 +110,8 @@ def _encode_entry(message: Message, blocks: list[dict[str, object]]) -> bytes:
     if not blocks:
         raise ConfigurationError(
             "parts",
-            "hold nothing that can be sent",
-            fix="give the message a text that is not blank",
+            "hold no content to send",
+            fix="add a text that is not blank",
         )
     role = "assistant" if message.role == "assistant" else "user"
     return to_json("parts", {"role": role, "content": blocks})
@@ -141,7 +140,7 @@ def _encode_part(part: Part, message: Message) -> dict[str, object] | None:
 def _text_block(part: Text) -> dict[str, object] | None:
     if _is_blank(part.text):
         return None
-    return {"type": "text", "text": part.text, **_own_extra(part.extra)}
+    return {"type": "text", "text": part.text, **own_extra(part.extra, WIRE)}
 
 
 def _thinking_block(part: Reasoning) -> dict[str, object] | None:
@@ -156,18 +155,18 @@ def _thinking_block(part: Reasoning) -> dict[str, object] | None:
 
 
 def _tool_use_block(call: ToolCall) -> dict[str, object]:
-    beside = call.extra if call.wire == WIRE and call.extra else {}
+    extra = call.extra if call.wire == WIRE and call.extra else {}
     return {
         "type": "tool_use",
         "id": call.id,
         "name": call.name,
         "input": _raw_arguments(call.arguments),
-        **beside,
+        **extra,
     }
 
 
 def _raw_arguments(arguments: str) -> object:
-    """The text itself when it is a JSON object, so that no digit and no blank of it changes."""
+    """Return the text unchanged if it is a JSON object, so that no digit changes."""
     if not arguments or arguments.isspace():
         return {}
     try:
@@ -205,10 +204,10 @@ def _media_block(media: Media) -> dict[str, object]:
     else:
         raise ConfigurationError(
             "media",
-            f"the Anthropic wire takes no {media.media_type[:80]!r}",
+            f"the Anthropic wire does not accept {media.media_type[:80]!r}",
             fix="send JPEG, PNG, GIF, WebP, PDF or plain text",
         )
-    return {**block, **_own_extra(media.extra)}
+    return {**block, **own_extra(media.extra, WIRE)}
 
 
 def _media_source(media: Media, kind: str) -> dict[str, object]:
@@ -217,7 +216,7 @@ def _media_source(media: Media, kind: str) -> dict[str, object]:
         url = media.url or ""
         if not url.startswith(("https://", "http://")):
             raise ConfigurationError(
-                "media", f"{url[:80]!r} is no web address", fix="give an https URL or the bytes"
+                "media", f"{url[:80]!r} is not an http(s) URL", fix="pass an https URL or the bytes"
             )
         return {"type": "url", "url": url}
     if not kind.startswith("text/"):
@@ -226,13 +225,6 @@ def _media_source(media: Media, kind: str) -> dict[str, object]:
         return {"type": "text", "media_type": "text/plain", "data": data.decode()}
     except UnicodeDecodeError:
         raise ConfigurationError("media", "its text is not UTF-8") from None
-
-
-def _own_extra(extra: Extra | None) -> dict[str, object]:
-    """What this wire put on a part; another wire's state stays at home."""
-    if not extra or extra.get("wire") != WIRE:
-        return {}
-    return {key: value for key, value in extra.items() if key != "wire"}
 
 
 def _is_blank(text: str) -> bool:

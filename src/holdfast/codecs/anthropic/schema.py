@@ -1,9 +1,9 @@
-"""A JSON Schema in the dialect that Anthropic's structured output takes.
+"""Converts a JSON Schema to the dialect of Anthropic's structured output.
 
-The server refuses what its grammar cannot hold: bounds, patterns, open objects. Such a constraint
-becomes words in the description, so that the model still reads it; the answer is checked against
-the real schema later. This module must never make a schema stricter than it was, except that
-objects are closed, which the server demands.
+The server rejects keywords that its grammar does not support: bounds, patterns, open objects. Such
+a constraint moves into the description, so that the model still reads it; the reply is checked
+against the original schema later. A converted schema is never stricter, except that its objects are
+closed, which the server requires.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-_KEPT = frozenset({"$ref", "type", "enum", "const", "title", "description", "default", "required"})
+_SUPPORTED = frozenset(
+    {"$ref", "type", "enum", "const", "title", "description", "default", "required"}
+)
 _FORMATS = frozenset(
     {
         "date-time",
@@ -32,13 +34,13 @@ _NAMED = frozenset({"properties", "$defs", "definitions"})
 
 
 def to_anthropic_schema(schema: Mapping[str, object]) -> dict[str, object]:
-    """The same schema, closed, with what the server does not know moved into descriptions.
+    """Return the schema with closed objects and with unsupported keywords moved into descriptions.
 
     >>> to_anthropic_schema({"type": "integer", "minimum": 1})
     {'type': 'integer', 'description': '{"minimum":1}'}
     """
     strict: dict[str, object] = {}
-    words: dict[str, object] = {}
+    unsupported: dict[str, object] = {}
     for key, value in schema.items():
         if key in _NAMED and isinstance(value, Mapping):
             strict[key] = {name: _convert_inner(inner) for name, inner in value.items()}
@@ -46,16 +48,16 @@ def to_anthropic_schema(schema: Mapping[str, object]) -> dict[str, object]:
             strict[_ANY_OF[key]] = [_convert_inner(inner) for inner in value]
         elif key == "items" and isinstance(value, Mapping):
             strict[key] = to_anthropic_schema(value)
-        elif key in _KEPT or _supports_keyword(key, value):
+        elif key in _SUPPORTED or _supports_keyword(key, value):
             strict[key] = value
         elif key not in ("additionalProperties", "$schema", "$id"):
-            words[key] = value
+            unsupported[key] = value
     if schema.get("type") == "object" or "properties" in schema:
         strict["additionalProperties"] = False
-    if words and "$ref" not in schema:
-        told = msgspec.json.encode(words).decode()
+    if unsupported and "$ref" not in schema:
+        note = msgspec.json.encode(unsupported).decode()
         description = strict.get("description")
-        strict["description"] = f"{description}\n\n{told}" if description else told
+        strict["description"] = f"{description}\n\n{note}" if description else note
     return strict
 
 

@@ -1,12 +1,13 @@
-"""The wire's words for how a reply ended and what it cost, in our vocabulary.
+"""Translates the finish reasons and the token counts of this wire.
 
-This module must never fail on a strange value: what it does not know is UNKNOWN, or zero.
+Unknown values never raise: an unknown reason is UNKNOWN, an invalid count is 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from holdfast.codecs.json_text import read_count
 from holdfast.core.messages import FinishReason, Usage
 
 _FINISH = {
@@ -15,7 +16,7 @@ _FINISH = {
     "tool_use": FinishReason.TOOL_CALLS,
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
-    # The server did a part of the work and wants the same history again, this reply included.
+    # The server did part of the work and expects the same history again, including this reply.
     "pause_turn": FinishReason.PAUSE,
     "compaction": FinishReason.PAUSE,
     "refusal": FinishReason.REFUSAL,
@@ -23,7 +24,7 @@ _FINISH = {
 
 
 def finish_reason(raw: str) -> FinishReason:
-    """The neutral reason for a wire's word.
+    """Return the finish reason for the wire's name of it.
 
     >>> finish_reason("pause_turn").value, finish_reason("moon_phase").value
     ('pause', 'unknown')
@@ -32,31 +33,22 @@ def finish_reason(raw: str) -> FinishReason:
 
 
 def parse_usage(raw: Mapping[str, object]) -> Usage:
-    """Tokens from a `usage` object; absent or strange numbers count as zero.
+    """Return the token counts of a `usage` object; missing or invalid numbers count as 0.
 
-    The wire counts cached input apart; here `input` is everything that was sent.
+    The wire counts cached input separately; here `input` includes it.
 
     >>> parse_usage({"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": None})
     Usage(input=10, output=0, cached_input=7, cache_write=0, reasoning=0)
     """
-    read, written = (
-        _read_count(raw, "cache_read_input_tokens"),
-        _read_count(raw, "cache_creation_input_tokens"),
+    cache_read, cache_write = (
+        read_count(raw, "cache_read_input_tokens"),
+        read_count(raw, "cache_creation_input_tokens"),
     )
     details = raw.get("output_tokens_details")
     return Usage(
-        input=_read_count(raw, "input_tokens") + read + written,
-        output=_read_count(raw, "output_tokens"),
-        cached_input=read,
-        cache_write=written,
-        reasoning=_read_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
+        input=read_count(raw, "input_tokens") + cache_read + cache_write,
+        output=read_count(raw, "output_tokens"),
+        cached_input=cache_read,
+        cache_write=cache_write,
+        reasoning=read_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
     )
-
-
-def _read_count(raw: Mapping[str, object], name: str) -> int:
-    value = raw.get(name)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return min(value, 2**53)
-    return 0

@@ -1,7 +1,7 @@
-"""Function calls of one reply, which come whole, or on Vertex AI value by value.
+"""Reads the function calls of one reply, which come whole or, on Vertex AI, value by value.
 
-A call that was not said to its end gets arguments that are visibly cut, so that nobody can run it.
-This module must never invent an id: the wire matches by name and order where it gives none.
+A call without its end gets incomplete JSON as arguments, so that it cannot run. This module never
+invents an id: without ids, the wire matches results by name and order.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 from holdfast.codecs.call_arguments import arguments_text
 from holdfast.codecs.gemini.partial import PartialArguments
+from holdfast.codecs.json_text import string_or_empty
 from holdfast.core.deltas import Delta, ToolCallDelta
 from holdfast.core.messages import Extra
 
 FUNCTION = "functionCall"
-"""The key in a call's `extra` of fields of the function itself that are not known here."""
+"""The key in a call's `extra` for unknown fields of the function."""
 
 _KNOWN = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
 
@@ -23,7 +24,7 @@ class CallReader:
     """Reads the `functionCall` parts of one reply in order.
 
     Attributes:
-        count: calls that have begun.
+        count: the number of calls that have begun.
     """
 
     __slots__ = ("_block", "_call_id", "_open_arguments", "count")
@@ -35,22 +36,22 @@ class CallReader:
         self._open_arguments: PartialArguments | None = None
 
     def continues_call(self, call: Mapping[str, object]) -> bool:
-        """Whether this is more of the call under way."""
+        """Whether this continues the open call."""
         if self._open_arguments is None:
             return False
-        call_id = _string_or_empty(call.get("id"))
-        return not _string_or_empty(call.get("name")) or bool(call_id and call_id == self._call_id)
+        call_id = string_or_empty(call.get("id"))
+        return not string_or_empty(call.get("name")) or bool(call_id and call_id == self._call_id)
 
     def begin_call(
         self, call: Mapping[str, object], block: int, extra: Extra | None, out: list[Delta]
     ) -> None:
-        """A new call in the block of this number; `extra` is what stood beside it."""
+        """Begin a call in the block with this number; `extra` holds the other fields of its part."""
         self.abort_call(out)
         self.count += 1
-        self._block, self._call_id = block, _string_or_empty(call.get("id"))
+        self._block, self._call_id = block, string_or_empty(call.get("id"))
         if unknown := {name: value for name, value in call.items() if name not in _KNOWN}:
             extra = {**(extra or {}), FUNCTION: unknown}
-        name = _string_or_empty(call.get("name"))
+        name = string_or_empty(call.get("name"))
         if call.get("willContinue") is not True and not call.get("partialArgs"):
             out.append(
                 ToolCallDelta(block, self._call_id, name, _arguments_text(call.get("args")), extra)
@@ -63,14 +64,14 @@ class CallReader:
     def continue_call(
         self, call: Mapping[str, object], extra: Extra | None, out: list[Delta]
     ) -> None:
-        """More of the call under way; one that says nothing is its end."""
+        """Continue the open call; an empty entry ends it."""
         if extra:
             out.append(ToolCallDelta(self._block, extra=extra))
         if self._open_arguments is not None:
             self._add_arguments(self._open_arguments, call, out)
 
     def abort_call(self, out: list[Delta]) -> None:
-        """Nothing more of the call under way will come."""
+        """Close the open call, of which no more will come."""
         if self._open_arguments is not None:
             out.append(
                 ToolCallDelta(self._block, arguments=self._open_arguments.to_text(whole=False))
@@ -80,8 +81,8 @@ class CallReader:
     def _add_arguments(
         self, arguments: PartialArguments, call: Mapping[str, object], out: list[Delta]
     ) -> None:
-        if isinstance(whole := call.get("args"), dict):
-            arguments.merge_whole(whole)
+        if isinstance(args := call.get("args"), dict):
+            arguments.merge_whole(args)
         entries = call.get("partialArgs")
         for entry in entries if isinstance(entries, list) else ():
             arguments.add_entry(entry)
@@ -94,7 +95,3 @@ def _arguments_text(args: object) -> str:
     if isinstance(args, str):
         return args
     return "{}" if args is None else arguments_text(args)
-
-
-def _string_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""

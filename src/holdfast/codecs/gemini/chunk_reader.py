@@ -1,8 +1,8 @@
-"""The objects of this wire, chunk or whole, as deltas: one reading for both.
+"""Turns the objects of this wire into deltas, whether they are chunks or a whole reply.
 
-Every chunk has the shape of a whole reply, so a stream is read as many small replies. Parts of one
-kind that follow each other are one block; a signature belongs to its own part and ends the block.
-This module must never raise on any JSON, and must pass safely over what it does not know.
+Every chunk has the form of a whole reply, so a stream is read as many small replies. Consecutive
+parts of one kind are one block; a signature belongs to its part and ends the block. This module
+never raises on any JSON, and skips what it does not know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.codecs.gemini.vocabulary import (
     finish_word,
     parse_usage,
 )
-from holdfast.codecs.json_text import dump_json, json_kind, read_json
+from holdfast.codecs.json_text import dump_json, json_kind, read_json, string_or_empty
 from holdfast.codecs.wire import Failure
 from holdfast.core.deltas import (
     Delta,
@@ -58,10 +58,10 @@ class GeminiChunkReader:
     """Reads the objects of one reply in order.
 
     Attributes:
-        finished: a finish reason, or the reason of a block, has come, and no content after it.
-        other_candidates: pieces of candidates other than the first, dropped.
-        unread_parts: parts that are no objects, and fields of a candidate that have no place here.
-        late_usage: the text of the last `usageMetadata`, not read yet.
+        finished: a finish reason or a block reason came, and no content after it.
+        other_candidates: the number of dropped chunks of candidates other than the first.
+        unread_parts: the number of parts that are not objects.
+        late_usage: the last `usageMetadata`, not decoded yet.
     """
 
     __slots__ = (
@@ -110,16 +110,16 @@ class GeminiChunkReader:
 
     @property
     def has_read_nothing(self) -> bool:
-        """Whether no object has come at all."""
+        """Whether no object was read."""
         return not (self._saw_known or self._saw_unknown or self._failed)
 
     @property
     def open_text_block(self) -> int | None:
-        """The block that a chunk of nothing but text goes on with, when it needs nothing from here."""
+        """The block that a chunk with only text continues, or None if `read_object` must read the chunk."""
         return self._block if self._block_kind == _TEXT and not self.finished else None
 
     def read_object(self, chunk: _Object, out: list[Delta]) -> None:
-        """One object of the body."""
+        """Read one object of the body."""
         chunk = _unwrap_chunk(chunk)
         if error := chunk.get("error"):
             self._report_error(error, out)
@@ -139,11 +139,11 @@ class GeminiChunkReader:
             self._failed = True
             out.append(NotAReply("candidates list", json_kind(candidates)))
         feedback = chunk.get("promptFeedback")
-        if isinstance(feedback, dict) and (word := block_word(feedback.get("blockReason"))):
-            self._emit_finish(ReplyFinished(FinishReason.CONTENT_FILTER, word), out)
+        if isinstance(feedback, dict) and (reason := block_word(feedback.get("blockReason"))):
+            self._emit_finish(ReplyFinished(FinishReason.CONTENT_FILTER, reason), out)
 
     def end_whole_body(self, out: list[Delta]) -> None:
-        """The body of a whole reply was read: that it is whole needs no other proof."""
+        """End a whole body. It was one JSON text, so the reply is complete."""
         self._flush_pending(out)
         if self._saw_known and not (self._failed or self.finished):
             if self._candidate is None:
@@ -153,7 +153,7 @@ class GeminiChunkReader:
         out.append(StreamEnded(whole=True))
 
     def close(self, out: list[Delta]) -> None:
-        """The body of a stream is over: whole only when it said why it ended."""
+        """End a stream. The reply is complete only if a finish reason came."""
         self._flush_pending(out)
         if self.finished:
             out.append(StreamEnded())
@@ -161,7 +161,7 @@ class GeminiChunkReader:
             out.append(NoChoices())
 
     def _flush_pending(self, out: list[Delta]) -> None:
-        """Nothing more comes: give what was collected."""
+        """Add the deltas of what was collected."""
         self._calls.abort_call(out)
         if self._metadata:
             about, self._metadata = self._metadata, {}
@@ -175,8 +175,8 @@ class GeminiChunkReader:
         if self._started:
             return
         reply_id, model = (
-            _string_or_empty(chunk.get("responseId")),
-            _string_or_empty(chunk.get("modelVersion")),
+            string_or_empty(chunk.get("responseId")),
+            string_or_empty(chunk.get("modelVersion")),
         )
         self._started = bool(reply_id and model)
         if reply_id or model:
@@ -188,13 +188,13 @@ class GeminiChunkReader:
         out.append(ErrorReceived(self._classify(Failure(provider=self._provider, body=body))))
 
     def _read_candidates(self, candidates: list[object], out: list[Delta]) -> None:
-        numbered = any(isinstance(one, dict) and "index" in one for one in candidates)
+        numbered = any(isinstance(item, dict) and "index" in item for item in candidates)
         for at, candidate in enumerate(candidates):
             if not isinstance(candidate, dict):
                 self._failed = True
                 out.append(NotAReply("candidate object", json_kind(candidate)))
                 continue
-            # A number of 0 is left out; where none has a number, the place is one.
+            # The wire omits an index of 0. If no candidate has an index, the position is used.
             index = (candidate.get("index") or 0) if numbered else at
             if self._candidate is None:
                 self._candidate = index
@@ -217,33 +217,32 @@ class GeminiChunkReader:
         for name in _ABOUT:
             if value := candidate.get(name):
                 self._metadata[name] = value
-        if word := finish_word(candidate.get("finishReason"), self._provider):
+        if raw_finish := finish_word(candidate.get("finishReason"), self._provider):
             self._calls.abort_call(out)
-            reason = finish_reason(word, has_calls=self._calls.count > 0)
-            message = candidate.get("finishMessage")
-            said = message if isinstance(message, str) else ""
-            if word in MISTAKES:
+            reason = finish_reason(raw_finish, has_calls=self._calls.count > 0)
+            message = string_or_empty(candidate.get("finishMessage"))
+            if raw_finish in MISTAKES:
                 self._failed = True
-                out.append(ErrorReceived(_mistake_info(word, said)))
-            elif said and reason in _WITH_A_MESSAGE:
-                self._metadata["finishMessage"] = said
-            self._emit_finish(ReplyFinished(reason, word, self._is_last_finish()), out)
+                out.append(ErrorReceived(_mistake_info(raw_finish, message)))
+            elif message and reason in _WITH_A_MESSAGE:
+                self._metadata["finishMessage"] = message
+            self._emit_finish(ReplyFinished(reason, raw_finish, self._is_last_finish()), out)
         elif self._emitted_finish is None:
             self._saw_unfinished = True
 
     def _is_last_finish(self) -> bool:
         """Whether a finish reason proves the end of a stream.
 
-        Some models give one in each chunk, and a server that runs code one before its result.
+        Some models send one in each chunk, and a server that runs code sends one before the result.
         """
         first = self._saw_unfinished and self._emitted_finish is None
         return first and self._has_total and not self._runs_code
 
-    def _emit_finish(self, said: ReplyFinished, out: list[Delta]) -> None:
+    def _emit_finish(self, finish: ReplyFinished, out: list[Delta]) -> None:
         self._emit_usage(out)
-        if said != self._emitted_finish or not self.finished:
-            self._emitted_finish, self.finished = said, True
-            out.append(said)
+        if finish != self._emitted_finish or not self.finished:
+            self._emitted_finish, self.finished = finish, True
+            out.append(finish)
 
     def _read_part(self, part: _Object, out: list[Delta]) -> None:
         text = part.get("text")
@@ -262,16 +261,16 @@ class GeminiChunkReader:
             out.append(PartReceived(Opaque(WIRE, part), self._next_block(_NOTHING)))
 
     def _read_text(self, part: _Object, text: str, out: list[Delta]) -> None:
-        beside = {name: part[name] for name in part if name in BESIDE} if len(part) > 1 else None
-        if not beside:
+        extra = {name: part[name] for name in part if name in BESIDE} if len(part) > 1 else None
+        if not extra:
             if text:
                 out.append(TextDelta(text, self._current_block(_TEXT)))
             return
         if text:
-            # Shown as it comes; the signature follows in an empty text that is joined to it again.
+            # The text is shown at once. The signature follows in an empty text that is joined to it later.
             out.append(TextDelta(text, self._next_block(_TEXT)))
-            beside[JOINED] = True
-        out.append(PartReceived(Text("", extra=beside), self._next_block(_NOTHING)))
+            extra[JOINED] = True
+        out.append(PartReceived(Text("", extra=extra), self._next_block(_NOTHING)))
 
     def _read_thought(self, part: _Object, text: str, out: list[Delta]) -> None:
         signature = part.get("thoughtSignature")
@@ -290,7 +289,7 @@ class GeminiChunkReader:
             self._calls.begin_call(call, self._next_block(_NOTHING), extra or None, out)
 
     def _current_block(self, kind: str) -> int:
-        """The block under way when it is of this kind, or else a new one."""
+        """Return the open block if it is of this kind, or else a new one."""
         if self._block_kind != kind:
             return self._next_block(kind)
         self.finished = False
@@ -303,9 +302,9 @@ class GeminiChunkReader:
         return self._block
 
     def _note_usage(self, usage: _Object) -> None:
-        """A chunk may say only what kind of traffic it was: that must not wipe out the counts."""
+        """Store the counts; an object without counts (some chunks name only the traffic type) is ignored."""
         if not _COUNTS.isdisjoint(usage):
-            # It is newer than the one that was put off.
+            # These counts are newer than those that were not decoded yet.
             self._usage, self._usage_emitted, self.late_usage = usage, False, None
 
     def _emit_usage(self, out: list[Delta]) -> None:
@@ -320,7 +319,7 @@ class GeminiChunkReader:
 
 
 def _unwrap_chunk(chunk: _Object) -> _Object:
-    """The reply itself, where a service of this vendor wraps it; a bare status as the error it is."""
+    """Unwrap a reply that a Google service wraps, and turn a plain status object into an error."""
     if _OURS.isdisjoint(chunk) and "error" not in chunk:
         inner = chunk.get("response")
         if isinstance(inner, dict):
@@ -330,12 +329,8 @@ def _unwrap_chunk(chunk: _Object) -> _Object:
     return chunk
 
 
-def _string_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _mistake_info(word: str, message: str) -> ErrorInfo:
-    said = f"The model's reply is of no use (finish reason {word})"
+def _mistake_info(raw_finish: str, message: str) -> ErrorInfo:
+    safe = f"The model's reply cannot be used (finish reason {raw_finish})"
     if message:
-        said = f"{said}: {redact(message[:300])}"
-    return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=said, code=word.lower())
+        safe = f"{safe}: {redact(message[:300])}"
+    return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code=raw_finish.lower())

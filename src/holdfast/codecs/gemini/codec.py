@@ -1,7 +1,6 @@
-"""The door of this wire: `Gemini(quirks)` encodes, decodes and classifies, for AI Studio and Vertex AI.
+"""The codec of Google's Gemini wire, for AI Studio and Vertex AI.
 
-It holds the request heads that it has encoded, and nothing of any one run: one object serves any
-number of runs at once.
+It caches encoded request heads and holds no state of a run, so one object serves concurrent runs.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ class Gemini(QuirkyCodec):
     """Google's `generateContent`.
 
     Args:
-        quirks: taken for the sake of the common shape; no field changes this wire's requests.
+        quirks: accepted for a uniform signature; no field changes the requests of this wire.
 
     >>> from holdfast.core.messages import user
-    >>> question = ModelRequest(model="gemini-2.5-flash", messages=[user("Hi")], stream=False)
-    >>> Gemini().encode(question).path
+    >>> request = ModelRequest(model="gemini-2.5-flash", messages=[user("Hi")], stream=False)
+    >>> Gemini().encode(request).path
     '/models/gemini-2.5-flash:generateContent'
     """
 
@@ -36,18 +35,18 @@ class Gemini(QuirkyCodec):
         self._heads = HeadCache()
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
-        """The request as path and body.
+        """Encode a request as path and body.
 
         Raises:
-            ConfigurationError: this wire cannot express a field, or there is nothing to answer.
+            ConfigurationError: this wire cannot express a field, or there is no message to reply to.
         """
         refuse_prefill(request, "Gemini")
         return encode_request(request, self._heads)
 
     def make_decoder(self, content_type: str, provider: str = "") -> GeminiDecoder:
-        """A decoder for one response body."""
+        """Return a decoder for one response body."""
         return GeminiDecoder(content_type, classify, provider)
 
     def classify(self, failure: Failure) -> ErrorInfo:
-        """What a refusal means."""
+        """Classify an error response."""
         return classify(failure)

@@ -1,9 +1,9 @@
-"""Bytes of a Gemini body, streamed or whole, to deltas; never raises on any bytes.
+"""Decodes the body of a Gemini response, streamed or whole, into deltas.
 
-A stream comes as events (`alt=sse`) or as one JSON array; neither has an end marker of its own
-except the array's bracket, so a finish reason is the proof that a reply is whole. What a body is,
-is judged by its first bytes and only then by its content type. This module must never decide
-whether a reply is acceptable; `codecs.assemble` does.
+A stream comes as events (`alt=sse`) or as one JSON array. Events have no end marker, so a finish
+reason proves that a reply is complete. The first bytes decide what a body is, and only then its
+content type. This module never raises on any bytes. `codecs.reply_checks` decides whether the reply
+is accepted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from holdfast.codecs.body_reader import describe_text
 from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.event_decoder import wrap_error_text
 from holdfast.codecs.gemini.chunk_reader import GeminiChunkReader
@@ -32,8 +33,8 @@ _OPENINGS = (b"{", b"[", b"<")
 _NO_USAGE = msgspec.Raw()
 
 
-# The commonest chunk, and nothing else: every field that could mean more must be absent here, so
-# that any other chunk fails to fit and is read with care by `Pieces`.
+# These types match only the most frequent chunk: one text. Every field with another meaning must be
+# absent, so that decoding any other chunk fails and `GeminiChunkReader` reads it.
 class _TextPart(Struct, gc=False, forbid_unknown_fields=True):
     text: str
 
@@ -62,16 +63,16 @@ _read_text_chunk = msgspec.json.Decoder(_TextChunk).decode
 
 
 class GeminiDecoder:
-    """One response body in, deltas out.
+    """Decodes one response body into deltas.
 
     Args:
         content_type: the header's value, or "".
-        classify: what an error inside a 200 means.
+        classify: classifies an error inside a 200 response.
         provider: the preset's name, for `classify`.
         limit: the largest event, object or whole body, in bytes.
 
     Attributes:
-        bad_events: events that were no JSON, after the reply had ended.
+        bad_events: the number of events that were not JSON after the reply had ended.
     """
 
     __slots__ = (
@@ -101,7 +102,7 @@ class GeminiDecoder:
         self._is_plain = "event-stream" not in content_type.lower()
         self._body = bytearray()
         self._json = JsonReader()
-        # Whether something was mended: arguments may come value by value, and go out at their end.
+        # Whether any event was repaired. It stays set: arguments that come value by value are emitted at their end.
         self._mended = False
         self._sse: SseDecoder | None = None
         self._splitter: DocumentSplitter | None = None
@@ -112,16 +113,16 @@ class GeminiDecoder:
 
     @property
     def other_candidates(self) -> int:
-        """Pieces of candidates other than the first, dropped."""
+        """The number of dropped chunks of candidates other than the first."""
         return self._reader.other_candidates
 
     @property
     def unread_parts(self) -> int:
-        """Parts that were no objects, passed over."""
+        """The number of skipped parts that were not objects."""
         return self._reader.unread_parts
 
     def feed(self, data: bytes) -> list[Delta]:
-        """The deltas that these bytes complete."""
+        """Return the deltas that these bytes complete."""
         if self._done:
             return []
         if self._sse is not None:
@@ -131,7 +132,7 @@ class GeminiDecoder:
         return self._feed_undecided(data)
 
     def close(self) -> list[Delta]:
-        """The body is over: what was held back, and what the end of the body proves."""
+        """End the body, and return the remaining deltas."""
         out: list[Delta] = []
         if self._done:
             return out
@@ -189,13 +190,13 @@ class GeminiDecoder:
                 if isinstance(inner, dict):
                     self._read_object(inner, out)
         elif value is UNREADABLE and b"\n" in payload:
-            # Events that lack the blank line between them: one object a line.
+            # The blank lines between the events are missing: each line is one object.
             for line in payload.split(b"\n"):
                 self._read_event(line, out, cut=cut)
         elif self._reader.finished or cut:
             self._pass_over(payload, out, cut=cut)
         elif value is UNREADABLE:
-            self._reject_body("JSON in every event", _describe_body(payload), out)
+            self._reject_body("JSON in every event", describe_text(payload), out)
         else:
             self._reject_body("chunk object", json_kind(value), out)
 
@@ -235,9 +236,9 @@ class GeminiDecoder:
         return out
 
     def _feed_undecided(self, data: bytes, *, last: bool = False) -> list[Delta]:
-        """Take bytes of a body that is one object, or of which it is not known yet what it is."""
+        """Add bytes to a body that is one object, or whose form is not known yet."""
         body = self._body
-        # Blanks before anything else are dropped at once, so that they are not searched again.
+        # Whitespace at the beginning is dropped at once, so that it is not searched again.
         body += data if body else data.lstrip(_BLANK)
         out: list[Delta] = []
         if not self._is_whole:
@@ -266,36 +267,26 @@ class GeminiDecoder:
         elif value is UNREADABLE and b"}" in body and body[:1] == b"{":
             self._read_lines(body, out)
         elif value is UNREADABLE:
-            self._reject_body(RESPONSE_OBJECT, _describe_body(body), out)
+            self._reject_body(RESPONSE_OBJECT, describe_text(body), out)
         else:
             self._reject_body(RESPONSE_OBJECT, json_kind(value), out)
 
     def _read_lines(self, body: bytes, out: list[Delta]) -> None:
-        """A body of several objects, as gateways send them that stream one object a line."""
+        """Read a body of several objects; some gateways stream one object per line."""
         documents = DocumentSplitter().feed(body)
         if len(documents) < 2:
-            self._reject_body(RESPONSE_OBJECT, _describe_body(body), out)
+            self._reject_body(RESPONSE_OBJECT, describe_text(body), out)
             return
         for document in documents:
             self._read_event(document, out)
         if not self._done:
             self._reader.close(out)
 
-    def _reject_body(self, expected: str, got: str, out: list[Delta]) -> None:
-        out.append(NotAReply(expected, got))
+    def _reject_body(self, expected: str, kind: str, out: list[Delta]) -> None:
+        out.append(NotAReply(expected, kind))
         self._done, self._quick_block = True, None
         self._body.clear()
 
 
 def _starts_with_field(body: bytearray) -> bool:
     return body.startswith((b"data", b"even", b"id:", b"retr", b":"))
-
-
-def _describe_body(body: bytes) -> str:
-    """What a text that is no JSON seems to be; never a part of it, since that may hold secrets."""
-    first = body.lstrip(_BLANK)[:1]
-    if not first:
-        return "empty body"
-    if first == b"<":
-        return "HTML page"
-    return "cut or malformed JSON" if first in _OPENINGS else "plain text"

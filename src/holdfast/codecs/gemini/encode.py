@@ -1,8 +1,8 @@
-"""A neutral question as the body of `generateContent`.
+"""Encodes a request as the body of `generateContent`.
 
-Everything but the history is the head; it is the same for each iteration of a run and is kept.
-What this wire cannot say is refused here with a `ConfigurationError` that names the field, before
-anything is sent. This module must never drop a setting in silence.
+The head is everything but the history; it is the same for each iteration of a run and is cached.
+For a setting that this wire cannot express, this module raises `ConfigurationError` with the
+field's name before anything is sent. It never ignores a setting silently.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
+from holdfast.codecs.output_schema import schema_instruction
 from holdfast.codecs.pairing import check_tail_pairs
 from holdfast.codecs.request_body import (
     HeadCache,
@@ -28,7 +29,7 @@ from holdfast.core.transcript import Form, Transcript
 _BEFORE_3 = re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)")
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-# What Google's own OpenAI-compatible endpoint makes of the same words.
+# The budgets that Google's OpenAI-compatible endpoint uses for these efforts.
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
 _LEVELS = {
     "none": "minimal",
@@ -37,22 +38,22 @@ _LEVELS = {
     "medium": "medium",
     "high": "high",
 }
-_JSON_ONLY = "Answer with nothing but JSON that fits this JSON Schema:\n"
+
 _HEADERS = (("content-type", "application/json"),)
 
 
 def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
-    """The request as path and body.
+    """Encode a request as path and body.
 
     Raises:
-        ConfigurationError: this wire cannot express a field, the history is not whole, or there is
-            no message to answer.
+        ConfigurationError: this wire cannot express a field, a call and its result do not match, or
+            there is no message to reply to.
     """
     path = _request_path(request)
     system = leading_system_texts(request.messages)
     if len(system) == len(request.messages):
         raise ConfigurationError(
-            "messages", "holds nothing to answer", fix="add a user message to the history"
+            "messages", "holds no message to reply to", fix="add a user message to the history"
         )
     head = heads.get(request, system, lambda: _encode_head(request, system))
     body = _append_contents(head + b'"contents":[', request, len(system))
@@ -60,7 +61,7 @@ def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
 
 
 def is_before_gemini_3(model: str) -> bool:
-    """Whether the model is older than Gemini 3: it counts thoughts in tokens and signs nothing.
+    """Whether the model is older than Gemini 3, so that it has thinking budgets and no required signatures.
 
     >>> is_before_gemini_3("gemini-2.5-flash"), is_before_gemini_3("gemini-3-pro-preview"), is_before_gemini_3("gemini-flash-latest")
     (True, False, False)
@@ -70,9 +71,9 @@ def is_before_gemini_3(model: str) -> bool:
 
 def _request_path(request: ModelRequest) -> str:
     model = to_path_segment(request.model)
-    place = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
+    path = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
     method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-    return f"/{place}:{method}"
+    return f"/{path}:{method}"
 
 
 def _append_contents(head: bytes, request: ModelRequest, leading: int) -> bytes:
@@ -83,7 +84,7 @@ def _append_contents(head: bytes, request: ModelRequest, leading: int) -> bytes:
     check_tail_pairs(
         messages, messages.encoded_count(key) if isinstance(messages, Transcript) else 0
     )
-    # Those that lead went into the instructions.
+    # The leading system messages are part of the instructions.
     return encode_history(messages, Form(key, encode, skip=leading), head, b"]}")
 
 
@@ -91,7 +92,8 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     settings, output = request.settings, request.output
     texts = [request.instructions, *system]
     if output is not None and _puts_schema_in_text(request, output):
-        texts.append(_JSON_ONLY + to_json("output.schema", output.schema).decode())
+        to_json("output.schema", output.schema)
+        texts.append(schema_instruction(output.schema))
         output = None
     head: Json = {}
     if parts := [{"text": text} for text in texts if text]:
@@ -108,7 +110,7 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
 
 
 def _puts_schema_in_text(request: ModelRequest, output: OutputSchema) -> bool:
-    """Whether the schema is told in words: models before 3 refuse one together with functions."""
+    """Whether the schema goes into the instructions: models before 3 reject a schema together with functions."""
     if output.mode == "auto":
         return bool(request.tools) and is_before_gemini_3(request.model)
     return output.mode == "prompt"
@@ -120,8 +122,8 @@ def _function_declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:
         if not _TOOL_NAME.fullmatch(tool.name):
             raise ConfigurationError(
                 "tools",
-                f"{tool.name[:80]!r} is no function name on the Gemini wire",
-                fix="begin with a letter or _, then letters, digits and _ . : -, 64 in all",
+                f"{tool.name[:80]!r} is not a valid function name on the Gemini wire",
+                fix="begin with a letter or _, then use letters, digits and _ . : -, at most 64 in all",
             )
         to_json(f"tools.{tool.name}.schema", tool.schema)
         declaration: Json = {"name": tool.name, "description": tool.description}
@@ -165,7 +167,7 @@ def _generation_config(model: str, settings: ModelSettings, output: OutputSchema
 
 
 def _thinking_config(model: str, settings: ModelSettings) -> Json | None:
-    """Gemini 3 takes a word and older models a number; each takes what it has a field for."""
+    """Return the thinking settings: a level for Gemini 3, a budget in tokens for older models."""
     effort, tokens = settings.reasoning_effort, settings.reasoning_tokens
     if effort is None and tokens is None:
         return None

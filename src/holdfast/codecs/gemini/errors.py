@@ -1,8 +1,8 @@
-"""What errors mean on Google's Gemini wire: `google.rpc.Status`, alone, in an array, or in a stream.
+"""The error table of Google's Gemini wire: `google.rpc.Status`, alone, in an array, or in a stream.
 
-Source: Google's reference of the Gemini API, and `google.rpc` for codes and details. What every cloud
-of Google says (RESOURCE_EXHAUSTED, API_KEY_INVALID, ...) stands in the shared rows, because other
-vendors' wires run there too. This module must hold rows and nothing that decides by itself.
+Source: Google's reference of the Gemini API, and `google.rpc` for codes and details. The codes of
+all Google clouds (RESOURCE_EXHAUSTED, API_KEY_INVALID, ...) are in the shared rows, because other
+vendors' wires are offered there too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.core.errors import ErrorInfo
 
 RULES: tuple[ErrorRule, ...] = (
     error_rule(Category.RATE_LIMIT_TERMINAL, codes="billing_disabled"),
-    # Region and account come as a precondition of the request.
+    # Google reports problems of region and account as failed preconditions.
     error_rule(
         Category.AUTH_ERROR,
         codes="failed_precondition",
@@ -27,7 +27,7 @@ RULES: tuple[ErrorRule, ...] = (
 
 
 def classify(failure: Failure) -> ErrorInfo:
-    """What a refusal on this wire means.
+    """Classify an error response of this wire.
 
     >>> body = b'[{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "Bad key.",'
     >>> body += b' "details": [{"reason": "API_KEY_INVALID"}]}}]'

@@ -1,17 +1,17 @@
-"""Messages as Gemini's `contents`: one message, one content, whatever the other messages are.
+"""Encodes messages as Gemini's `contents`: one content for each message.
 
-Each message is encoded alone, so that its bytes can be kept. What has no place on this wire is
-translated as follows, and must never be dropped without a line here:
+Each message is encoded independently of the others, so that its bytes can be cached. Some parts are
+translated (this list must be complete):
 
-- A system message inside the history becomes a user content: the wire has no such role there.
+- A system message inside the history becomes a user content, because the wire has no such role.
 - Results of parallel calls are the parts of one user content, in call order, matched by name and
-  by id where there is one. Media of a result follow all the responses of that content, because
-  only newer models take them inside one.
+  by id if there is one. Media of the results follow after all responses of that content, because
+  only newer models accept media inside a response.
 - A result whose text is a JSON object is sent as that object; other text as `{"output": text}`;
-  a failed one as `{"error": text}`.
-- Arguments that are no JSON object (a model can write such) are sent as `{"unparsed": text}`.
-- Thoughts, signatures and opaque blocks go back only to the wire that they came from.
-- A refusal becomes text. A message of which nothing is left becomes one blank.
+  a failed result as `{"error": text}`.
+- Arguments that are not a JSON object are sent as `{"unparsed": text}`.
+- Thoughts, signatures and opaque blocks are sent back only to the wire that they came from.
+- A refusal becomes text. A message without any content to send becomes one space.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Json: TypeAlias = dict[str, object]
 
 _ROLES: dict[Role, str] = {"assistant": "model", "user": "user", "tool": "user", "system": "user"}
 
-# Fields that may stand beside the data of a part. Other wires keep their state in `extra` too.
+# The fields of a part beside its data. `extra` may hold fields of other wires too.
 BESIDE = frozenset(
     [
         "thoughtSignature",
@@ -58,19 +58,19 @@ BESIDE = frozenset(
     ]
 )
 JOINED = "joined"
-"""Marks an empty text that only carries the signature of the text before it, which was shown live."""
+"""Marks an empty text that carries only the signature of the text before it."""
 
 UNSIGNED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
-"""Google's own stand-in for the signature of a call that another model made."""
+"""Google's placeholder for the signature of a call that another model made."""
 
 
 def encode_message(message: Message) -> bytes:
-    """One message as one content."""
+    """Encode one message as one content."""
     return to_json("parts", {"role": _ROLES[message.role], "parts": _encode_parts(message)})
 
 
 def encode_message_for_signers(message: Message) -> bytes:
-    """The same, for models that refuse a history whose first call of a content is unsigned."""
+    """Encode one message for models that reject a content whose first call has no signature."""
     parts = _encode_parts(message)
     first = next((part for part in parts if "functionCall" in part), None)
     if first is not None:
@@ -96,12 +96,12 @@ def _encode_parts(message: Message) -> list[Json]:
 
 
 def _add_text(parts: list[Json], part: Text) -> None:
-    beside = _sibling_fields(part.extra)
-    if beside and part.extra and part.extra.get(JOINED) and parts and "text" in parts[-1]:
-        parts[-1].update(beside)
-    elif part.text or beside:
-        # An empty text without a signature is refused by the server.
-        parts.append({"text": part.text, **beside})
+    siblings = _sibling_fields(part.extra)
+    if siblings and part.extra and part.extra.get(JOINED) and parts and "text" in parts[-1]:
+        parts[-1].update(siblings)
+    elif part.text or siblings:
+        # The server rejects an empty text without a signature.
+        parts.append({"text": part.text, **siblings})
 
 
 def _encode_part(part: Part, *, from_model: bool) -> Json | None:
@@ -142,8 +142,8 @@ def _encode_result(result: ToolResult) -> Json:
     response: object
     if result.is_error:
         response = {"error": text}
-    elif (whole := _raw_json_object(text)) is not None:
-        response = whole
+    elif (value := _raw_json_object(text)) is not None:
+        response = value
     else:
         response = {"output": text or _empty_result_text(result)}
     function: Json = {"name": result.name, "response": response}
@@ -158,7 +158,7 @@ def _empty_result_text(result: ToolResult) -> str:
 
 
 def _raw_json_object(text: str) -> msgspec.Raw | None:
-    """The text itself when it is a JSON object: decoded only to prove it, so that no digit changes."""
+    """Return the text unchanged if it is a JSON object, so that no digit changes."""
     if text.lstrip()[:1] != "{":
         return None
     try:
@@ -169,7 +169,7 @@ def _raw_json_object(text: str) -> msgspec.Raw | None:
 
 
 def _encode_media(media: Media, *, verify: bool = True) -> Json:
-    """Inline bytes, or an address. What the model itself sent is not checked: it was taken once."""
+    """Encode media as inline bytes or a URL. Media that the model sent are not checked."""
     data = inline_bytes(media) if verify or media.data is None else media.data
     if data is not None:
         return {"inlineData": {"mimeType": media_type_of(media), "data": data}}

@@ -1,8 +1,8 @@
-"""Cuts a run of JSON objects into its objects, as the bytes come in.
+"""Splits a sequence of JSON objects while the bytes arrive.
 
-Without `alt=sse` a stream is one JSON array, sent piece by piece; some gateways send one object a
-line. Only brackets and quotes are looked at, each byte once, so that a reply is shown as it comes
-and a hostile body costs linear time. This module must never decide whether an object is good JSON.
+Without `alt=sse` a stream is one JSON array, sent in pieces; some gateways send one object per
+line. Only brackets and quotes are examined, and each byte once, so a hostile body costs linear
+time. This module does not check that the objects are valid JSON.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _INSIDE = re.compile(rb'["\\]')
 
 
 class DocumentSplitter:
-    r"""Takes the bytes after the array's first bracket and gives whole top-level objects.
+    r"""Takes the bytes after the opening bracket of the array, and returns complete top-level objects.
 
     Attributes:
-        ended: the bracket that closes the array has come.
+        ended: the bracket that closes the array came.
 
     >>> splitter = DocumentSplitter()
     >>> splitter.feed(b'{"a": "}"}\r\n,{"b"')
@@ -49,46 +49,46 @@ class DocumentSplitter:
 
     @property
     def buffered_bytes(self) -> int:
-        """How many bytes wait for the end of their object."""
+        """The number of bytes of the incomplete object."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The objects that these bytes complete; none after the end."""
+        """Return the objects that these bytes complete; none after the end."""
         if self.ended:
             return []
-        held = self._buffer
-        held += data
-        whole: list[bytes] = []
+        buffer = self._buffer
+        buffer += data
+        documents: list[bytes] = []
         while (
-            mark := (_INSIDE if self._in_text else _OUTSIDE).search(held, self._position)
+            mark := (_INSIDE if self._in_text else _OUTSIDE).search(buffer, self._position)
         ) is not None:
             self._position = mark.end()
-            if self._closes_array(held[mark.start()], whole):
-                held.clear()
-                return whole
-        self._position = max(self._position, len(held))
-        cut = self._object_start if self._depth else len(held)
-        del held[:cut]
+            if self._closes_array(buffer[mark.start()], documents):
+                buffer.clear()
+                return documents
+        self._position = max(self._position, len(buffer))
+        cut = self._object_start if self._depth else len(buffer)
+        del buffer[:cut]
         self._position -= cut
         self._object_start = 0
-        return whole
+        return documents
 
-    def _closes_array(self, sign: int, whole: list[bytes]) -> bool:
-        """Note one sign; True when it is the bracket that closes the array."""
-        if sign == 0x22:  # a quote
+    def _closes_array(self, byte: int, documents: list[bytes]) -> bool:
+        """Process one byte, and return whether it closes the array."""
+        if byte == 0x22:  # a quote
             self._in_text = not self._in_text
-        elif sign == 0x5C:  # a backslash hides the next byte, which may be in the next piece
+        elif byte == 0x5C:  # a backslash hides the next byte, which may be in the next piece
             self._position += 1
-        elif sign == 0x7B:
+        elif byte == 0x7B:
             if not self._depth:
                 self._object_start = self._position - 1
             self._depth += 1
-        elif sign == 0x7D:
+        elif byte == 0x7D:
             if self._depth == 1:
-                whole.append(bytes(self._buffer[self._object_start : self._position]))
+                documents.append(bytes(self._buffer[self._object_start : self._position]))
             self._depth = max(self._depth - 1, 0)
         elif not self._depth:
-            # A list inside the array is nothing of ours, and its end is not the array's.
-            self._brackets += 1 if sign == 0x5B else -1
+            # An array inside the outer one is ignored, and its end is not the end of the outer one.
+            self._brackets += 1 if byte == 0x5B else -1
             self.ended = self._brackets < 0
         return self.ended

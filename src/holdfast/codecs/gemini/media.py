@@ -1,7 +1,6 @@
-"""Pictures, sound and files in this wire's replies, as media parts.
+"""Reads images, audio and files in the replies of this wire.
 
-This module must never raise on base64 that is cut or strange, nor drop it: such a part is kept as
-it came.
+This module never raises on invalid base64. The caller stores such a part unchanged.
 """
 
 from __future__ import annotations
@@ -9,11 +8,12 @@ from __future__ import annotations
 import binascii
 from collections.abc import Mapping
 
+from holdfast.codecs.json_text import string_or_empty
 from holdfast.core.messages import Media
 
 
 def read_media(part: Mapping[str, object]) -> Media | None:
-    r"""An `inlineData` or `fileData` part as media; None when it is neither, or cannot be read.
+    r"""Read an `inlineData` or `fileData` part; None if it is neither or cannot be read.
 
     >>> read_media({"inlineData": {"mimeType": "image/png", "data": "iVA="}}).data
     b'\x89P'
@@ -23,12 +23,12 @@ def read_media(part: Mapping[str, object]) -> Media | None:
     if isinstance(inline, dict):
         data = _decode_base64(inline.get("data"))
         return (
-            Media(_string_or_empty(inline.get("mimeType")), data=data, extra=extra or None)
+            Media(string_or_empty(inline.get("mimeType")), data=data, extra=extra or None)
             if data
             else None
         )
-    if isinstance(file, dict) and (url := _string_or_empty(file.get("fileUri"))):
-        return Media(_string_or_empty(file.get("mimeType")), url=url, extra=extra or None)
+    if isinstance(file, dict) and (url := string_or_empty(file.get("fileUri"))):
+        return Media(string_or_empty(file.get("mimeType")), url=url, extra=extra or None)
     return None
 
 
@@ -38,9 +38,5 @@ def _decode_base64(text: object) -> bytes | None:
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
-        # binascii.Error is a ValueError, and so is text that is not ASCII.
+        # binascii.Error is a ValueError, and text that is not ASCII raises one too.
         return None
-
-
-def _string_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""

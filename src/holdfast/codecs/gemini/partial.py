@@ -1,8 +1,8 @@
-"""Arguments of a call that come value by value, put together again.
+"""Assembles the arguments of a call that come value by value.
 
-Vertex AI can stream a call: its name, then values, each with a JSON path and in fragments when it
-is a text, then an empty call as the end. A path that cannot be followed spoils the whole call:
-this module must never give text that looks like whole arguments when it is not.
+Vertex AI can stream a call: its name, then values (each with a JSON path, and strings in
+fragments), then an empty call as the end. A path that cannot be followed makes the whole call
+invalid. This module never returns complete JSON for incomplete arguments.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SPOILED = "{"
 
 
 class _Fragments(list[str]):
-    """A text that may still grow."""
+    """A string that may still grow."""
 
 
 class PartialArguments:
-    """The arguments of one call while they come.
+    """The arguments of one call while they arrive.
 
     >>> arguments = PartialArguments()
     >>> arguments.add_entry({"jsonPath": "$.city", "stringValue": "Por", "willContinue": True})
@@ -45,11 +45,11 @@ class PartialArguments:
         self._is_growing = False
 
     def merge_whole(self, args: Mapping[str, object]) -> None:
-        """Arguments that came whole."""
+        """Add arguments that came whole."""
         self._root.update(args)
 
     def add_entry(self, entry: object) -> None:
-        """One entry of `partialArgs`."""
+        """Add one entry of `partialArgs`."""
         if not isinstance(entry, dict):
             self._is_invalid = True
             return
@@ -59,7 +59,7 @@ class PartialArguments:
             self._is_invalid = True
 
     def to_text(self, *, whole: bool) -> str:
-        """The arguments as JSON text; without its last brace when the call was not said to its end."""
+        """Return the arguments as JSON text; without the last brace if the call is incomplete."""
         if self._is_invalid:
             return _SPOILED
         try:
@@ -69,13 +69,13 @@ class PartialArguments:
         return text if whole and not self._is_growing else text[:-1]
 
     def _put_value(self, steps: list[str | int], entry: Mapping[str, object]) -> bool:
-        place: object = self._root
+        container: object = self._root
         for step, following in pairwise(steps):
-            place = _enter_step(place, step, [] if isinstance(following, int) else {})
+            container = _enter_step(container, step, [] if isinstance(following, int) else {})
         last = steps[-1]
         fragment = entry.get("stringValue")
         if isinstance(fragment, str):
-            fragments = _enter_step(place, last, _Fragments())
+            fragments = _enter_step(container, last, _Fragments())
             if not isinstance(fragments, _Fragments):
                 return False
             fragments.append(fragment)
@@ -83,11 +83,11 @@ class PartialArguments:
         name = next((name for name in _VALUES if name in entry), "")
         if not name and "nullValue" not in entry:
             return False
-        return _set_value(place, last, entry[name] if name else None)
+        return _set_value(container, last, entry[name] if name else None)
 
 
 def _parse_path(path: object) -> list[str | int]:
-    """The steps of a JSON path below `$`; none when it is not one that names a single place."""
+    """Return the steps of a JSON path below `$`; none if the path does not name a single value."""
     if not isinstance(path, str) or not path.startswith("$"):
         return []
     steps: list[str | int] = []
@@ -105,27 +105,35 @@ def _parse_path(path: object) -> list[str | int]:
     return steps
 
 
-def _enter_step(place: object, step: str | int, fresh: object) -> object:
-    """What stands at this step, made when there is nothing; None when the step does not fit."""
-    if isinstance(place, dict) and isinstance(step, str):
-        return place.setdefault(step, fresh)
-    if isinstance(place, list) and isinstance(step, int) and not isinstance(place, _Fragments):
-        if step == len(place):
-            place.append(fresh)
-        return place[step] if step < len(place) else None
+def _enter_step(container: object, step: str | int, fresh: object) -> object:
+    """Return the value at this step, created if missing; None if the step does not fit."""
+    if isinstance(container, dict) and isinstance(step, str):
+        return container.setdefault(step, fresh)
+    if (
+        isinstance(container, list)
+        and isinstance(step, int)
+        and not isinstance(container, _Fragments)
+    ):
+        if step == len(container):
+            container.append(fresh)
+        return container[step] if step < len(container) else None
     return None
 
 
-def _set_value(place: object, step: str | int, value: object) -> bool:
-    if isinstance(place, dict) and isinstance(step, str):
-        place[step] = value
+def _set_value(container: object, step: str | int, value: object) -> bool:
+    if isinstance(container, dict) and isinstance(step, str):
+        container[step] = value
         return True
-    if isinstance(place, list) and isinstance(step, int) and not isinstance(place, _Fragments):
-        if step < len(place):
-            place[step] = value
-        elif step == len(place):
-            place.append(value)
-        return step < len(place)
+    if (
+        isinstance(container, list)
+        and isinstance(step, int)
+        and not isinstance(container, _Fragments)
+    ):
+        if step < len(container):
+            container[step] = value
+        elif step == len(container):
+            container.append(value)
+        return step < len(container)
     return False
 
 

@@ -1,19 +1,20 @@
-"""The wire's words for how a reply ended and what it cost, in our vocabulary.
+"""Translates the finish reasons and the token counts of this wire.
 
-This module must never fail on a strange value: what it does not know is UNKNOWN, or zero.
+Unknown values never raise: an unknown reason is UNKNOWN, an invalid count is 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from holdfast.codecs.json_text import read_count
 from holdfast.core.messages import FinishReason, Usage
 
 WIRE = "gemini"
-"""The name of this wire on parts that only it understands."""
+"""The name of this wire on parts that hold its data."""
 
 METADATA = "gemini.metadata"
-"""The name on what belongs to a reply and is no part of it: grounding, citations. Never sent back."""
+"""The name on metadata of a reply (grounding, citations), which is never sent back."""
 
 _FILTERED = (
     "SAFETY",
@@ -40,7 +41,7 @@ MISTAKES = frozenset(
         "NO_IMAGE",
     }
 )
-"""What the model did wrong: another sample may pass."""
+"""Mistakes of the model; another attempt may succeed."""
 
 _FAILED = (*MISTAKES, "OTHER", "IMAGE_OTHER")
 _FINISH = {
@@ -51,7 +52,7 @@ _FINISH = {
     **dict.fromkeys(_FAILED, FinishReason.ERROR),
 }
 
-# Clients of the gRPC kind ask for enums as numbers. From 6 on, the two services number differently.
+# gRPC-style clients get enums as numbers. From 6 on, the numbers of the two services differ.
 _NUMBERS = (
     "FINISH_REASON_UNSPECIFIED",
     "STOP",
@@ -87,7 +88,7 @@ _BLOCKS = ("", "SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFE
 
 
 def finish_word(value: object, provider: str = "") -> str:
-    """A finish reason, word or number, as its word; "" when the reply has not ended.
+    """Return the name of a finish reason that is a name or a number; "" if the reply has not ended.
 
     >>> finish_word(1), finish_word("MAX_TOKENS"), finish_word(None), finish_word(99)
     ('STOP', 'MAX_TOKENS', '', '99')
@@ -96,16 +97,16 @@ def finish_word(value: object, provider: str = "") -> str:
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value == 0:
         return ""
-    words = _NUMBERING.get(provider, _NUMBERS)
-    return words[value] if 0 < value < len(words) else str(value)
+    names = _NUMBERING.get(provider, _NUMBERS)
+    return names[value] if 0 < value < len(names) else str(value)
 
 
 def finish_reason(word: str, *, has_calls: bool = False) -> FinishReason:
-    """The neutral reason for a finish word.
+    """Return the finish reason for the wire's name of it.
 
     Args:
-        word: as `finish_word` gives it.
-        has_calls: whether the reply holds function calls: the wire says STOP for these too.
+        word: the result of `finish_word`.
+        has_calls: whether the reply holds function calls; the wire sends STOP for these too.
 
     >>> finish_reason("STOP", has_calls=True).value, finish_reason("moon_phase").value
     ('tool_calls', 'unknown')
@@ -115,7 +116,7 @@ def finish_reason(word: str, *, has_calls: bool = False) -> FinishReason:
 
 
 def block_word(value: object) -> str:
-    """Why a prompt was blocked, as a word; "" when it was not.
+    """Return the name of the reason why a prompt was blocked; "" if it was not blocked.
 
     >>> block_word("MODEL_ARMOR"), block_word("BLOCK_REASON_UNSPECIFIED"), block_word(1)
     ('MODEL_ARMOR', '', 'SAFETY')
@@ -128,29 +129,19 @@ def block_word(value: object) -> str:
 
 
 def parse_usage(raw: Mapping[str, object]) -> Usage:
-    """Tokens from a `usageMetadata`; absent or strange numbers count as zero.
+    """Return the token counts of a `usageMetadata` object; missing or invalid numbers count as 0.
 
-    The wire counts thoughts beside the candidates, and the results of its own tools beside the
-    prompt; here output includes thoughts, and input all that was read, so that the two add up to
-    the wire's total.
+    The wire counts thoughts and the results of its own tools separately. Here `output` includes the
+    thoughts and `input` the results, so that their sum is the wire's total.
 
     >>> usage = parse_usage({"promptTokenCount": 7, "candidatesTokenCount": 2, "thoughtsTokenCount": 30})
     >>> usage.input, usage.output, usage.reasoning
     (7, 32, 30)
     """
-    thoughts = _read_count(raw, "thoughtsTokenCount")
+    thoughts = read_count(raw, "thoughtsTokenCount")
     return Usage(
-        input=_read_count(raw, "promptTokenCount") + _read_count(raw, "toolUsePromptTokenCount"),
-        output=_read_count(raw, "candidatesTokenCount") + thoughts,
-        cached_input=_read_count(raw, "cachedContentTokenCount"),
+        input=read_count(raw, "promptTokenCount") + read_count(raw, "toolUsePromptTokenCount"),
+        output=read_count(raw, "candidatesTokenCount") + thoughts,
+        cached_input=read_count(raw, "cachedContentTokenCount"),
         reasoning=thoughts,
     )
-
-
-def _read_count(raw: Mapping[str, object], name: str) -> int:
-    value = raw.get(name)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return min(value, 2**53)
-    return 0

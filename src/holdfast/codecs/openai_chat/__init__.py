@@ -1,4 +1,5 @@
-"""Chat Completions, the wire that most providers speak, each with small differences.
+"""The Chat Completions wire, which most providers support, each with its own differences.
 
-`codec` is the door. This room must never know a provider by name: an accent is a field of `Quirks`.
+`codec` is the entry point. No code here depends on a provider's name: a difference is a field of
+`Quirks`.
 """

@@ -1,9 +1,9 @@
-"""Tells apart the tool calls of one reply, whatever a provider does to index and id.
+"""Separates the tool calls of one reply, whatever a provider sends as index and id.
 
-The documented form gives each call an index, and sends its id once. Providers also leave out the
-index, the id or both, give every call the index 0, or say id and name again in each fragment. This
-module must never look into the arguments: they may be cut, and reading them again for each
-fragment would cost more than linear time.
+In the documented form, each call has an index, and its id comes once. Some providers omit the
+index, the id or both, give every call the index 0, or repeat id and name in each fragment. This
+module never reads the arguments: they may be incomplete, and reading them for each fragment would
+take more than linear time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _FragmentArguments(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class CallFragment(Struct, gc=False, forbid_unknown_fields=True):
-    """An entry that can only be more of a call that has begun; no other entry decodes to it."""
+    """An entry that continues a call; no other entry decodes to this type."""
 
     index: int
     function: _FragmentArguments
@@ -40,7 +40,7 @@ class _TrackedCall(Struct):
 
 
 class CallTracker:
-    """Numbers the calls of one reply from 0, in the order in which they began."""
+    """Numbers the calls of one reply from 0, in the order in which they begin."""
 
     __slots__ = ("_by_id", "_by_index", "_last_call", "_seen_in_list", "count")
 
@@ -52,11 +52,11 @@ class CallTracker:
         self.count = 0
 
     def open_list(self) -> None:
-        """A new `tool_calls` list begins: two entries of one list are two calls."""
+        """Begin a `tool_calls` list. Two named entries of one list are two calls."""
         self._seen_in_list.clear()
 
     def read_fragments(self, fragments: list[CallFragment]) -> list[Delta] | None:
-        """Fragments as deltas; None when one of them belongs to no call that has begun."""
+        """Turn fragments into deltas; None if a fragment continues no open call."""
         deltas: list[Delta] = []
         for fragment in fragments:
             call = self._by_index.get(fragment.index)
@@ -66,11 +66,11 @@ class CallTracker:
         return deltas
 
     def read_entry(self, entry: dict[str, object], *, distinct: bool) -> ToolCallDelta:
-        """One entry of `tool_calls` as a delta.
+        """Turn one entry of `tool_calls` into a delta.
 
         Args:
             entry: the entry as the wire sent it.
-            distinct: it is a call of its own, as in a whole body, and never continues another.
+            distinct: the entry is a new call, as in a whole body, and continues no other.
         """
         function = entry.get("function")
         body = function if isinstance(function, dict) else _custom_function(entry)
@@ -79,7 +79,7 @@ class CallTracker:
         call = None if distinct else self._find_continued(number, call_id, name)
         if call is None:
             call = self._begin_call(number, call_id)
-        # Said again, an id or a name is no news, and must not be appended.
+        # A repeated id or name is not part of the delta, because deltas are appended.
         new_id, new_name = "" if call.id else call_id, "" if call.name else name
         call.id, call.name = call.id or call_id, call.name or name
         self._seen_in_list.add(call.number)
@@ -102,7 +102,7 @@ class CallTracker:
             return None
         if (name or call_id) and call.number in self._seen_in_list:
             return None
-        # Without an id to go by, another name (or, with no index either, any name) is another call.
+        # Without an id, another name (or, without an index too, any name) begins another call.
         if name and call.name and not call_id and (index is None or name != call.name):
             return None
         return call
@@ -119,7 +119,7 @@ class CallTracker:
 
 
 def _custom_function(entry: dict[str, object]) -> dict[str, object]:
-    """A call of a custom tool, whose input is plain text and not JSON."""
+    """Return the function of a custom tool's call, whose input is plain text."""
     custom = entry.get("custom")
     if not isinstance(custom, dict):
         return {}
@@ -127,7 +127,7 @@ def _custom_function(entry: dict[str, object]) -> dict[str, object]:
 
 
 def _unknown_fields(entry: dict[str, object]) -> dict[str, object] | None:
-    """What the wire wants back with the call and we do not read, such as a thought signature."""
+    """Return the unknown fields, such as a thought signature, which are sent back with the call."""
     extra = {key: value for key, value in entry.items() if key not in _KNOWN}
     if entry.get("type") not in _PLAIN:
         extra["type"] = entry["type"]
@@ -141,7 +141,7 @@ def _arguments_text(value: object) -> str:
 
 
 def _read_index(value: object) -> int | None:
-    """An index; some servers write it as text."""
+    """Read an index, which some servers write as a string."""
     if isinstance(value, str) and len(value) < 10 and value.isdecimal():
         return int(value)
     return value if isinstance(value, int) else None
@@ -150,5 +150,5 @@ def _read_index(value: object) -> int | None:
 def _text_of_id_or_name(value: object) -> str:
     if isinstance(value, str):
         return value
-    # Some servers number their calls.
+    # Some servers use numbers as ids.
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""

@@ -1,14 +1,14 @@
-"""The objects of this wire, chunk or whole, as deltas: one reading for both.
+"""Turns the objects of this wire into deltas, whether they are chunks or a whole reply.
 
-A chunk has `delta` where a whole reply has `message`; the rest is the same, and so are the deltas.
-This module must never raise on any JSON, and must pass safely over what it does not know.
+A chunk has `delta` where a whole reply has `message`; the rest is the same. This module never raises
+on any JSON, and skips what it does not know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.codecs.json_text import dump_json, json_kind
+from holdfast.codecs.json_text import dump_json, json_kind, string_or_empty
 from holdfast.codecs.openai_chat.calls import CallTracker
 from holdfast.codecs.openai_chat.media import AudioCollector, read_image
 from holdfast.codecs.openai_chat.reasoning import FIELDS as REASONING
@@ -46,10 +46,10 @@ class OpenAIChatChunkReader:
     """Reads the objects of one reply in order.
 
     Attributes:
-        calls: tells the tool calls of this reply apart.
-        finished: a finish reason has come, and no content after it.
-        other_choices: pieces of choices other than the first, dropped.
-        unknown_counts: how often each unknown field of a message came.
+        calls: separates the tool calls of this reply.
+        finished: a finish reason came, and no content after it.
+        other_choices: the number of dropped chunks of choices other than the first.
+        unknown_counts: the number of messages with each unknown field.
         reasoning: collects the state of this reply's reasoning.
     """
 
@@ -90,38 +90,38 @@ class OpenAIChatChunkReader:
 
     @property
     def has_read_nothing(self) -> bool:
-        """Whether no object has come at all."""
+        """Whether no object was read."""
         return not (self._saw_known or self._saw_unknown or self._failed)
 
     @property
     def allows_quick_read(self) -> bool:
-        """Whether a chunk of mere text, reasoning or arguments changes nothing here."""
+        """Whether a chunk with only text, reasoning or arguments can be read without this reader."""
         started = self._started and self._message_seen
         return started and not self.finished and not self.reasoning.has_pending
 
     def read_object(
         self, chunk: _Object, out: list[Delta], *, failed: bool = False, whole: bool = False
     ) -> None:
-        """One object of the body.
+        """Read one object of the body.
 
         Args:
             chunk: the object.
-            out: where the deltas go.
-            failed: it came under the name of an error.
-            whole: it is the whole body. Some providers send `delta` and `message` in both forms,
-                and in a stream the message repeats what was said before.
+            out: the list that the deltas are appended to.
+            failed: the object came in an event named `error`.
+            whole: the object is the whole body. Some providers send `delta` and `message` in both
+                forms; in a stream, the message repeats earlier chunks.
         """
         if failed or _is_error(chunk):
             self._report_error(chunk, out)
-        elif isinstance(own := chunk.get("x_groq"), dict) and own.get("error"):
-            self._report_error({"error": own["error"]}, out)
+        elif isinstance(groq := chunk.get("x_groq"), dict) and groq.get("error"):
+            self._report_error({"error": groq["error"]}, out)
         choices = chunk.get("choices")
         if "choices" not in chunk:
             self._saw_unknown = True
         elif choices is None or isinstance(choices, list):
             self._saw_known = True
             self._read_start(chunk, bool(choices), out)
-            # The only choice of a whole reply is the first, whatever number it has.
+            # The only choice of a whole reply counts as the first, whatever its index is.
             only = whole and choices is not None and len(choices) == 1
             for choice in choices or ():
                 self._read_choice(choice, whole, only, out)
@@ -132,7 +132,7 @@ class OpenAIChatChunkReader:
         self._read_usage(chunk, out)
 
     def end_reply(self, out: list[Delta], *, whole: bool = False) -> None:
-        """The wire's end marker came, or the end of a whole body."""
+        """End the reply, at the end marker or at the end of a whole body."""
         self.close(out)
         if self._failed:
             out.append(StreamEnded(whole))
@@ -144,9 +144,9 @@ class OpenAIChatChunkReader:
         out.append(StreamEnded(whole))
 
     def close(self, out: list[Delta]) -> None:
-        """Nothing more comes: give what was collected."""
+        """Add the deltas of what was collected."""
         self._flush_reasoning(out)
-        self._give_sound(out)
+        self._emit_audio(out)
         if self._metadata:
             about, self._metadata = self._metadata, {}
             out.append(PartReceived(Opaque(WIRE, about), note=True))
@@ -156,10 +156,10 @@ class OpenAIChatChunkReader:
     def _read_start(self, chunk: _Object, has_choice: bool, out: list[Delta]) -> None:
         if self._started:
             return
-        reply_id, model = _string_or_empty(chunk.get("id")), _string_or_empty(chunk.get("model"))
+        reply_id, model = string_or_empty(chunk.get("id")), string_or_empty(chunk.get("model"))
         if reply_id or model:
             out.append(ReplyStarted(reply_id, model))
-        # A first chunk that only reports on the prompt may come without either, or with half.
+        # A first chunk that only reports on the prompt may lack the id, the model or both.
         self._started = has_choice and (bool(reply_id or model) or self._message_seen)
 
     def _report_error(self, chunk: _Object, out: list[Delta]) -> None:
@@ -169,8 +169,8 @@ class OpenAIChatChunkReader:
 
     def _read_usage(self, holder: _Object, out: list[Delta]) -> None:
         usage = holder.get("usage")
-        if usage is None and isinstance(own := holder.get("x_groq"), dict):
-            usage = own.get("usage")
+        if usage is None and isinstance(groq := holder.get("x_groq"), dict):
+            usage = groq.get("usage")
         if isinstance(usage, dict) and usage:
             out.append(UsageReceived(parse_usage(usage)))
 
@@ -182,7 +182,7 @@ class OpenAIChatChunkReader:
             self.other_choices += 1
             return
         if whole and self._choice_seen:
-            # Two choices that both claim to be the first.
+            # Two choices have the first index.
             self.other_choices += 1
             return
         whole = "message" in choice if whole else "delta" not in choice
@@ -195,7 +195,7 @@ class OpenAIChatChunkReader:
         elif message is not None:
             self._report_invalid("message object", message, out)
         elif isinstance(text := choice.get("text"), str):
-            # A completion of the older kind.
+            # A completion in the older format.
             self._message_seen = True
             self._emit_text(text, out)
         if len(out) > before:
@@ -206,27 +206,27 @@ class OpenAIChatChunkReader:
         if isinstance(finish, str) and finish:
             self._finish(finish, choice.get("native_finish_reason"), out)
 
-    def _finish(self, word: str, native: object, out: list[Delta]) -> None:
+    def _finish(self, raw: str, native: object, out: list[Delta]) -> None:
         self._flush_reasoning(out)
-        self._give_sound(out)
+        self._emit_audio(out)
         self.finished = True
-        reason = finish_reason(word)
+        reason = finish_reason(raw)
         if isinstance(native, str) and finish_reason(native) is FinishReason.LENGTH:
-            # A gateway may call a reply that was cut inside a call a finished one.
+            # A gateway may report a normal end although the reply was cut inside a call.
             reason = FinishReason.LENGTH
-        out.append(ReplyFinished(reason, word))
+        out.append(ReplyFinished(reason, raw))
 
     def _read_message(self, message: _Object, whole: bool, out: list[Delta]) -> None:
         self._message_seen = True
-        if told := self.reasoning.read_message(message, whole=whole):
-            out.append(ReasoningDelta(told))
+        if reasoning := self.reasoning.read_message(message, whole=whole):
+            out.append(ReasoningDelta(reasoning))
         content = message.get("content")
         if isinstance(content, str):
             self._emit_text(content, out)
         elif isinstance(content, list):
             self._read_content(content, out)
         elif isinstance(content, dict):
-            # The shape that was asked for, not written as text.
+            # The typed output as an object instead of text.
             self._emit_text(dump_json(content), out)
         elif content is not None:
             self._report_invalid("content text", content, out)
@@ -259,24 +259,24 @@ class OpenAIChatChunkReader:
                 self._report_invalid("tool call object", entry, out)
 
     def _read_content(self, items: list[object], out: list[Delta]) -> None:
-        """Content as a list of typed blocks, some of which are thoughts."""
+        """Read content that is a list of typed blocks, of which some are reasoning."""
         for item in items:
             if isinstance(item, str):
                 self._emit_text(item, out)
             elif not isinstance(item, dict):
                 self._report_invalid("content block", item, out)
             elif item.get("type") in ("thinking", "reasoning"):
-                if (told := read_thought(item)) is not None:
-                    out.append(told)
+                if (delta := read_thought(item)) is not None:
+                    out.append(delta)
             elif isinstance(text := item.get("text"), str):
                 self._emit_text(text, out)
-            elif (picture := read_image(item)) is not None:
+            elif (image := read_image(item)) is not None:
                 self._flush_reasoning(out)
-                out.append(PartReceived(picture))
+                out.append(PartReceived(image))
             elif isinstance(refusal := item.get("refusal"), str):
                 self._emit_refusal(refusal, out)
             elif item.get("type") != "text":
-                # A reference, a citation, a block that is not known today: about the text.
+                # A reference, a citation or an unknown block.
                 self._flush_reasoning(out)
                 out.append(PartReceived(Opaque(WIRE, {BLOCKS: [item]})))
 
@@ -285,64 +285,59 @@ class OpenAIChatChunkReader:
             self._flush_reasoning(out)
             out.append(TextDelta(text))
 
-    def _emit_refusal(self, words: str, out: list[Delta]) -> None:
-        if words:
+    def _emit_refusal(self, text: str, out: list[Delta]) -> None:
+        if text:
             self._flush_reasoning(out)
-            out.append(RefusalDelta(words))
+            out.append(RefusalDelta(text))
 
     def _read_rare_fields(self, message: _Object, out: list[Delta]) -> None:
         if isinstance(audio := message.get("audio"), dict):
             self._audio.add(audio)
         images = message.get("images")
         for item in images if isinstance(images, list) else ():
-            if isinstance(item, dict) and (picture := read_image(item)) is not None:
+            if isinstance(item, dict) and (image := read_image(item)) is not None:
                 self._flush_reasoning(out)
-                out.append(PartReceived(picture))
+                out.append(PartReceived(image))
         if isinstance(notes := message.get("annotations"), list) and notes:
             self._flush_reasoning(out)
             out.append(PartReceived(Opaque(WIRE, {"annotations": notes}), note=True))
-
-        told, before = message.get(EXECUTED), self._metadata.get(EXECUTED)
-        if isinstance(told, list) and told:
-            self._metadata[EXECUTED] = [*(before if isinstance(before, list) else ()), *told]
+        executed, before = message.get(EXECUTED), self._metadata.get(EXECUTED)
+        if isinstance(executed, list) and executed:
+            self._metadata[EXECUTED] = [*(before if isinstance(before, list) else ()), *executed]
 
     def _count_unknown(self, fields: set[str]) -> None:
-        # A hostile server can name as many as it likes; a few are enough to see that.
+        # The number of fields is limited, so that a hostile server cannot fill the memory.
         for field in fields:
             if field in self.unknown_counts or len(self.unknown_counts) < 64:
                 self.unknown_counts[field[:80]] = self.unknown_counts.get(field[:80], 0) + 1
 
     def _flush_reasoning(self, out: list[Delta]) -> None:
-        """State of the reasoning goes before whatever follows it, so that it joins its text."""
+        """Emit the fields of the reasoning before any other part, so that they join its text."""
         if self.reasoning.has_pending:
             out.append(self.reasoning.take_delta())
 
-    def _give_sound(self, out: list[Delta]) -> None:
+    def _emit_audio(self, out: list[Delta]) -> None:
         if (part := self._audio.take_audio()) is not None:
             out.append(PartReceived(part))
 
-    def _report_invalid(self, expected: str, got: object, out: list[Delta]) -> None:
+    def _report_invalid(self, expected: str, value: object, out: list[Delta]) -> None:
         self._failed = True
-        out.append(NotAReply(expected, json_kind(got)))
+        out.append(NotAReply(expected, json_kind(value)))
 
 
-_SAID = ("message", "detail", "msg", "error_msg", "errors")
+_ERROR_FIELDS = ("message", "detail", "msg", "error_msg", "errors")
 _FIRST = (None, 0, "0")
 _RARE = frozenset(("audio", "images", "annotations", EXECUTED))
 _KNOWN = _RARE | {"role", "content", "tool_calls", "function_call", "refusal", *REASONING}
 
 
 def _is_error(chunk: _Object) -> bool:
-    """Whether an object says that something went wrong, in any of the forms in use."""
+    """Whether an object reports an error, in any of the known forms."""
     if chunk.get("error") or chunk.get("object") == "error":
         return True
     if isinstance(outcome := chunk.get("base_resp"), dict) and outcome.get("status_code"):
         return True
     if "choices" in chunk:
         return False
-    said = next((chunk[name] for name in _SAID if chunk.get(name)), None)
-    return isinstance(said, str | list)
-
-
-def _string_or_empty(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    message = next((chunk[name] for name in _ERROR_FIELDS if chunk.get(name)), None)
+    return isinstance(message, str | list)

@@ -1,7 +1,6 @@
-"""The door of this wire: `OpenAIChat(quirks)` encodes, decodes and classifies.
+"""The codec of the Chat Completions wire.
 
-It holds what is derived from its quirks and the request heads that it has encoded, and nothing of
-any one run: one object serves any number of runs at once.
+It caches encoded request heads and holds no state of a run, so one object serves concurrent runs.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from holdfast.core.model_request import ModelRequest
 
 
 class OpenAIChat(QuirkyCodec):
-    """Chat Completions as one provider speaks it.
+    """Chat Completions with the quirks of one provider.
 
     >>> from holdfast.core.messages import user
     >>> codec = OpenAIChat()
@@ -33,21 +32,21 @@ class OpenAIChat(QuirkyCodec):
         self._encoder = ChatEncoder(self.quirks)
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
-        """The request body.
+        """Encode a request.
 
         Raises:
-            ConfigurationError: this wire cannot express the request; nothing was sent.
+            ConfigurationError: this wire cannot express the request.
         """
         return self._encoder.encode(request)
 
     def can_continue(self, request: ModelRequest, /) -> bool:
-        """Where the provider takes the beginning of a reply."""
+        """Whether the provider continues the beginning of a reply."""
         return bool(self.quirks.prefill) and allows_continuation(request)
 
     def make_decoder(self, content_type: str, provider: str = "") -> ChatDecoder:
-        """A decoder for one response body of this content type."""
+        """Return a decoder for one response body of this content type."""
         return ChatDecoder(content_type, classify, provider)
 
     def classify(self, failure: Failure) -> ErrorInfo:
-        """What a refusal means, from its status, headers and body."""
+        """Classify an error response by its status, headers and body."""
         return classify(failure)

@@ -1,7 +1,6 @@
-"""Bytes of a Chat Completions body, streamed or whole, to deltas; never raises on any bytes.
+"""Decodes the body of a Chat Completions response, streamed or whole, into deltas.
 
-This module must never decide whether a reply is acceptable;
-`codecs.assemble` does.
+This module never raises on any bytes. `codecs.reply_checks` decides whether the reply is accepted.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from holdfast.core.deltas import Delta, EndMissing, NotAReply, ReasoningDelta, T
 from holdfast.core.errors import ErrorInfo
 
 _MARKERS = (b"[DONE]", b'"[DONE]"')
-# An event of another name that is no JSON is a sign of life.
+# An event of another name that is not JSON only keeps the connection open.
 _NAMES = (b"", b"message", b"error", b"completion", b"chunk")
 
 
 class ChatDecoder:
-    """One response body in, deltas out.
+    """Decodes one response body into deltas.
 
     Args:
         content_type: the header's value, or "".
-        classify: what an error inside a 200 means.
+        classify: classifies an error inside a 200 response.
         provider: the preset's name, for `classify`.
         limit: the largest event or whole body, in bytes.
 
     Attributes:
-        bad_lines: events that were no JSON and were passed over: after the finish reason, in the
-            last event of a cut stream, or under a name of their own.
+        bad_lines: the number of skipped events that were not JSON: after the finish reason, at the
+            end of a cut stream, or with an unknown name.
     """
 
     __slots__ = (
@@ -62,35 +61,35 @@ class ChatDecoder:
         self._body = BodyReader(limit, content_type)
         self._sse: SseDecoder | None = None
         self._done = False
-        # The next chunk may be read by the short way.
+        # Whether the next chunk may be read on the fast path.
         self._can_read_quickly = False
         self.bad_lines = 0
 
     @property
     def _reader(self) -> OpenAIChatChunkReader:
-        """The careful reading, begun when it is first needed."""
+        """The reader for all objects, created at its first use."""
         if self._reader_or_none is None:
             self._reader_or_none = OpenAIChatChunkReader(self._classify, self._provider)
         return self._reader_or_none
 
     @property
     def unknown_counts(self) -> dict[str, int]:
-        """How often each field of a message came that is not known here."""
+        """The number of messages with each unknown field."""
         return self._reader.unknown_counts
 
     @property
     def other_choices(self) -> int:
-        """Pieces of choices that were not asked for, and were dropped."""
+        """The number of dropped chunks of choices other than the first."""
         return self._reader.other_choices
 
     def feed(self, data: bytes) -> list[Delta]:
-        """The deltas that these bytes complete."""
+        """Return the deltas that these bytes complete."""
         out: list[Delta] = []
         if self._done:
             return out
         try:
-            # Once the body is known to be a stream, its reader is asked directly: this is the one
-            # path that a server pays for at each delta.
+            # Once the body is known to be a stream, its decoder is called directly: this path runs
+            # for every delta.
             events = self._sse.feed(data) if self._sse is not None else self._body.feed(data)
         except EventTooLargeError as error:
             events = self._body.note_too_large(error)
@@ -104,7 +103,7 @@ class ChatDecoder:
         return out
 
     def close(self) -> list[Delta]:
-        """The body is over; an event that was cut is left out."""
+        """End the body, and return the remaining deltas; an event that was cut is dropped."""
         out: list[Delta] = []
         if self._done:
             return out
@@ -127,22 +126,24 @@ class ChatDecoder:
         return out
 
     def _read_quickly(self, payload: bytes, out: list[Delta]) -> bool:
-        """Read a chunk of text, reasoning or arguments; False when it is not just that."""
+        """Read a chunk with only text, reasoning or arguments; return False for any other chunk."""
         try:
             plain = decode_chunk(payload).choices[0].delta
         except (ValueError, RecursionError):
             return False
-        text, told = plain.content, plain.reasoning_content or plain.reasoning
+        text, reasoning = plain.content, plain.reasoning_content or plain.reasoning
         if plain.tool_calls is None:
-            if told:
+            if reasoning:
                 self._reader.reasoning.has_text = True
-                out.append(ReasoningDelta(told))
+                out.append(ReasoningDelta(reasoning))
             if text:
                 out.append(TextDelta(text))
             return True
-        more = None if text or told else self._reader.calls.read_fragments(plain.tool_calls)
-        out += more or ()
-        return more is not None
+        if text or reasoning:
+            return False
+        deltas = self._reader.calls.read_fragments(plain.tool_calls)
+        out += deltas or ()
+        return deltas is not None
 
     def _read_event(
         self, name: bytes, payload: bytes, out: list[Delta], *, cut: bool = False
@@ -159,12 +160,12 @@ class ChatDecoder:
             self._take(value, out, failed=name == b"error")
             self._can_read_quickly = self._reader.allows_quick_read
         elif value is None:
-            # A sign of life.
+            # `null` only keeps the connection open.
             self.bad_lines += 1
         elif value is UNREADABLE and name == b"error" and not self._reader.finished:
             self._reader.read_object(wrap_error_text(payload), out, failed=True)
         elif value is UNREADABLE and b"\n" in payload:
-            # Events that lack the blank line between them: one object a line.
+            # The blank lines between the events are missing: each line is one object.
             for line in payload.split(b"\n"):
                 self._read_event(b"", line, out, cut=cut)
         elif self._reader.finished or cut or name not in _NAMES:
@@ -200,7 +201,7 @@ class ChatDecoder:
             return
         value = self._body.read_value(text)
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-            # An error wrapped in an array is all that comes in this form.
+            # Only errors come wrapped in an array.
             if "error" not in value[0]:
                 return
             value, self._body.problem = value[0], None

@@ -1,14 +1,13 @@
-"""A neutral question as the body of `chat/completions`.
+"""Encodes a request as the body of `chat/completions`.
 
-Everything but the history is the head; it is the same for each iteration of a run and is kept, as
-are the bytes of messages that were sent before. What this wire cannot say is refused here with a
-`ConfigurationError` that names the field, before anything is sent. This module must never drop a
-setting in silence.
+The head is everything but the history; it is the same for each iteration of a run and is cached, as
+are the bytes of earlier messages. For a setting that this wire cannot express, this module raises
+`ConfigurationError` with the field's name before anything is sent. It never ignores a setting
+silently.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TypeAlias
 
 from holdfast.codecs.openai_chat.history import HistoryEncoder
@@ -16,7 +15,9 @@ from holdfast.codecs.output_schema import is_object_schema, schema_instruction, 
 from holdfast.codecs.pairing import check_tail_pairs
 from holdfast.codecs.request_body import (
     HeadCache,
+    check_name,
     check_tools,
+    count_encoded,
     encode_history,
     merge_extra,
     to_json,
@@ -25,19 +26,18 @@ from holdfast.codecs.stitching import refuse_prefill
 from holdfast.codecs.wire import EncodedRequest, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from holdfast.core.transcript import Transcript
 
 _Object: TypeAlias = dict[str, object]
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_WORDS = frozenset({"auto", "none", "required"})
+
+_TOOL_CHOICES = frozenset({"auto", "none", "required"})
 _RESERVED = ("messages", "stream")
 _HEADERS = (("content-type", "application/json"),)
-_GO_ON = b'],"continue_final_message":true,"add_generation_prompt":false}'
+_CONTINUE_END = b'],"continue_final_message":true,"add_generation_prompt":false}'
 
 
 class ChatEncoder:
-    """Encodes questions for one provider, and keeps the heads of the last few."""
+    """Encodes requests for one provider, and caches the heads of the last few."""
 
     __slots__ = ("_heads", "_history", "_quirks")
 
@@ -47,10 +47,10 @@ class ChatEncoder:
         self._heads = HeadCache()
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
-        """The request as path and body.
+        """Encode a request as path and body.
 
         Raises:
-            ConfigurationError: this wire cannot express a field, or the history cannot be sent.
+            ConfigurationError: this wire cannot express a field, or the history is invalid.
         """
         messages = request.messages
         if not messages:
@@ -59,21 +59,20 @@ class ChatEncoder:
             )
         head = self._heads.get(request, (), lambda: self._encode_head(request))
         form = self._history.form
-        known = messages.encoded_count(form.key) if isinstance(messages, Transcript) else 0
-        check_tail_pairs(messages, known)
+        check_tail_pairs(messages, count_encoded(messages, form.key))
         tail = self._encode_tail(request) if request.prefill else b"]}"
         body = encode_history(messages, form, head, tail)
         return EncodedRequest("chat/completions", body, _HEADERS)
 
     def _encode_tail(self, request: ModelRequest) -> bytes:
-        """What follows the history when a reply goes on: its beginning, as the provider takes it."""
-        how = self._quirks.prefill
-        if not how:
+        """Return what follows the history if a reply is continued: its beginning, in the provider's form."""
+        method = self._quirks.prefill
+        if not method:
             refuse_prefill(request, "this provider")
         beginning: _Object = {"role": "assistant", "content": request.prefill}
-        if how in ("prefix", "prefix_echo"):
+        if method in ("prefix", "prefix_echo"):
             beginning["prefix"] = True
-        end = _GO_ON if how == "final_message" else b"]}"
+        end = _CONTINUE_END if method == "final_message" else b"]}"
         return b"," + to_json("prefill", beginning) + end
 
     def _encode_head(self, request: ModelRequest) -> bytes:
@@ -87,9 +86,9 @@ class ChatEncoder:
         body.update(_encode_tools(request.tools, request.settings))
         body.update(self._encode_settings(request.settings))
         if output is not None:
-            if wanted := _response_format(output, quirks):
-                body["response_format"] = wanted
-            if wanted.get("type") != "json_schema":
+            if response_format := _response_format(output, quirks):
+                body["response_format"] = response_format
+            if response_format.get("type") != "json_schema":
                 instructions = f"{instructions}\n\n{schema_instruction(output.schema)}".lstrip()
         merge_extra(body, request.settings.extra, _RESERVED)
         encoded = to_json("settings.extra", body)[:-1] + b',"messages":['
@@ -100,14 +99,14 @@ class ChatEncoder:
 
     def _encode_settings(self, settings: ModelSettings) -> _Object:
         quirks = self._quirks
-        given = {
+        fields = {
             quirks.max_tokens_field: settings.max_tokens,
             "temperature": settings.temperature,
             "top_p": settings.top_p,
             "stop": list(settings.stop) or None,
             quirks.seed_field: settings.seed,
         }
-        body: _Object = {name: value for name, value in given.items() if value is not None}
+        body: _Object = {name: value for name, value in fields.items() if value is not None}
         effort, budget = settings.reasoning_effort, settings.reasoning_tokens
         if quirks.reasoning_object and (effort is not None or budget is not None):
             thinking = {"effort": effort, "max_tokens": budget}
@@ -115,7 +114,7 @@ class ChatEncoder:
         elif budget is not None:
             raise ConfigurationError(
                 "settings.reasoning_tokens",
-                "this wire takes no budget for thinking",
+                "this wire has no thinking budget",
                 fix="set reasoning_effort",
             )
         elif effort is not None:
@@ -129,19 +128,19 @@ def _encode_tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Obje
     if not tools:
         if choice not in (None, "auto", "none"):
             raise ConfigurationError("settings.tool_choice", f"{choice!r} needs tools")
-        # The wire refuses both settings where there are no tools.
+        # The server rejects both settings if there are no tools.
         return {}
     body: _Object = {"tools": [_encode_tool(tool) for tool in tools]}
     if choice is not None:
-        named = {"type": "function", "function": {"name": choice}}
-        body["tool_choice"] = choice if choice in _WORDS else named
+        one_tool = {"type": "function", "function": {"name": choice}}
+        body["tool_choice"] = choice if choice in _TOOL_CHOICES else one_tool
     if settings.parallel_tool_calls is not None:
         body["parallel_tool_calls"] = settings.parallel_tool_calls
     return body
 
 
 def _encode_tool(tool: ToolSpec) -> _Object:
-    _check_name("tools", tool.name)
+    check_name("tools", tool.name)
     to_json(f"tools.{tool.name}.schema", tool.schema)
     function: _Object = {"name": tool.name}
     if tool.description:
@@ -151,8 +150,8 @@ def _encode_tool(tool: ToolSpec) -> _Object:
 
 
 def _response_format(output: OutputSchema, quirks: Quirks) -> _Object:
-    """The field that asks for a shape; empty where the wire cannot take this one."""
-    _check_name("output.name", output.name)
+    """Return the `response_format` field; empty if the wire does not accept the schema."""
+    check_name("output.name", output.name)
     to_json("output.schema", output.schema)
     if not is_object_schema(output.schema):
         return {}
@@ -164,12 +163,3 @@ def _response_format(output: OutputSchema, quirks: Quirks) -> _Object:
     described: _Object = {"name": output.name, "schema": strict or output.schema}
     described["strict"] = strict is not None
     return {"type": "json_schema", "json_schema": described}
-
-
-def _check_name(argument: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            argument,
-            f"{name[:80]!r} is no name on this wire",
-            fix="use letters, digits, _ and -, 1 to 64 of them",
-        )

@@ -1,7 +1,7 @@
-"""What errors mean on OpenAI's chat completions wire, at OpenAI and at those who speak its wire.
+"""The error table of the Chat Completions wire, for OpenAI and all providers that use the wire.
 
-Sources: OpenAI's guide to error codes and its published client, and the same of the providers named in
-the rows. This module must hold rows and nothing that decides by itself.
+Sources: the guides to error codes and the published clients of OpenAI and of the providers that the
+rows name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.core.errors import ErrorCategory as Category
 from holdfast.core.errors import ErrorInfo
 
 RULES: tuple[ErrorRule, ...] = (
-    # Codes that would be read by their words otherwise, and wrongly.
+    # Without these rows, the text patterns would classify these codes wrongly.
     error_rule(
         Category.CLIENT_ERROR,
         codes="invalid_image invalid_image_format invalid_image_url invalid_base64_image "
@@ -28,7 +28,7 @@ RULES: tuple[ErrorRule, ...] = (
         text=r"no endpoints found for",
         providers="openrouter",
     ),
-    # There are, but none that fits the request's tools, or the account's own rules.
+    # The model exists, but no endpoint supports the request's tools or the account's rules.
     error_rule(
         Category.CLIENT_ERROR,
         statuses=(404,),
@@ -41,21 +41,21 @@ RULES: tuple[ErrorRule, ...] = (
         text=r"failed to load model",
         providers="lmstudio",
     ),
-    # Elsewhere these words are about the prompt.
+    # For other providers, this text is about the length of the prompt.
     error_rule(
         Category.RATE_LIMIT_RETRYABLE,
         statuses=(0, 400, 429),
         text=r"too many tokens(?! per day)",
         providers="xai bedrock bedrock-openai",
     ),
-    # What the model wrote does not fit the form of its tool calls: another sample may.
+    # The model's text is not a valid tool call; another attempt may succeed.
     error_rule(
         Category.INVALID_RESPONSE,
         statuses=(0, 500),
         text=r"failed to parse input at pos",
         providers="llamacpp llama.cpp llama-cpp",
     ),
-    # llama.cpp and what is built on it say 500 for a request that can never work.
+    # llama.cpp and servers built on it send 500 for requests that can never succeed.
     error_rule(
         Category.CLIENT_ERROR,
         statuses=(500,),
@@ -67,7 +67,7 @@ RULES: tuple[ErrorRule, ...] = (
 
 
 def classify(failure: Failure) -> ErrorInfo:
-    """What a refusal on this wire means.
+    """Classify an error response of this wire.
 
     >>> info = classify(Failure(provider="openai", status=429, body=b'{"error": {'
     ...     b'"code": "rate_limit_exceeded", "message": "Please try again in 644ms."}}'))

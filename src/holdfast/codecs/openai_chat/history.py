@@ -1,20 +1,20 @@
-"""Messages in the form of Chat Completions, each encoded alone, so that its bytes can be kept.
+"""Encodes messages for Chat Completions.
 
-What has no place on this wire is translated as follows, and must never be dropped without a line
-here:
+Each message is encoded independently of the others, so that its bytes can be cached. Some parts are
+translated or dropped (this list must be complete):
 
-- A tool message becomes one wire message per result. Where a provider takes no media in a result,
-  they follow in one user message, after a line that says whose they are.
-- A system message keeps its place in the history, under the provider's word for the role.
-- Reasoning goes back only where `Quirks.reasoning_field` names a field for it, and only when no
-  other wire has its state in it. State beside it, and beside a call, goes back where
-  `Quirks.state_fields` names it.
-- Pictures and files that a model made are not sent back: the wire has no form for them. Sound is,
-  by its id.
-- Opaque blocks of other wires are dropped, and so are annotations, references and what a search or
-  the server's own tools said about a reply.
-- An id that is missing, repeated in its message, too long or of a form that the provider refuses
-  is replaced by one that is made from it, alike in the call and in its result.
+- A tool message becomes one wire message per result. If a provider accepts no media in a result,
+  they follow in one user message, after a line that names the tool.
+- A system message keeps its position in the history, with the provider's name for the role.
+- Reasoning is sent back only if `Quirks.reasoning_field` names a field for it, and only if it does
+  not come from another wire. Vendor fields of reasoning and calls are sent back if
+  `Quirks.state_fields` names them.
+- Images and files that a model made are not sent back, because the wire has no form for them. Audio
+  is sent back by its id.
+- Opaque blocks of other wires, annotations, references, and the results of searches and of the
+  server's own tools are dropped.
+- An id that is missing, repeated in its message, too long or not accepted by the provider is
+  replaced by one that is derived from it, in the call and in its result.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _NOT_SENT = frozenset({"annotations", BLOCKS, EXECUTED, *ABOUT})
 
 
 class HistoryEncoder:
-    """Encodes messages as one provider takes them.
+    """Encodes messages in the form of one provider.
 
     Args:
-        quirks: the provider's accent.
+        quirks: the provider's quirks.
 
     Attributes:
-        form: how a message looks here, for `Transcript.encoded`.
+        form: the encoding of a message, for `Transcript.encode_messages`.
     """
 
     __slots__ = ("_quirks", "form")
@@ -84,10 +84,10 @@ class HistoryEncoder:
         self.form = Form(key, self.encode)
 
     def encode(self, message: Message) -> bytes:
-        """One message as one wire message or several, with commas between.
+        """Encode one message as one or several wire messages, separated by commas.
 
         Raises:
-            ConfigurationError: a part has no form on this wire; it names the part.
+            ConfigurationError: this wire cannot express a part; the error names it.
         """
         match message.role:
             case "system":
@@ -104,7 +104,7 @@ class HistoryEncoder:
                 wire = self._encode_results(message)
         if len(wire) == 1:
             return to_json("parts", wire[0])
-        return b",".join([to_json("parts", one) for one in wire])
+        return b",".join([to_json("parts", entry) for entry in wire])
 
     def _encode_assistant(self, message: Message) -> _Object:
         wire: _Object = {"role": "assistant", "content": None}
@@ -125,12 +125,12 @@ class HistoryEncoder:
         if calls:
             ids = self._wire_ids([call.id for call in calls])
             wire["tool_calls"] = [
-                self._encode_call(call, own) for call, own in zip(calls, ids, strict=True)
+                self._encode_call(call, call_id) for call, call_id in zip(calls, ids, strict=True)
             ]
         return wire
 
     def _add_content(self, message: Message, wire: _Object) -> None:
-        """Everything of a reply but its calls, when there is more to it than text."""
+        """Add everything but the calls of a reply that holds more than text."""
         text: object = message.text
         refusal = "".join(part.text for part in message.parts if isinstance(part, Refusal))
         thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
@@ -148,9 +148,9 @@ class HistoryEncoder:
             if isinstance(part, Opaque) and part.wire == WIRE:
                 wire.update((k, v) for k, v in part.data.items() if k not in _NOT_SENT)
 
-    def _encode_call(self, call: ToolCall, own_id: str) -> _Object:
+    def _encode_call(self, call: ToolCall, call_id: str) -> _Object:
         return {
-            "id": own_id,
+            "id": call_id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.arguments},
             **(self._vendor_state(call.extra) if call.extra and call.wire in (None, WIRE) else {}),
@@ -158,16 +158,16 @@ class HistoryEncoder:
 
     def _encode_reasoning(self, thoughts: Sequence[Reasoning]) -> _Object:
         field = self._quirks.reasoning_field
-        ours = [part for part in thoughts if part.wire in (None, WIRE)]
+        own_parts = [part for part in thoughts if part.wire in (None, WIRE)]
         wire: _Object = {}
-        told = "".join(part.text for part in ours)
-        if told and field not in ("", "content"):
-            wire[field] = told
-        for part in ours:
+        text = "".join(part.text for part in own_parts)
+        if text and field not in ("", "content"):
+            wire[field] = text
+        for part in own_parts:
             for name, value in self._vendor_state(part.extra).items():
-                known = wire.get(name)
-                if isinstance(known, list) and isinstance(value, list):
-                    wire[name] = [*known, *value]
+                current = wire.get(name)
+                if isinstance(current, list) and isinstance(value, list):
+                    wire[name] = [*current, *value]
                 else:
                     wire[name] = value
         return wire
@@ -183,9 +183,9 @@ class HistoryEncoder:
         ids = self._wire_ids([result.call_id for result in results])
         wire: list[_Object] = []
         attached: list[_Object] = []
-        for result, own in zip(results, ids, strict=True):
+        for result, call_id in zip(results, ids, strict=True):
             if len(result.content) == 1 and isinstance(only := result.content[0], Text):
-                wire.append({"role": "tool", "tool_call_id": own, "content": only.text})
+                wire.append({"role": "tool", "tool_call_id": call_id, "content": only.text})
                 continue
             media = [part for part in result.content if isinstance(part, Media)]
             content: object = result.text
@@ -195,7 +195,7 @@ class HistoryEncoder:
                 content = content or "The result follows as media."
                 attached.append(_text_block(Text(f"Media in the result of {result.name}:")))
                 attached += map(_media_block, media)
-            wire.append({"role": "tool", "tool_call_id": own, "content": content})
+            wire.append({"role": "tool", "tool_call_id": call_id, "content": content})
         if attached:
             wire.append({"role": "user", "content": attached})
         return wire
@@ -203,27 +203,27 @@ class HistoryEncoder:
     def _wire_ids(self, ids: Sequence[str]) -> list[str]:
         if len(ids) == 1:
             return [self._wire_id(ids[0], 1)]
-        seen: dict[str, int] = {}
-        own: list[str] = []
-        for one in ids:
-            seen[one] = seen.get(one, 0) + 1
-            own.append(self._wire_id(one, seen[one]))
-        return own
+        counts: dict[str, int] = {}
+        wire_ids: list[str] = []
+        for call_id in ids:
+            counts[call_id] = counts.get(call_id, 0) + 1
+            wire_ids.append(self._wire_id(call_id, counts[call_id]))
+        return wire_ids
 
-    def _wire_id(self, given: str, occurrence: int) -> str:
-        """The id as given when it will do; else one that is made from it, always the same."""
+    def _wire_id(self, call_id: str, occurrence: int) -> str:
+        """Return the id unchanged if the provider accepts it, or else one that is derived from it."""
         length = self._quirks.call_id_length
-        if occurrence == 1 and given:
-            if length and len(given) == length and given.isalnum() and given.isascii():
-                return given
-            if not length and len(given) <= _LONGEST_ID:
-                return given
-        made = blake2b(f"{given}#{occurrence}".encode("utf-8", "replace"), digest_size=16)
-        return made.hexdigest()[:length] if length else f"call_{made.hexdigest()[:24]}"
+        if occurrence == 1 and call_id:
+            if length and len(call_id) == length and call_id.isalnum() and call_id.isascii():
+                return call_id
+            if not length and len(call_id) <= _LONGEST_ID:
+                return call_id
+        digest = blake2b(f"{call_id}#{occurrence}".encode("utf-8", "replace"), digest_size=16)
+        return digest.hexdigest()[:length] if length else f"call_{digest.hexdigest()[:24]}"
 
 
 def _encode_content(parts: Sequence[Part]) -> object:
-    """A text alone as a string, anything else as a list of blocks."""
+    """Encode a single text as a string, anything else as a list of blocks."""
     if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.extra:
         return only.text
     blocks: list[_Object] = []
@@ -234,7 +234,7 @@ def _encode_content(parts: Sequence[Part]) -> object:
             blocks.append(_media_block(part))
         elif not isinstance(part, Reasoning | Opaque):
             raise ConfigurationError(
-                "parts", f"a {type(part).__name__} has no place in such a message"
+                "parts", f"a {type(part).__name__} is not allowed in such a message"
             )
     return blocks
 
@@ -247,7 +247,7 @@ def _text_block(part: Text) -> _Object:
 
 
 def _content_with_thoughts(parts: Sequence[Part]) -> object:
-    """Content in which thoughts are blocks of their own; a string when there are none."""
+    """Return content with a block for each reasoning part; a string if there are none."""
     if not any(isinstance(part, Reasoning) and part.wire in (None, WIRE) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, Text))
     blocks: list[_Object] = []
@@ -268,7 +268,7 @@ def _media_block(media: Media) -> _Object:
     if not _MEDIA_TYPE.fullmatch(kind) or (data is not None and kind.endswith("*")):
         raise ConfigurationError(
             "media_type",
-            f"{media.media_type[:80]!r} is no media type",
+            f"{media.media_type[:80]!r} is not a media type",
             fix='for example "image/png"',
         )
     family = kind.partition("/")[0]
@@ -279,7 +279,9 @@ def _media_block(media: Media) -> _Object:
         return {"type": f"{family}_url", f"{family}_url": inner}
     if data is None:
         raise ConfigurationError(
-            "url", f"this wire takes {kind} only inline", fix="fetch it and give the bytes as data="
+            "url",
+            f"this wire accepts {kind} only inline",
+            fix="fetch it and pass the bytes as data=",
         )
     if family == "audio":
         return _audio_block(kind, data)
@@ -290,7 +292,9 @@ def _media_block(media: Media) -> _Object:
 def _audio_block(kind: str, data: bytes) -> _Object:
     if kind not in _SOUNDS:
         raise ConfigurationError(
-            "media_type", f"this wire takes no {kind}", fix="convert it to audio/wav or audio/mpeg"
+            "media_type",
+            f"this wire does not accept {kind}",
+            fix="convert it to audio/wav or audio/mpeg",
         )
     return {
         "type": "input_audio",

@@ -1,7 +1,7 @@
-"""Pictures and sound in this wire's replies, as media parts.
+"""Reads images and audio in the replies of this wire.
 
-Sound comes in fragments of base64, and its transcript beside it. This module must never raise on
-base64 that is cut or strange: such a part is left out.
+Audio comes in fragments of base64, together with a transcript. This module never raises on invalid
+base64: such a part is dropped.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SOUNDS = (
 
 
 def read_image(item: dict[str, object]) -> Media | None:
-    """A picture block (`image_url`), or None when it is none.
+    """Read an image block (`image_url`); None for any other block.
 
-    >>> read_image({"image_url": {"url": "data:read_image/png;base64,iVA="}}).media_type
+    >>> read_image({"image_url": {"url": "data:image/png;base64,iVA="}}).media_type
     'image/png'
     """
     holder = item.get("image_url")
@@ -36,7 +36,7 @@ def read_image(item: dict[str, object]) -> Media | None:
 
 
 class AudioCollector:
-    """Puts the fragments of one reply's sound together."""
+    """Joins the fragments of one reply's audio."""
 
     __slots__ = ("_data", "_fields", "_transcript")
 
@@ -46,7 +46,7 @@ class AudioCollector:
         self._fields: dict[str, object] = {}
 
     def add(self, audio: dict[str, object]) -> None:
-        """One `audio` object of a message or delta."""
+        """Add one `audio` object of a message or delta."""
         for name, pieces in (("data", self._data), ("transcript", self._transcript)):
             if isinstance(value := audio.get(name), str):
                 pieces.append(value)
@@ -55,12 +55,12 @@ class AudioCollector:
                 self._fields[name] = audio[name]
 
     def take_audio(self) -> Media | None:
-        """The whole sound, or None when there is none."""
+        """Return the whole audio, or None if there is none."""
         pieces = self._data
         if not pieces:
             return None
         if all(len(piece) % 4 == 0 for piece in pieces):
-            # Each may end in padding of its own.
+            # Each fragment may end in padding.
             data = b"".join(_decode_base64(piece) or b"" for piece in pieces) or None
         else:
             data = _decode_base64("".join(pieces))
@@ -76,5 +76,5 @@ def _decode_base64(text: str) -> bytes | None:
     try:
         return binascii.a2b_base64(text) or None
     except ValueError:
-        # binascii.Error is a ValueError, and so is text that is not ASCII.
+        # binascii.Error is a ValueError, and text that is not ASCII raises one too.
         return None

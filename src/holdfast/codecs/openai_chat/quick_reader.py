@@ -1,8 +1,8 @@
-"""The commonest objects of this wire, read by their types: quicker, and never in another way.
+"""A fast path for the most frequent objects of this wire, which are decoded into types.
 
-A field that could mean more must be absent or empty in the types here, so that any other object
-does not fit, and is read with care by `Pieces`. What fits gives exactly the deltas that `Pieces`
-would give. This module must never be the only one that understands something.
+In the types here, every field with another meaning must be absent or empty. Decoding any other
+object fails, and `OpenAIChatChunkReader` reads it. Both give exactly the same deltas, so the fast
+path must not accept anything that the reader does not support.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Outcome(Struct, gc=False):
 
 
 class _ReplyMetadata(Struct, gc=False, kw_only=True):
-    """What may stand beside the choices and mean more; absent or empty here."""
+    """Fields beside the choices that need the full reader; they must be absent or empty."""
 
     error: None = None
     x_groq: None = None
@@ -64,7 +64,7 @@ class _MessageFields(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class PlainDelta(_MessageFields, gc=False, forbid_unknown_fields=True):
-    """What a chunk adds: text, reasoning or arguments."""
+    """The delta of a chunk with only text, reasoning or arguments."""
 
     tool_calls: list[CallFragment] | None = None
 
@@ -117,7 +117,7 @@ class _WholeReply(_ReplyMetadata, gc=False):
 
 
 decode_chunk = msgspec.json.Decoder(_PlainChunk).decode
-"""Reads a chunk of mere text, reasoning or arguments; raises ValueError or RecursionError for any other.
+"""Decodes a chunk with only text, reasoning or arguments; raises ValueError or RecursionError for any other.
 
 >>> decode_chunk(b'{"choices": [{"delta": {"content": "Hi"}}]}').choices[0].delta.content
 'Hi'
@@ -126,19 +126,19 @@ _read_whole = msgspec.json.Decoder(_WholeReply).decode
 
 
 def read_whole_reply(body: bytes) -> list[Delta] | None:
-    """The deltas of a whole reply of text, reasoning and calls; None for any other body."""
+    """Return the deltas of a whole reply with only text, reasoning and calls; None for any other body."""
     try:
         reply = _read_whole(body)
     except (ValueError, RecursionError):
         return None
     (choice,) = reply.choices
-    said, finish, usage = choice.message, choice.finish_reason, reply.usage
+    message, finish, usage = choice.message, choice.finish_reason, reply.usage
     out: list[Delta] = [ReplyStarted(reply.id, reply.model)]
-    if told := said.reasoning_content or said.reasoning:
-        out.append(ReasoningDelta(told))
-    if said.content:
-        out.append(TextDelta(said.content))
-    for number, call in enumerate(said.tool_calls or ()):
+    if reasoning := message.reasoning_content or message.reasoning:
+        out.append(ReasoningDelta(reasoning))
+    if message.content:
+        out.append(TextDelta(message.content))
+    for number, call in enumerate(message.tool_calls or ()):
         function = call.function
         out.append(ToolCallDelta(number, call.id, function.name, function.arguments))
     out.append(ReplyFinished(finish_reason(finish), finish))

@@ -1,13 +1,13 @@
-"""The forms in which providers of this wire show what a model thought.
+"""Reads the reasoning of a model, in the forms of the providers of this wire.
 
-The text stands in one of several fields, and beside it may stand state that the provider wants
-back untouched (`reasoning_details`, an opaque blob, a signature). In a stream the state comes in
-fragments; here they are put together, so that a stream and a whole reply give the same part. This
-module must never change what it does not merge.
+The text is in one of several fields. Other fields hold data that the provider expects back
+unchanged (`reasoning_details`, an opaque value, a signature). A stream sends these in fragments,
+which are joined here, so that a stream and a whole reply give the same part.
 """
 
 from __future__ import annotations
 
+from holdfast.codecs.json_text import string_or_empty
 from holdfast.core.deltas import ReasoningDelta
 
 _TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
@@ -26,10 +26,10 @@ FIELDS = frozenset({*_TEXT_FIELDS, *_STATE_FIELDS, "reasoning_details"})
 
 
 class ReasoningState:
-    """Collects the state of one reply's reasoning until it is taken.
+    """Collects the vendor fields of one reply's reasoning.
 
     Attributes:
-        has_text: text has come in a field of its own, so that the text of details is a repetition.
+        has_text: text came in a text field, so the text in `reasoning_details` is a repetition.
     """
 
     __slots__ = ("_details", "_fields", "_texts", "has_text")
@@ -42,11 +42,11 @@ class ReasoningState:
 
     @property
     def has_pending(self) -> bool:
-        """Whether there is something to take."""
+        """Whether there are fields to take."""
         return bool(self._details or self._fields)
 
     def take_delta(self) -> ReasoningDelta:
-        """All state since the last time, as the fields of a message."""
+        """Return the fields that were collected since the last call."""
         extra = self._fields
         if self._details:
             for detail, texts in zip(self._details, self._texts, strict=True):
@@ -56,29 +56,29 @@ class ReasoningState:
         return ReasoningDelta(extra=extra)
 
     def read_message(self, message: dict[str, object], *, whole: bool) -> str:
-        """The reasoning text of a message or delta; its state is kept here."""
+        """Return the reasoning text of a message or delta, and collect its vendor fields."""
         if not _STATE_FIELDS.isdisjoint(message):
             for field in _STATE_FIELDS:
                 value = message.get(field)
                 if isinstance(value, str | dict) and value:
                     self._fields[field] = value
         details = message.get("reasoning_details")
-        told = self._read_details(details, whole=whole) if isinstance(details, list) else ""
+        details_text = self._read_details(details, whole=whole) if isinstance(details, list) else ""
         for field in _TEXT_FIELDS:
             value = message.get(field)
             if isinstance(value, str) and value:
                 self.has_text = True
                 return value
-        # Details may come at the end, after their text was told piece by piece.
-        return "" if self.has_text else told
+        # Details may come at the end, after the text came in pieces.
+        return "" if self.has_text else details_text
 
     def _read_details(self, details: list[object], *, whole: bool) -> str:
-        told = []
+        texts = []
         for detail in details:
             if isinstance(detail, dict):
                 self._add_detail(detail, whole=whole)
-                told += [detail[field] for field in _GROWING if isinstance(detail.get(field), str)]
-        return "".join(told)
+                texts += [detail[field] for field in _GROWING if isinstance(detail.get(field), str)]
+        return "".join(texts)
 
     def _add_detail(self, detail: dict[str, object], *, whole: bool) -> None:
         texts = {field: value for field in _GROWING if isinstance(value := detail.get(field), str)}
@@ -91,7 +91,7 @@ class ReasoningState:
             self._texts[-1].setdefault(field, []).append(value)
 
     def _continues_last(self, detail: dict[str, object]) -> bool:
-        """Whether a detail is more of the last one, and that one is text that can grow."""
+        """Whether a detail continues the last one, which is a text."""
         if not self._details or not self._texts[-1]:
             return False
         last = self._details[-1]
@@ -100,7 +100,7 @@ class ReasoningState:
 
 
 def read_thought(part: dict[str, object]) -> ReasoningDelta | None:
-    """A thinking block inside a list of content, or None when there is nothing in it."""
+    """Read a thinking block of a content list; None if it is empty."""
     signature = part.get("signature")
     pieces: list[str] = []
     for field in ("thinking", "summary", "text"):
@@ -109,9 +109,8 @@ def read_thought(part: dict[str, object]) -> ReasoningDelta | None:
             pieces.append(inner)
         for item in inner if isinstance(inner, list) else ():
             if isinstance(item, dict):
-                text = item.get("text")
-                pieces.append(text if isinstance(text, str) else "")
+                pieces.append(string_or_empty(item.get("text")))
                 signature = item.get("signature") or signature
-    told = "".join(pieces)
-    mark = signature if isinstance(signature, str) and signature else None
-    return ReasoningDelta(told, signature=mark) if told or mark else None
+    text = "".join(pieces)
+    signature = signature if isinstance(signature, str) and signature else None
+    return ReasoningDelta(text, signature=signature) if text or signature else None

@@ -1,6 +1,6 @@
-"""The wire's words for how a reply ended and what it cost, in our vocabulary.
+"""Translates the finish reasons and the token counts of this wire.
 
-This module must never fail on a strange value: what it does not know is UNKNOWN, or zero.
+Unknown values never raise: an unknown reason is UNKNOWN, an invalid count is 0.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from msgspec import Meta, Struct
 from holdfast.core.messages import FinishReason, Usage
 
 WIRE = "openai_chat"
-"""The name of this wire on parts that only it understands."""
+"""The name of this wire on parts that hold its data."""
 
 BLOCKS = "content_blocks"
 """The field of an opaque part that holds blocks of a reply's content; never sent back."""
 
 ABOUT = ("citations", "search_results", "related_questions")
-"""What a search says about a reply, beside its choices; kept in an opaque part, never sent back."""
+"""Search metadata of a reply, beside its choices; stored in an opaque part and never sent back."""
 
 EXECUTED = "executed_tools"
-"""The server's own tools that a message tells of; kept in the same part."""
+"""The server's own tools that ran; stored in the same part."""
 
 _FINISH = {
     "stop": FinishReason.STOP,
@@ -57,7 +57,7 @@ _FINISH = {
 
 
 def finish_reason(raw: str) -> FinishReason:
-    """The neutral reason for a wire's word.
+    """Return the finish reason for the wire's name of it.
 
     >>> finish_reason("model_length").value, finish_reason("moon_phase").value
     ('length', 'unknown')
@@ -86,19 +86,23 @@ class _ExtraCounts(Struct, gc=False):
     num_cached_tokens: None = None
 
     def _to_usage(
-        self, sent: int, made: int, of_sent: _InputDetails | None, of_made: _OutputDetails | None
+        self,
+        input_count: int,
+        output_count: int,
+        inputs: _InputDetails | None,
+        outputs: _OutputDetails | None,
     ) -> Usage:
         return Usage(
-            sent,
-            made,
-            (of_sent and of_sent.cached_tokens) or self.prompt_cache_hit_tokens or 0,
-            (of_sent and of_sent.cache_write_tokens) or 0,
-            (of_made and of_made.reasoning_tokens) or self.reasoning_tokens or 0,
+            input_count,
+            output_count,
+            (inputs and inputs.cached_tokens) or self.prompt_cache_hit_tokens or 0,
+            (inputs and inputs.cache_write_tokens) or 0,
+            (outputs and outputs.reasoning_tokens) or self.reasoning_tokens or 0,
         )
 
 
 class PlainUsage(_ExtraCounts, gc=False, kw_only=True):
-    """A `usage` object in its documented form; any other does not fit."""
+    """A `usage` object in its documented form; decoding any other form fails."""
 
     prompt_tokens: _Sum
     completion_tokens: _Count
@@ -110,13 +114,13 @@ class PlainUsage(_ExtraCounts, gc=False, kw_only=True):
 
     @property
     def tokens(self) -> Usage:
-        """The same in our words."""
-        sent, made = self.prompt_tokens_details, self.completion_tokens_details
-        return self._to_usage(self.prompt_tokens, self.completion_tokens, sent, made)
+        """The counts as `Usage`."""
+        inputs, outputs = self.prompt_tokens_details, self.completion_tokens_details
+        return self._to_usage(self.prompt_tokens, self.completion_tokens, inputs, outputs)
 
 
 class ResponsesUsage(_ExtraCounts, gc=False, kw_only=True):
-    """The same with the names of the Responses wire."""
+    """A `usage` object with the names of the Responses wire."""
 
     input_tokens: _Sum
     output_tokens: _Count
@@ -128,13 +132,13 @@ class ResponsesUsage(_ExtraCounts, gc=False, kw_only=True):
 
     @property
     def tokens(self) -> Usage:
-        """The same in our words."""
-        sent, made = self.input_tokens_details, self.output_tokens_details
-        return self._to_usage(self.input_tokens, self.output_tokens, sent, made)
+        """The counts as `Usage`."""
+        inputs, outputs = self.input_tokens_details, self.output_tokens_details
+        return self._to_usage(self.input_tokens, self.output_tokens, inputs, outputs)
 
 
 def parse_usage(raw: Mapping[str, object]) -> Usage:
-    """Tokens from a `usage` object of any provider; absent or strange numbers count as zero.
+    """Return the token counts of a `usage` object of any provider; missing or invalid numbers count as 0.
 
     >>> parse_usage({"prompt_tokens": 9, "completion_tokens": None}).total
     9
@@ -148,15 +152,16 @@ def parse_usage(raw: Mapping[str, object]) -> Usage:
 
 
 def _parse_loose_usage(raw: Mapping[str, object]) -> Usage:
-    sent = _find_details(raw, "prompt_tokens_details", "input_tokens_details")
-    made = _find_details(raw, "completion_tokens_details", "output_tokens_details")
+    inputs = _find_details(raw, "prompt_tokens_details", "input_tokens_details")
+    outputs = _find_details(raw, "completion_tokens_details", "output_tokens_details")
     return Usage(
         input=_first_count(raw, "prompt_tokens", "input_tokens"),
         output=_first_count(raw, "completion_tokens", "output_tokens"),
-        cached_input=_first_count(sent, "cached_tokens")
+        cached_input=_first_count(inputs, "cached_tokens")
         or _first_count(raw, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"),
-        cache_write=_first_count(sent, "cache_write_tokens", "cache_creation_tokens"),
-        reasoning=_first_count(made, "reasoning_tokens") or _first_count(raw, "reasoning_tokens"),
+        cache_write=_first_count(inputs, "cache_write_tokens", "cache_creation_tokens"),
+        reasoning=_first_count(outputs, "reasoning_tokens")
+        or _first_count(raw, "reasoning_tokens"),
     )
 
 

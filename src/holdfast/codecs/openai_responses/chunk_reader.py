@@ -1,18 +1,17 @@
-"""The events of this wire as deltas, and a whole response as the items that it would have streamed.
+"""Turns the events of this wire into deltas; a whole response is read as if it had been streamed.
 
-The wire says most things three times: in pieces, at the end of an item, and in the response object
-at the end. What was shown as it came stays as it is; the later sayings only add what is missing:
-the end of a text whose beginning agrees, a text or an item that never came in pieces, and the
-fields that must go back. Where a later saying contradicts what was shown, the shown one stands.
+The wire sends most content three times: in pieces, at the end of an item, and in the final response
+object. Text that was emitted stays. The later copies add only what is missing: the rest of a text
+with the same beginning, a text or an item that never came in pieces, and the fields that must be
+sent back. If a later copy contradicts the emitted text, the emitted text stays.
 
-Items that the core has a type for become deltas; any other item, known today or not, is kept
-verbatim from its end, where it is whole. This module must never raise on any JSON, and must count
-what it passes over.
+Items that the core has a type for become deltas; any other item is stored unchanged at its end,
+when it is complete. This module never raises on any JSON, and counts what it skips.
 """
 
 from __future__ import annotations
 
-from holdfast.codecs.json_text import dump_json, json_kind
+from holdfast.codecs.json_text import dump_json, json_kind, string_or_empty
 from holdfast.codecs.openai_chat.vocabulary import parse_usage
 from holdfast.codecs.openai_responses.errors import classify
 from holdfast.codecs.openai_responses.items import (
@@ -21,7 +20,6 @@ from holdfast.codecs.openai_responses.items import (
     Key,
     Track,
     kind_of_item,
-    string_or_empty,
 )
 from holdfast.codecs.openai_responses.vocabulary import COMPLETED, incomplete_reason, is_progress
 from holdfast.codecs.wire import Failure
@@ -60,9 +58,9 @@ class ResponsesChunkReader:
     """Reads the events of one response in order.
 
     Attributes:
-        open_tracks: the texts under way, by item, section and part.
-        ended: the end has come.
-        unknown_counts: how often each unknown kind of event came.
+        open_tracks: the open texts, by item, section and part.
+        ended: the response has ended.
+        unknown_counts: the number of events of each unknown type.
     """
 
     __slots__ = (
@@ -94,22 +92,22 @@ class ResponsesChunkReader:
 
     @property
     def open_tracks(self) -> dict[tuple[Key, str, int], Track]:
-        """The texts under way, by item, section and part."""
+        """The open texts, by item, section and part."""
         return self._reader.open_tracks
 
     def read_event(self, event: _Object, name: str, out: list[Delta]) -> None:
-        """One event; `name` is that of the event stream, for events that do not say their type."""
+        """Read one event; `name` is its name in the event stream, used if it has no `type`."""
         kind = string_or_empty(event.get("type")) or name
         if self.ended:
             self._count_unknown("after the end")
-        elif (place := _TEXTS.get(kind)) is not None:
+        elif (text_field := _TEXTS.get(kind)) is not None:
             self._saw_known = True
-            self._read_text(event, kind, place, out)
+            self._read_text(event, kind, text_field, out)
         else:
             self._read_other(event, kind, out)
 
     def read_whole(self, response: _Object, out: list[Delta]) -> None:
-        """A whole body."""
+        """Read a whole body."""
         output = response.get("output")
         if response.get("error") and not output:
             self._report_error(response, out)
@@ -122,9 +120,9 @@ class ResponsesChunkReader:
             out.append(NotAReply("output attribute", "missing"))
 
     def close(self, out: list[Delta]) -> None:
-        """Nothing more comes: give what was collected."""
+        """End the reply, and add the deltas of what was collected."""
         if not self.ended:
-            # A call is not closed: a cut one must not look as if it could be run.
+            # An open call stays incomplete, so that it cannot run.
             self._close_items(out, _CALLS)
         if self._saw_unknown and not self._saw_known and not self._failed:
             out.append(NotAReply("response.created event", "missing"))
@@ -151,7 +149,7 @@ class ResponsesChunkReader:
                 self._read_start(response, out)
                 self._finish_response(response, kind, out)
             case "" if event.get("object") == "response" and not self._saw_known:
-                # Whole, in a stream of one event.
+                # A whole response, in a stream of one event.
                 self.read_whole(event, out)
             case _ if is_progress(kind):
                 return
@@ -174,9 +172,9 @@ class ResponsesChunkReader:
             )
 
     def _read_text(
-        self, event: _Object, kind: str, place: tuple[str, str, str], out: list[Delta]
+        self, event: _Object, kind: str, text_field: tuple[str, str, str], out: list[Delta]
     ) -> None:
-        section, number, field = place
+        section, number, field = text_field
         item = self._find_item(self._item_key(event, {}), section, out)
         part = event.get(number)
         text = event.get(field)
@@ -190,7 +188,7 @@ class ResponsesChunkReader:
             self._reader.add_text(item, section, at, text, out)
 
     def _find_item(self, key: Key, section: str, out: list[Delta]) -> Item | None:
-        """The item of a piece; one that nobody announced is told by its pieces."""
+        """Return the item of a piece; if it was not announced, the section tells its type."""
         item = self._items.get(key)
         if item is None and section in _KIND_OF:
             self._begin_item(key, {"type": _KIND_OF[section]}, out)
@@ -198,7 +196,7 @@ class ResponsesChunkReader:
         return item if item is not None and item.kind == _KIND_OF[section] else None
 
     def _item_key(self, event: _Object, item: _Object, *, new: bool = False) -> Key:
-        """By number where there is one: some servers give an item another id in each event."""
+        """Return the index of the item if there is one: some servers change an item's id in each event."""
         index = event.get("output_index")
         if isinstance(index, int) and not isinstance(index, bool):
             self._last_key = index
@@ -240,7 +238,7 @@ class ResponsesChunkReader:
             calls = not _CALLS.isdisjoint([item.kind for item in self._items.values()])
             reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
             out.append(ReplyFinished(reason, status))
-            # Behind the finish reason, which does not vouch for a call that was never completed.
+            # They come after the finish reason, which is then invalid: an incomplete call is not proved.
             self._leave_calls(out)
             out.append(StreamEnded(whole))
         elif status == "incomplete":
@@ -250,7 +248,7 @@ class ResponsesChunkReader:
         elif status in _UNFINISHED:
             out.append(ErrorReceived(_unfinished_info(status)))
         self.ended = True
-        # One body holds one response: a piece that follows must find no text to join.
+        # One body holds one response: a later piece must not be added to a text.
         self.open_tracks.clear()
 
     def _leave_calls(self, out: list[Delta]) -> None:
@@ -259,16 +257,16 @@ class ResponsesChunkReader:
                 self._reader.leave(item, out)
 
     def _match_output(self, output: list[object], out: list[Delta]) -> None:
-        """Finish each item by its last saying; one that never came before is taken whole."""
+        """End each item by its final form; an item that never came before is read whole."""
         items = [fields for fields in output if isinstance(fields, dict)]
         if len(items) < len(output):
             out.append(NotAReply("output item object", "another kind"))
-        known = _match_items(self._items, items) if self._items else [None] * len(items)
-        for at, (key, fields) in enumerate(zip(known, items, strict=True)):
-            place = f"final {at}" if key is None else key
-            if key is None:
-                self._begin_item(place, fields, out)
-            self._reader.end_item(self._items[place], fields, out)
+        keys = _match_items(self._items, items) if self._items else [None] * len(items)
+        for at, (known_key, fields) in enumerate(zip(keys, items, strict=True)):
+            key = f"final {at}" if known_key is None else known_key
+            if known_key is None:
+                self._begin_item(key, fields, out)
+            self._reader.end_item(self._items[key], fields, out)
 
     def _report_error(self, event: _Object, out: list[Delta]) -> None:
         self._failed = True
@@ -276,7 +274,7 @@ class ResponsesChunkReader:
         out.append(ErrorReceived(classify(Failure(provider=self._provider, body=body))))
 
     def _count_unknown(self, kind: str) -> None:
-        # A hostile server can name as many kinds as it likes; a few are enough to see that.
+        # The number of kinds is limited, so that a hostile server cannot fill the memory.
         if kind in self.unknown_counts or len(self.unknown_counts) < 64:
             self.unknown_counts[kind[:80]] = self.unknown_counts.get(kind[:80], 0) + 1
 
@@ -293,35 +291,35 @@ _KIND_OF = {
 }
 
 
-def _match_items(seen: dict[Key, Item], items: list[_Object]) -> list[Key | None]:
-    """For each last saying the item that was seen before, or None.
+def _match_items(streamed: dict[Key, Item], items: list[_Object]) -> list[Key | None]:
+    """Return for each final item the key of the streamed item, or None.
 
-    The same id decides, else the same place, else the same type in order.
+    Items match by id, then by position, then by type in order.
     """
     kinds = [kind_of_item(fields) for fields in items]
-    by_id = {(item.kind, item.id): key for key, item in seen.items() if item.id}
-    left = dict(seen)
-    found: list[Key | None] = [None] * len(items)
+    by_id = {(item.kind, item.id): key for key, item in streamed.items() if item.id}
+    unmatched = dict(streamed)
+    keys: list[Key | None] = [None] * len(items)
     for at, fields in enumerate(items):
         key = by_id.get((kinds[at], string_or_empty(fields.get("id"))))
-        if key is not None and left.pop(key, None) is not None:
-            found[at] = key
+        if key is not None and unmatched.pop(key, None) is not None:
+            keys[at] = key
     for at, kind in enumerate(kinds):
-        if found[at] is None and at in left and left[at].kind == kind:
-            found[at] = at
-            del left[at]
+        if keys[at] is None and at in unmatched and unmatched[at].kind == kind:
+            keys[at] = at
+            del unmatched[at]
     of_kind: dict[str, list[Key]] = {}
-    for key in reversed(left):
-        of_kind.setdefault(left[key].kind, []).append(key)
+    for key in reversed(unmatched):
+        of_kind.setdefault(unmatched[key].kind, []).append(key)
     for at, kind in enumerate(kinds):
-        if found[at] is None and of_kind.get(kind):
-            found[at] = of_kind[kind].pop()
-    return found
+        if keys[at] is None and of_kind.get(kind):
+            keys[at] = of_kind[kind].pop()
+    return keys
 
 
 def _unfinished_info(status: str) -> ErrorInfo:
     if status == "cancelled":
-        safe = "the response was cancelled at the provider"
+        safe = "the provider cancelled the response"
         return ErrorInfo(category=ErrorCategory.CANCELLED, safe=safe, code="cancelled")
     safe = f"the response is not finished: its status is {status!r} (it runs in the background)"
     return ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe=safe, code=status)

@@ -1,4 +1,4 @@
-"""The wire as one object: encode, decode, classify. It must never hold a key or an address."""
+"""The codec of OpenAI's Responses wire. It holds no API key and no URL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.core.model_request import ModelRequest
 
 
 class ResponsesCodec(QuirkyCodec):
-    """OpenAI's Responses, used without state at the server.
+    """OpenAI's Responses wire, used without server-side state.
 
     Args:
         quirks: `system_role` names the role of system messages.
@@ -32,18 +32,18 @@ class ResponsesCodec(QuirkyCodec):
         self._heads = HeadCache()
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
-        """The request body.
+        """Encode a request.
 
         Raises:
-            ConfigurationError: this wire cannot express a field, or the history is not whole.
+            ConfigurationError: this wire cannot express a field, or a call and its result do not match.
         """
         refuse_prefill(request, "Responses")
         return encode_request(request, self._heads, self.quirks)
 
     def make_decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:
-        """A decoder for one response body."""
+        """Return a decoder for one response body."""
         return ResponsesDecoder(content_type, provider)
 
     def classify(self, failure: Failure) -> ErrorInfo:
-        """What a refusal means."""
+        """Classify an error response."""
         return classify(failure)

@@ -1,7 +1,7 @@
-"""Bytes of a responses body, streamed or whole, to deltas; never raises on any bytes.
+"""Decodes the body of a Responses response, streamed or whole, into deltas.
 
-A whole body is read as the items that a stream of it would have had, so that both give the same
-reply. This module must never decide whether a reply is acceptable; `codecs.assemble` does.
+A whole body is read as if it had been streamed, so that both give the same reply. This module never
+raises on any bytes. `codecs.reply_checks` decides whether the reply is accepted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from holdfast.codecs.sse import SseEvent
 from holdfast.core.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
 
-# The commonest events, and nothing else: any other fails to fit, and is read with care by `Pieces`.
+# These types match only the most frequent events. Decoding any other event fails, and
+# `ResponsesChunkReader` reads it.
 class _TextEvent(Struct, tag_field="type", tag="response.output_text.delta", gc=False):
     delta: str
     output_index: int
@@ -55,7 +56,7 @@ _read_quick = msgspec.json.Decoder(_Quick).decode
 
 
 class ResponsesDecoder(EventDecoder[ResponsesChunkReader]):
-    """One response body in, deltas out."""
+    """Decodes one response body into deltas."""
 
     __slots__ = ()
 
@@ -63,14 +64,14 @@ class ResponsesDecoder(EventDecoder[ResponsesChunkReader]):
         return ResponsesChunkReader(provider)
 
     def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
-        running = self._reader.open_tracks
+        open_tracks = self._reader.open_tracks
         for name, payload in events:
             try:
                 event = _read_quick(payload)
             except (ValueError, RecursionError):
                 self._read_carefully(name, payload, out)
                 continue
-            track = running.get((event.output_index, event.section, event.part))
+            track = open_tracks.get((event.output_index, event.section, event.part))
             if track is None:
                 self._read_carefully(name, payload, out)
                 continue

@@ -1,10 +1,10 @@
-"""A neutral question as the body of OpenAI's `responses`, without state at the server.
+"""Encodes a request as the body of OpenAI's `responses`, without server-side state.
 
-`store` is false, and reasoning comes encrypted, to be sent back: so a run can go on anywhere, and
-nothing of it stays behind. A user who wants the server's memory sets `store` in `settings.extra`.
-`seed` and a thinking budget have no field on this wire and are passed over, as is `cache`: the server
-caches by itself. Anything else that cannot be said is a `ConfigurationError` that names the field,
-before anything is sent.
+`store` is false and the reasoning is encrypted and sent back, so a run can continue on any machine
+and the server stores nothing. To use server-side state, set `store` in `settings.extra`. `seed` and
+a thinking budget have no field on this wire and are ignored, as is `cache`: the server caches by
+itself. For anything else that the wire cannot express, this module raises `ConfigurationError` with
+the field's name before anything is sent.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from holdfast.codecs.output_schema import is_object_schema, schema_instruction, 
 from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
 from holdfast.codecs.request_body import (
     HeadCache,
+    check_name,
     check_tools,
     count_encoded,
     encode_history,
@@ -36,22 +37,22 @@ from holdfast.core.transcript import Form
 
 _Object = dict[str, object]
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
 _LONGEST_ID = 64
-_HELD = frozenset({"previous_response_id", "conversation"})
-_WORDS = frozenset({"auto", "none", "required"})
+_STATE_FIELDS = frozenset({"previous_response_id", "conversation"})
+_TOOL_CHOICES = frozenset({"auto", "none", "required"})
 _HEADERS = (("content-type", "application/json"),)
-# These never reason, and refuse to be asked for it.
+# These models do not reason, and the server rejects the field for them.
 _WITHOUT_REASONING = re.compile(r"(?:^|[/.])(?:gpt-3|gpt-4|chatgpt-)|-chat-latest")
 ENCRYPTED = "reasoning.encrypted_content"
-"""What to include in a reply so that its reasoning can go back without state at the server."""
+"""The value of `include` that makes the server send encrypted reasoning."""
 
 
 def encode_request(request: ModelRequest, heads: HeadCache, quirks: Quirks) -> EncodedRequest:
-    """The request as path, headers and body.
+    """Encode a request as path, headers and body.
 
     Raises:
-        ConfigurationError: this wire cannot express a field, or the history is not whole.
+        ConfigurationError: this wire cannot express a field, or a call and its result do not match.
     """
     head = heads.get(request, (), lambda: _encode_head(request))
     return EncodedRequest(
@@ -63,14 +64,14 @@ def _append_history(head: bytes, request: ModelRequest, quirks: Quirks) -> bytes
     messages: Sequence[Message] = request.messages
     extra = request.settings.extra or {}
     stored = bool(extra.get("store"))
-    held = not _HELD.isdisjoint(extra)
-    key = f"{WIRE}|{quirks.system_role}|{stored}|{held}"
-    known = count_encoded(messages, key)
-    # A history that the server holds a part of cannot be judged here.
-    plain = held or check_new_pairs(messages, known, _accepts_id)
+    on_server = not _STATE_FIELDS.isdisjoint(extra)
+    key = f"{WIRE}|{quirks.system_role}|{stored}|{on_server}"
+    encoded_count = count_encoded(messages, key)
+    # If the server stores a part of the history, the rest cannot be checked here.
+    plain = on_server or check_new_pairs(messages, encoded_count, _accepts_id)
     custom: frozenset[str] = frozenset()
-    if not plain or any(map(is_custom_call, _all_calls(messages[known:]))):
-        # Results of custom calls look different: such messages are looked at together, each time.
+    if not plain or any(map(is_custom_call, _all_calls(messages[encoded_count:]))):
+        # Results of custom calls have another form, so these messages are always encoded together.
         messages = list(messages) if plain else replace_unsafe_ids(messages, _accepts_id)
         custom = frozenset(call.id for call in _all_calls(messages) if is_custom_call(call))
     encode = make_message_encoder(quirks.system_role, stored=stored, custom=custom)
@@ -86,7 +87,7 @@ def _all_calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
 
 
 def _accepts_id(call: ToolCall) -> bool:
-    """Ids of this wire go back whatever they look like; others have a limit."""
+    """Whether the id can be sent: ids of this wire always, others up to a maximum length."""
     return bool(call.id) and (len(call.id) <= _LONGEST_ID or call.wire == WIRE)
 
 
@@ -102,7 +103,7 @@ def _encode_head(request: ModelRequest) -> bytes:
     if output is not None and is_object_schema(output.schema) and output.mode != "prompt":
         body["text"] = {"format": _text_format(output)}
     elif output is not None:
-        # The server takes only an object at the top; or the user wants it in words.
+        # The server accepts only an object at the top level, or the user wants an instruction.
         to_json("output.schema", output.schema)
         instructions = f"{instructions}\n\n{schema_instruction(output.schema)}".lstrip()
     if instructions:
@@ -122,17 +123,17 @@ def _encode_tools(tools: Sequence[ToolSpec], settings: ModelSettings) -> _Object
         return {}
     body: _Object = {"tools": [_encode_tool(tool) for tool in tools]}
     if choice is not None:
-        named = {"type": "function", "name": choice}
-        body["tool_choice"] = choice if choice in _WORDS else named
+        one_tool = {"type": "function", "name": choice}
+        body["tool_choice"] = choice if choice in _TOOL_CHOICES else one_tool
     if settings.parallel_tool_calls is not None:
         body["parallel_tool_calls"] = settings.parallel_tool_calls
     return body
 
 
 def _encode_tool(tool: ToolSpec) -> _Object:
-    _check_name("tools", tool.name)
+    check_name("tools", tool.name)
     to_json(f"tools.{tool.name}.schema", tool.schema)
-    # Without the word, this wire reads a schema as a strict one, which demands every property.
+    # Without this field, the server treats the schema as strict, which requires every property.
     entry: _Object = {"type": "function", "name": tool.name, "strict": False}
     if tool.description:
         entry["description"] = tool.description
@@ -143,31 +144,22 @@ def _sampling_fields(settings: ModelSettings) -> _Object:
     if settings.stop:
         raise ConfigurationError(
             "settings.stop",
-            "the Responses wire has no stop texts",
+            "the Responses wire has no stop sequences",
             fix="leave it empty, or use Chat Completions",
         )
     effort = settings.reasoning_effort
-    given = {
+    fields = {
         "max_output_tokens": settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "reasoning": None if effort is None else {"effort": effort},
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _text_format(output: OutputSchema) -> _Object:
-    _check_name("output.name", output.name)
+    check_name("output.name", output.name)
     to_json("output.schema", output.schema)
     strict = to_strict_schema(output.schema) if output.strict else None
     named: _Object = {"type": "json_schema", "name": output.name}
     return {**named, "schema": strict or output.schema, "strict": strict is not None}
-
-
-def _check_name(argument: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            argument,
-            f"{name[:80]!r} is no name on this wire",
-            fix="use letters, digits, _ and -, 1 to 64 of them",
-        )

@@ -1,7 +1,6 @@
-"""What errors mean on OpenAI's responses wire: refusals, `error` events and failed responses.
+"""The error table of OpenAI's Responses wire: error responses, `error` events and failed responses.
 
-The codes are OpenAI's (`response.error.code` in its reference). This module must hold rows and
-nothing that decides by itself.
+The codes are OpenAI's (`response.error.code` in its reference).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ RULES: tuple[ErrorRule, ...] = (
 
 
 def classify(failure: Failure) -> ErrorInfo:
-    """What a refusal on this wire means; also of the JSON of `error` and `response.failed` events.
+    """Classify an error response of this wire, or the JSON of an `error` or `response.failed` event.
 
     >>> event = b'{"type": "response.failed", "response": {"error": {"code": "server_error"}}}'
     >>> classify(Failure(provider="openai", body=event)).category.value

@@ -1,15 +1,16 @@
-"""Messages as items of the Responses wire: each encoded alone, so that its bytes can be kept.
+"""Encodes messages as items of the Responses wire.
 
-One message becomes one item or several. What has no place on this wire is translated as follows:
+Each message is encoded independently of the others, so that its bytes can be cached. It becomes one
+item or several. Some parts are translated:
 
-- A system message keeps its place, under the role that the provider has for it.
-- Items that came from this wire go back as they came: reasoning with its encrypted content, calls
-  and messages with their ids, phases and annotations, and items that the core has no type for.
-  Texts of one message item become one item again. Another wire's state stays at home.
-- A call of a custom tool has one argument, `input`, which goes back as plain text.
-- Pictures and files that a model of another wire made are not taken back from the assistant: a line
-  of text says that there was one, and of which type.
-- A failed result has no mark on this wire: its text says so.
+- A system message keeps its position, with the provider's name for the role.
+- Items that came from this wire are sent back unchanged: reasoning with its encrypted content,
+  calls and messages with their ids, phases and annotations, and items that the core has no type
+  for. Texts of one message item become one item again. Fields of another wire are not sent.
+- A call of a custom tool has one argument, `input`, which is sent back as plain text.
+- Images and files that a model of another wire made cannot be sent as assistant content. A line of
+  text replaces them and names their type.
+- The wire has no error flag for results: the text of a failed result tells it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,9 @@ from holdfast.codecs.media import (
 )
 from holdfast.codecs.openai_responses.items import CUSTOM
 from holdfast.codecs.openai_responses.vocabulary import WIRE
-from holdfast.codecs.request_body import to_json
+from holdfast.codecs.request_body import own_extra, to_json
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
-    Extra,
     Media,
     Message,
     Opaque,
@@ -50,41 +50,39 @@ _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio
 def make_message_encoder(
     system_role: str, *, stored: bool = False, custom: frozenset[str] = frozenset()
 ) -> Callable[[Message], bytes]:
-    """A function from a message to its items, with commas between.
+    """Return a function that encodes a message as items, separated by commas.
 
     Args:
         system_role: the role of system messages.
-        stored: the server keeps responses, so that an item's id is enough.
-        custom: ids of the calls of custom tools.
+        stored: the server stores responses, so that an item's id is enough.
+        custom: the ids of the calls of custom tools.
     """
 
     def encode(message: Message) -> bytes:
         items = encode_items(message, system_role, stored=stored, custom=custom)
         if not items:
-            raise ConfigurationError(
-                "parts", "hold nothing that can be sent", fix="give the message a text"
-            )
+            raise ConfigurationError("parts", "hold no content to send", fix="add a text")
         return b",".join(to_json("parts", item) for item in items)
 
     return encode
 
 
 def has_nothing_to_send(message: Message, *, stored: bool) -> bool:
-    """Whether an assistant message has no part that this wire can take back."""
+    """Whether this is an assistant message without any part that this wire accepts."""
     if message.role != "assistant" or message.calls:
         return False
     return not encode_items(message, "", stored=stored)
 
 
 def is_custom_call(call: ToolCall) -> bool:
-    """Whether this is the call of a custom tool of this wire."""
+    """Whether this is a call of a custom tool of this wire."""
     return call.wire == WIRE and call.extra is not None and call.extra.get("type") == CUSTOM
 
 
 def encode_items(
     message: Message, system_role: str, *, stored: bool, custom: frozenset[str] = frozenset()
 ) -> list[_Object]:
-    """The items of one message, in order."""
+    """Return the items of one message, in order."""
     match message.role:
         case "assistant":
             return _encode_reply(message.parts, stored=stored)
@@ -96,13 +94,13 @@ def encode_items(
             ]
         case role:
             content = _encode_content(message.parts)
-            own = system_role if role == "system" else "user"
-            said: _Object = {"type": "message", "role": own, "content": content}
-            return [*([said] if content else []), *_opaque_items(message.parts)]
+            wire_role = system_role if role == "system" else "user"
+            item: _Object = {"type": "message", "role": wire_role, "content": content}
+            return [*([item] if content else []), *_opaque_items(message.parts)]
 
 
 def _opaque_items(parts: Sequence[Part]) -> list[_Object]:
-    """Opaque items of this wire that a user adds; opaque content stands in the message."""
+    """Return the opaque items of this wire in a user message; opaque content is part of the message item."""
     return [
         dict(part.data)
         for part in parts
@@ -112,28 +110,28 @@ def _opaque_items(parts: Sequence[Part]) -> list[_Object]:
 
 def _encode_reply(parts: Sequence[Part], *, stored: bool) -> list[_Object]:
     items: list[_Object] = []
-    said: list[_Object] | None = None
-    said_by: object = None
+    content: list[_Object] | None = None
+    open_item: object = None
     for part in parts:
         if isinstance(part, Text | Refusal):
-            own = _own_extra(part.extra) if isinstance(part, Text) else {}
-            if isinstance(part, Text) and not part.text and not own:
+            extra = own_extra(part.extra, WIRE) if isinstance(part, Text) else {}
+            if isinstance(part, Text) and not part.text and not extra:
                 continue
-            by = own.get("item", said_by)
-            if said is None or by != said_by:
-                said, said_by = [], by
-                fields = by if isinstance(by, dict) else {}
-                items.append({"type": "message", "role": "assistant", **fields, "content": said})
-            said.append(_content_part(part, own))
+            item_fields = extra.get("item", open_item)
+            if content is None or item_fields != open_item:
+                content, open_item = [], item_fields
+                fields = item_fields if isinstance(item_fields, dict) else {}
+                items.append({"type": "message", "role": "assistant", **fields, "content": content})
+            content.append(_content_part(part, extra))
         else:
-            said, said_by = None, None
+            content, open_item = None, None
             if (item := _encode_part(part, stored=stored)) is not None:
                 items.append(item)
     return [_simplify_item(item) for item in items]
 
 
 def _simplify_item(item: _Object) -> _Object:
-    """A message that has no id, since it never came from here, holds its text as a string."""
+    """Write the content of a message without an id, which did not come from this wire, as a string."""
     content = item.get("content")
     if item.get("type") != "message" or "id" in item or not isinstance(content, list):
         return item
@@ -143,14 +141,14 @@ def _simplify_item(item: _Object) -> _Object:
     return {**item, "content": "".join(texts)}
 
 
-def _content_part(part: Text | Refusal, own: _Object) -> _Object:
+def _content_part(part: Text | Refusal, extra: _Object) -> _Object:
     if isinstance(part, Refusal):
         return {"type": "refusal", "refusal": part.text}
-    beside = own.get("part")
+    fields = extra.get("part")
     return {
         "type": "output_text",
         "text": part.text,
-        **(beside if isinstance(beside, dict) else {}),
+        **(fields if isinstance(fields, dict) else {}),
     }
 
 
@@ -163,7 +161,7 @@ def _encode_part(part: Part, *, stored: bool) -> _Object | None:
         case Opaque():
             return dict(part.data) if part.wire == WIRE else None
         case Media():
-            item = _own_extra(part.extra).get("item")
+            item = own_extra(part.extra, WIRE).get("item")
             if isinstance(item, dict) and part.data is not None:
                 return {**item, "result": encode_base64(part.data)}
             return {"type": "message", "role": "assistant", "content": media_placeholder(part)}
@@ -172,7 +170,7 @@ def _encode_part(part: Part, *, stored: bool) -> _Object | None:
 
 
 def _encode_reasoning(part: Reasoning, *, stored: bool) -> _Object | None:
-    """An item that the server can find again, or that holds everything itself."""
+    """Return an item that the server has stored, or that holds all its content; None for any other."""
     if part.wire != WIRE or not part.extra:
         return None
     item = dict(part.extra)
@@ -180,11 +178,11 @@ def _encode_reasoning(part: Reasoning, *, stored: bool) -> _Object | None:
 
 
 def _encode_call(call: ToolCall) -> _Object:
-    beside = dict(call.extra) if call.wire == WIRE and call.extra else {}
+    extra = dict(call.extra) if call.wire == WIRE and call.extra else {}
     item: _Object = {"type": "function_call", "call_id": call.id, "name": call.name}
     if is_custom_call(call):
-        return {**item, "input": _custom_input(call.arguments), **beside}
-    return {**item, "arguments": call.arguments, **beside}
+        return {**item, "input": _custom_input(call.arguments), **extra}
+    return {**item, "arguments": call.arguments, **extra}
 
 
 def _custom_input(arguments: str) -> str:
@@ -207,15 +205,17 @@ def _encode_content(parts: Sequence[Part]) -> list[_Object]:
     for part in parts:
         if isinstance(part, Text):
             if part.text:
-                content.append({"type": "input_text", "text": part.text, **_own_extra(part.extra)})
+                content.append(
+                    {"type": "input_text", "text": part.text, **own_extra(part.extra, WIRE)}
+                )
         elif isinstance(part, Media):
-            content.append({**_encode_media(part), **_own_extra(part.extra)})
+            content.append({**_encode_media(part), **own_extra(part.extra, WIRE)})
         elif isinstance(part, Opaque):
             if part.wire == WIRE and _is_content(part):
                 content.append(dict(part.data))
         elif not isinstance(part, Reasoning):
             raise ConfigurationError(
-                "parts", f"a {type(part).__name__} has no place in such a message"
+                "parts", f"a {type(part).__name__} is not allowed in such a message"
             )
     return content
 
@@ -226,11 +226,11 @@ def _encode_media(media: Media) -> _Object:
     url = media.url or ""
     if data is None and not url.startswith(("https://", "http://")):
         raise ConfigurationError(
-            "media", f"{url[:80]!r} is no web address", fix="give an https URL or the bytes"
+            "media", f"{url[:80]!r} is not an http(s) URL", fix="pass an https URL or the bytes"
         )
     if kind in IMAGES or (data is None and kind.startswith("image/")):
-        where = url if data is None else f"data:{kind};base64,{encode_base64(data)}"
-        return {"type": "input_image", "image_url": where}
+        image_url = url if data is None else f"data:{kind};base64,{encode_base64(data)}"
+        return {"type": "input_image", "image_url": image_url}
     if data is None:
         return {"type": "input_file", "file_url": url}
     if kind in _SOUNDS:
@@ -239,7 +239,7 @@ def _encode_media(media: Media) -> _Object:
     if kind.partition("/")[0] in ("image", "audio", "video"):
         raise ConfigurationError(
             "media",
-            f"the Responses wire takes no {kind}",
+            f"the Responses wire does not accept {kind}",
             fix="send PNG, JPEG, GIF, WebP, WAV, MP3 or a document",
         )
     name = media.name or f"file.{kind.rpartition('/')[2] or 'bin'}"
@@ -250,10 +250,3 @@ def _encode_media(media: Media) -> _Object:
 def _is_content(part: Opaque) -> bool:
     kind = part.data.get("type")
     return isinstance(kind, str) and kind.startswith("input_")
-
-
-def _own_extra(extra: Extra | None) -> _Object:
-    """What this wire put on a part; another wire's state stays at home."""
-    if not extra or extra.get("wire") != WIRE:
-        return {}
-    return {key: value for key, value in extra.items() if key != "wire"}

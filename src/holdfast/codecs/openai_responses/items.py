@@ -1,7 +1,7 @@
-"""Output items as deltas: what each kind of item shows, and what of it must go back.
+"""Turns output items into deltas.
 
-An item is begun once, grows in pieces, and is ended by its last and whole form. Ending it again
-changes nothing. This module must never raise on any JSON.
+An item begins once, grows in pieces, and ends with its final form. Ending it again changes nothing.
+This module never raises on any JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from holdfast.codecs.call_arguments import arguments_text
-from holdfast.codecs.json_text import dump_json
+from holdfast.codecs.json_text import dump_json, string_or_empty
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.core.deltas import (
     Delta,
@@ -25,7 +25,7 @@ from holdfast.core.deltas import (
 from holdfast.core.messages import Media, Opaque, Text
 
 Key: TypeAlias = int | str
-"""An item's `output_index`, or its id where there is none."""
+"""An item's `output_index`, or its id if it has no index."""
 
 CUSTOM = "custom_tool_call"
 
@@ -36,14 +36,14 @@ _PART_FIELDS = frozenset({"type", "text"})
 
 
 class Track(Struct, gc=False):
-    """One text under way: the number of the part that it belongs to, and what came of it."""
+    """One open text: the index of its part, and the pieces so far."""
 
     index: int
     pieces: list[str]
 
 
 class Item(Struct, gc=False):
-    """One output item under way."""
+    """One output item."""
 
     key: Key
     kind: str
@@ -58,7 +58,7 @@ class ItemReader:
     """Turns items into deltas, and numbers their parts in the order in which they begin.
 
     Attributes:
-        open_tracks: the texts under way, by item, section and part.
+        open_tracks: the open texts, by item, section and part.
     """
 
     __slots__ = ("_count", "open_tracks")
@@ -68,7 +68,7 @@ class ItemReader:
         self.open_tracks: dict[tuple[Key, str, int], Track] = {}
 
     def begin_item(self, key: Key, fields: _Object, out: list[Delta]) -> Item:
-        """An item is announced; its texts, if it has any yet, wait for its end."""
+        """Begin an item. Texts that it already holds are read at its end."""
         kind = kind_of_item(fields)
         item = Item(key, kind, string_or_empty(fields.get("id")), self._next_index(), fields)
         if kind in ("function_call", CUSTOM):
@@ -78,7 +78,7 @@ class ItemReader:
         return item
 
     def add_text(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
-        """A piece of one of the item's texts."""
+        """Add a piece to one of the item's texts."""
         key = (item.key, section, part)
         track = self.open_tracks.get(key)
         if track is None:
@@ -90,13 +90,13 @@ class ItemReader:
     def complete_text(
         self, item: Item, section: str, part: int, text: str, out: list[Delta]
     ) -> None:
-        """The whole of one of the item's texts: what of it was not shown yet is shown now."""
+        """Complete one of the item's texts: emit the rest that was not emitted yet."""
         track = self.open_tracks.get((item.key, section, part))
         if rest := text if track is None else _remaining_text(text, track.pieces):
             self.add_text(item, section, part, rest, out)
 
     def end_item(self, item: Item, fields: _Object, out: list[Delta]) -> None:
-        """The item in its last and whole form."""
+        """End an item with its final form."""
         if item.ended:
             return
         item.ended = True
@@ -113,9 +113,9 @@ class ItemReader:
                 out.append(PartReceived(_opaque_part(fields), item.index))
 
     def leave(self, item: Item, out: list[Delta]) -> None:
-        """A call whose whole form never came: it has the arguments that were streamed.
+        """End a call without a final form; it has the arguments that were streamed.
 
-        Its name is given again, which makes a finish reason before it void.
+        The delta repeats its name, which makes the finish reason before it invalid.
         """
         item.ended = True
         extra = {name: v for name, v in item.fields.items() if name not in _CALL_FIELDS}
@@ -138,10 +138,10 @@ class ItemReader:
         return Track(item.index, [])
 
     def _end_message(self, item: Item, fields: _Object, out: list[Delta]) -> None:
-        own = {
+        item_fields = {
             name: v for name, v in fields.items() if name not in _MESSAGE_FIELDS and v is not None
         }
-        strange = []
+        unknown = []
         content = fields.get("content")
         if isinstance(content, str):
             content = [{"type": "output_text", "text": content}]
@@ -153,30 +153,32 @@ class ItemReader:
                 self.complete_text(item, "text", at, string_or_empty(part.get("text")), out)
                 track = self.open_tracks.get((item.key, "text", at))
                 if track is not None and track.pieces:
-                    beside = {n: v for n, v in part.items() if n not in _PART_FIELDS and v}
-                    extra = {"wire": WIRE, "item": own, **({"part": beside} if beside else {})}
-                    # It joins the text that was shown as it came.
+                    part_fields = {n: v for n, v in part.items() if n not in _PART_FIELDS and v}
+                    extra: _Object = {"wire": WIRE, "item": item_fields}
+                    if part_fields:
+                        extra["part"] = part_fields
+                    # The fields are added to the text with the same index.
                     out.append(PartReceived(Text("", extra), track.index))
             else:
-                strange.append(part)
-        if strange:
-            kept = {name: value for name, value in fields.items() if name != "id"}
-            out.append(PartReceived(Opaque(WIRE, {**kept, "content": strange}), item.index))
+                unknown.append(part)
+        if unknown:
+            opaque = {name: value for name, value in fields.items() if name != "id"}
+            out.append(PartReceived(Opaque(WIRE, {**opaque, "content": unknown}), item.index))
 
     def _end_reasoning(self, item: Item, fields: _Object, out: list[Delta]) -> None:
         for at, part in enumerate(_only_objects(fields.get("summary"))):
             self.complete_text(item, "summary", at, string_or_empty(part.get("text")), out)
         for at, part in enumerate(_only_objects(fields.get("content"))):
             self.complete_text(item, "thought", at, string_or_empty(part.get("text")), out)
-        # The first thought of the item carries the whole of it back.
+        # The first reasoning part of the item holds all its fields, which are sent back.
         at = item.index if item.thought is None else item.thought
         out.append(ReasoningDelta("", at, extra=fields))
 
     def _end_call(self, item: Item, section: str, fields: _Object, out: list[Delta]) -> None:
-        whole = fields.get(section)
-        text = whole if isinstance(whole, str) else "" if whole is None else arguments_text(whole)
+        value = fields.get(section)
+        text = value if isinstance(value, str) else "" if value is None else arguments_text(value)
         self.complete_text(item, section, 0, text, out)
-        extra = {name: value for name, value in fields.items() if name not in _CALL_FIELDS}
+        extra = {name: v for name, v in fields.items() if name not in _CALL_FIELDS}
         closing = ""
         if section == "input":
             begun = (item.key, section, 0) in self.open_tracks
@@ -187,29 +189,24 @@ class ItemReader:
 
 
 _THOUGHTS = ("summary", "thought")
-# A custom tool takes plain text; here it is a call with one argument, so that it can be run.
+# A custom tool takes plain text. Here its call has one argument, so that it runs like any other.
 _OPENING, _CLOSING = '{"input":"', '"}'
 
 
 def kind_of_item(fields: _Object) -> str:
-    """An item's type; one that does not say it and has content is a message.
+    """Return an item's type; an item without a type but with content is a message.
 
     >>> kind_of_item({"type": "reasoning"}), kind_of_item({"content": []})
     ('reasoning', 'message')
     """
-    said = string_or_empty(fields.get("type"))
-    return "message" if not said and "content" in fields else said
+    kind = string_or_empty(fields.get("type"))
+    return "message" if not kind and "content" in fields else kind
 
 
-def string_or_empty(value: object) -> str:
-    """A string as it is, anything else as an empty one."""
-    return value if isinstance(value, str) else ""
-
-
-def _remaining_text(text: str, shown: list[str]) -> str:
-    """What follows in `text` after what was shown; nothing when the two do not agree."""
+def _remaining_text(text: str, emitted: list[str]) -> str:
+    """Return the rest of `text` after the emitted pieces; "" if they are not its beginning."""
     at = 0
-    for piece in shown:
+    for piece in emitted:
         if not text.startswith(piece, at):
             return ""
         at += len(piece)
@@ -239,16 +236,16 @@ def _only_objects(value: object) -> list[_Object]:
 
 
 def _opaque_part(fields: _Object) -> Media | Opaque:
-    """An item that is kept verbatim; a picture is also something to show."""
+    """Return an item as an opaque part, or as media if it is a generated image."""
     data = string_or_empty(fields.get("result"))
     if fields.get("type") != "image_generation_call" or not data:
         return Opaque(WIRE, fields)
     try:
-        picture = binascii.a2b_base64(data)
+        image = binascii.a2b_base64(data)
     except ValueError:
         return Opaque(WIRE, fields)
-    if not picture:
+    if not image:
         return Opaque(WIRE, fields)
     item = {name: value for name, value in fields.items() if name != "result"}
     kind = string_or_empty(fields.get("output_format")) or "png"
-    return Media(f"image/{kind}", data=picture, extra={"wire": WIRE, "item": item})
+    return Media(f"image/{kind}", data=image, extra={"wire": WIRE, "item": item})

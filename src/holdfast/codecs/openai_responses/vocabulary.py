@@ -1,17 +1,14 @@
-"""The wire's words for how a response ended, in our vocabulary, and the kinds of its events.
-
-This module must never fail on a strange value: what it does not know is UNKNOWN.
-"""
+"""Translates the statuses of this wire into finish reasons, and knows the types of its events."""
 
 from __future__ import annotations
 
 from holdfast.core.messages import FinishReason
 
 WIRE = "openai_responses"
-"""The name of this wire on parts that only it understands."""
+"""The name of this wire on parts that hold its data."""
 
 COMPLETED = frozenset({"completed", "complete"})
-"""The statuses of a response that is whole; the second is an older spelling."""
+"""The statuses of a complete response; the second is an older spelling."""
 
 _INCOMPLETE = {
     "max_output_tokens": FinishReason.LENGTH,
@@ -38,7 +35,7 @@ _PROGRESS = (
 
 
 def incomplete_reason(raw: str) -> FinishReason:
-    """Why a response is incomplete; one that gives no known reason was cut all the same.
+    """Return why a response is incomplete; an unknown reason counts as LENGTH.
 
     >>> incomplete_reason("content_filter").value, incomplete_reason("moon_phase").value
     ('content_filter', 'length')
@@ -47,7 +44,7 @@ def incomplete_reason(raw: str) -> FinishReason:
 
 
 def is_progress(kind: str) -> bool:
-    """Whether an event only tells how far an item is, which comes whole at its end.
+    """Whether an event only reports the progress of an item, which comes whole at its end.
 
     >>> is_progress("response.web_search_call.searching"), is_progress("response.new_thing")
     (True, False)

@@ -1,10 +1,9 @@
-"""The circuit breaker: stops sending to an endpoint that is not well, and tries it carefully later.
+"""The decisions of the circuit breaker, as pure functions on an immutable state.
 
-Closed, it counts. Open, it lets nothing through until a moment. Half open, it lets a few probes
-through, and their results decide. What the caller did wrong (a bad key, a filter, a long prompt)
-and cancellation say nothing about the endpoint and are not counted. The state is an immutable
-value and the decisions are pure functions; `CircuitBreaker` holds one state for all threads and event
-loops of a process. No lock may be held while anything is awaited.
+A closed breaker counts results. An open breaker rejects every call until a given time. A half-open
+breaker admits a few probes, and their results decide whether it closes. Errors of the caller (a wrong
+key, a filter, a prompt that is too long) and cancellations say nothing about the endpoint and are not
+counted. `CircuitBreaker` in `strategy` holds the state. This module must never hold any.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Tally(Struct, frozen=True):
 
 
 class ClosedState(Struct, frozen=True):
-    """Everything goes through, and is counted."""
+    """Every call is admitted, and its result is counted."""
 
     epoch: int = 0
     window: tuple[Tally, ...] = ()
@@ -50,7 +49,7 @@ class ClosedState(Struct, frozen=True):
 
 
 class OpenState(Struct, frozen=True):
-    """Nothing goes through until strictly after `until`; for ever when isolated by hand."""
+    """No call is admitted until after `until`; while `isolated` is set, none at all."""
 
     epoch: int
     until: float
@@ -59,7 +58,7 @@ class OpenState(Struct, frozen=True):
 
 
 class HalfOpenState(Struct, frozen=True):
-    """Some probes go through; `since` is when the first was let out."""
+    """Some probes are admitted; `since` is when the first one was."""
 
     epoch: int
     since: float
@@ -71,13 +70,13 @@ BreakerState: TypeAlias = ClosedState | OpenState | HalfOpenState
 
 
 class Ticket(Struct, frozen=True):
-    """A call was let through in this epoch; its result counts only in the same one."""
+    """A call was admitted in this epoch; its result counts only in the same epoch."""
 
     epoch: int
 
 
 class RejectedCall(Struct, frozen=True):
-    """A call was held back; worth trying after so many seconds, None: not before a person acts."""
+    """A call was rejected; it may be tried after so many seconds, None means after a manual reset."""
 
     retry_after: float | None
 
@@ -92,18 +91,18 @@ def assess_health(outcome: Outcome[T]) -> Health:
 def admit_call(
     options: BreakerOptions, state: BreakerState, now: float
 ) -> tuple[BreakerState, Ticket | RejectedCall]:
-    """Whether a call may go through now, and the state after that.
+    """Whether a call is admitted now, and the state after that.
 
     Args:
         options: the settings.
         state: the state before.
         now: the monotonic clock, in seconds. When it jumps back, an open breaker waits at most its
-            whole time again; when it jumps forward, the next call is a probe.
+            full time again; when it jumps forward, the next call is a probe.
 
-    >>> admit_call(BreakerOptions(), OpenState(3, until=60.0, lasts=60.0), 59.0)[1]
-    Held(later=1.001)
-    >>> admit_call(BreakerOptions(), OpenState(3, until=60.0, lasts=60.0), 60.5)
-    (HalfOpenState(epoch=4, since=60.5, out=1, passed=0), Ticket(epoch=4))
+    >>> admit_call(BreakerOptions(), OpenState(3, until=60.0, duration=60.0), 59.0)[1]
+    RejectedCall(retry_after=1.001)
+    >>> admit_call(BreakerOptions(), OpenState(3, until=60.0, duration=60.0), 60.5)
+    (HalfOpenState(epoch=4, since=60.5, in_flight=1, successes=0), Ticket(epoch=4))
     """
     if isinstance(state, ClosedState):
         return state, Ticket(state.epoch)
@@ -119,7 +118,7 @@ def admit_call(
         waited = now - state.since
         if 0 <= waited <= options.open_seconds:
             return state, RejectedCall(min(1.0, options.open_seconds))
-        # A probe that is out for so long is lost; its late result must not count.
+        # A probe that takes so long is lost; its late result must not count.
         state = HalfOpenState(state.epoch + 1, now)
     state = msgspec.structs.replace(state, in_flight=state.in_flight + 1)
     return state, Ticket(state.epoch)
@@ -134,15 +133,15 @@ def record_result(
     now: float,
     retry_after: float | None = None,
 ) -> BreakerState:
-    """The state after a call that was let through has ended.
+    """The state after an admitted call has ended.
 
     Args:
         options: the settings.
         state: the state before.
-        ticket: what `admit_call` gave; a result from another epoch is too old to count.
+        ticket: what `admit_call` returned; a result from another epoch is not counted.
         health: what the result says about the endpoint.
         now: the monotonic clock, in seconds.
-        retry_after: when the provider wants to hear from us again, in seconds.
+        retry_after: the wait that the provider asked for, in seconds.
     """
     if ticket.epoch != state.epoch or isinstance(state, OpenState):
         return state

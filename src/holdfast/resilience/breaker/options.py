@@ -18,15 +18,15 @@ class BreakerOptions(Struct, frozen=True, kw_only=True):
 
     Args:
         mode: "ratio" opens at a share of failures in a sliding window, "consecutive" at a number
-            of failures without a success between them (seed 003).
+            of failures without a success between them.
         failure_ratio: the share that opens.
         window: the length of the sliding window, in seconds.
-        minimum_throughput: no ratio is taken of fewer calls in the window.
+        minimum_throughput: with fewer calls in the window it does not open.
         failures: the number that opens in the mode "consecutive".
-        open_seconds: how long it stays open; strictly more must pass (seed 003).
+        open_seconds: how long it stays open; the first call after more than that is a probe.
         max_open_seconds: the longest Retry-After that it stays open for.
-        probes: how many calls may be out at once while it is half open.
-        successes: how many of them must succeed before it closes.
+        probes: how many calls may be under way at once while it is half open.
+        successes: how many probes must succeed before it closes.
 
     >>> BreakerOptions(failure_ratio=0)
     Traceback (most recent call last):

@@ -1,10 +1,11 @@
-"""The breaker as a strategy, and the circuit that it shares: one state to watch and to work by hand.
+"""The circuit breaker as a strategy, and the shared object that holds its state.
 
-Observing and controlling are apart from deciding, which is `breaker`'s. A subscriber is called
-outside the lock, in the thread whose call changed the state; it must never block.
+One `CircuitBreaker` serves all threads and event loops of a process; it can be observed, isolated and
+reset. `decision` says when it opens and closes. A subscriber is called outside the lock, in the
+thread whose call changed the state; it must never block. No lock may be held during an await.
 
-Nearly all calls of nearly all circuits succeed while the circuit is closed. Those are counted beside
-the state, and put into it before anything looks at it, so that they cost no new state each.
+Nearly all calls succeed while the breaker is closed. Their number is counted beside the state and
+added to it before the state is read, so that a success does not create a new state.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ Subscriber = Callable[[BreakerChanged], None]
 
 
 class BreakerOpenError(ProviderError):
-    """The circuit breaker let the call not through; nothing was sent."""
+    """The circuit breaker rejected the call; nothing was sent."""
 
     default_category = ErrorCategory.TRANSIENT
 
@@ -74,7 +75,7 @@ class BreakerOpenError(ProviderError):
 
 
 class BreakerSnapshot(Struct, frozen=True):
-    """What can be seen of a circuit at one moment.
+    """What a circuit breaker shows of itself at one moment.
 
     Args:
         target: what it protects.
@@ -82,8 +83,8 @@ class BreakerSnapshot(Struct, frozen=True):
         successes: calls that succeeded in the window.
         failures: calls that failed in the window.
         streak: failures since the last success.
-        until: when an open circuit may be probed, on the monotonic clock.
-        probes: probes that are out.
+        until: when the first probe may be sent, on the monotonic clock.
+        probes: probes that are under way.
     """
 
     target: str
@@ -96,18 +97,18 @@ class BreakerSnapshot(Struct, frozen=True):
 
 
 class CircuitBreaker:
-    """One breaker's state, for all runs, threads and event loops of the process.
+    """The circuit breaker of an endpoint, shared by all runs, threads and event loops.
 
     Args:
         target: names what it protects: provider, model and endpoint.
         options: the settings.
 
-    >>> circuit = CircuitBreaker("openai:gpt-5.2")
-    >>> circuit.isolate()
-    >>> circuit.snapshot().state
+    >>> breaker = CircuitBreaker("openai:gpt-5.2")
+    >>> breaker.isolate()
+    >>> breaker.snapshot().state
     'isolated'
-    >>> circuit.reset()
-    >>> circuit.snapshot().state
+    >>> breaker.reset()
+    >>> breaker.snapshot().state
     'closed'
     """
 
@@ -133,7 +134,7 @@ class CircuitBreaker:
         self._subscribers: tuple[Subscriber, ...] = ()
 
     def admit(self, now: float) -> tuple[Ticket | RejectedCall, BreakerChanged | None]:
-        """Whether a call may go, and the change that this made."""
+        """Whether a call is admitted, and the change of state that this caused."""
         with self._lock:
             before = self._state
             if type(before) is ClosedState:
@@ -145,7 +146,7 @@ class CircuitBreaker:
         return answer, self._publish_change(before, after)
 
     def count_success(self, ticket: Ticket, now: float) -> bool:
-        """Count a success where that changes nothing but a number; False: `record_outcome` must do it."""
+        """Count a success if that changes only a number; False means that `record_outcome` must do it."""
         with self._lock:
             state = self._state
             if ticket.epoch != state.epoch or type(state) is not ClosedState or state.streak:
@@ -160,7 +161,7 @@ class CircuitBreaker:
     def record_outcome(
         self, ticket: Ticket, health: Health, *, now: float, retry_after: float | None = None
     ) -> BreakerChanged | None:
-        """Count one result, and give the change that this made."""
+        """Count one result, and return the change of state that this caused."""
         with self._lock:
             before = self._state_with_counts()
             self._state = after = record_result(
@@ -171,15 +172,15 @@ class CircuitBreaker:
         return None if type(before) is type(after) else self._publish_change(before, after)
 
     def isolate(self) -> None:
-        """Let nothing through until `reset`."""
+        """Reject every call until `reset`."""
         self._set_state(lambda before: OpenState(before.epoch + 1, 0.0, 0.0, isolated=True))
 
     def reset(self) -> None:
-        """Close, and forget what was counted."""
+        """Close, and set the counts to zero."""
         self._set_state(lambda before: ClosedState(before.epoch + 1))
 
     def snapshot(self) -> BreakerSnapshot:
-        """The state, as counted so far."""
+        """The state with all counts up to now."""
         with self._lock:
             state = self._state_with_counts()
         if isinstance(state, ClosedState):
@@ -192,7 +193,7 @@ class CircuitBreaker:
         return BreakerSnapshot(self.target, _state_name(state), until=until)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` at each change of state; the answer ends that."""
+        """Call `subscriber` at each change of state; the returned function ends that."""
         with self._lock:
             self._subscribers = (*self._subscribers, subscriber)
 
@@ -210,7 +211,7 @@ class CircuitBreaker:
         self._publish_change(before, after)
 
     def _state_with_counts(self) -> BreakerState:
-        """The state with every success in it; the lock is held."""
+        """The state with every success in it. The caller holds the lock."""
         if self._uncounted_successes and type(self._state) is ClosedState:
             self._state = add_successes(self._state, self._uncounted_successes)
         self._uncounted_successes = 0
@@ -226,7 +227,7 @@ class CircuitBreaker:
         for subscriber in self._subscribers:
             try:
                 subscriber(change)
-            except Exception:  # noqa: BLE001  # REASON: who looks on must not break a call
+            except Exception:  # noqa: BLE001  # REASON: a subscriber must not break a call
                 _log.exception("a subscriber of the circuit breaker raised")
         return change
 
@@ -240,7 +241,7 @@ def _state_name(state: BreakerState) -> StateName:
 
 
 class BreakerStrategy(Struct, frozen=True):
-    """The strategy: holds calls back while the circuit is open, and tells it how the others went."""
+    """The strategy: rejects calls while the breaker is open, and reports the results of the others."""
 
     breaker: CircuitBreaker
 
@@ -254,26 +255,26 @@ class BreakerStrategy(Struct, frozen=True):
         return {"target": self.breaker.target, **settings_of(self.breaker.options)}
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, behind the breaker."""
-        circuit = self.breaker
+        """The operation, behind the breaker."""
+        breaker = self.breaker
 
         async def with_breaker(call: CallContext[P]) -> Outcome[T]:
             clock = call.execution.clock
-            answer, change = circuit.admit(clock.monotonic())
+            answer, change = breaker.admit(clock.monotonic())
             if change is not None:
                 call.execution.emit(change)
             if isinstance(answer, RejectedCall):
-                return unsent_outcome(BreakerOpenError(circuit.target, answer.retry_after))
+                return unsent_outcome(BreakerOpenError(breaker.target, answer.retry_after))
             try:
                 outcome = await operation(call)
             except BaseException:
-                # Cancelled, or a bug: no word about the endpoint, but a probe must give its place back.
-                circuit.record_outcome(answer, "ignored", now=clock.monotonic())
+                # Cancelled, or a bug: it says nothing about the endpoint, but a probe must give its place back.
+                breaker.record_outcome(answer, "ignored", now=clock.monotonic())
                 raise
-            if type(outcome) is Done and circuit.count_success(answer, clock.monotonic()):
+            if type(outcome) is Done and breaker.count_success(answer, clock.monotonic()):
                 return outcome
             retry_after = outcome.info.retry_after if isinstance(outcome, Failed) else None
-            change = circuit.record_outcome(
+            change = breaker.record_outcome(
                 answer, assess_health(outcome), now=clock.monotonic(), retry_after=retry_after
             )
             if change is not None:

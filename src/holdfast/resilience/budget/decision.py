@@ -1,10 +1,9 @@
-"""A budget for retries: a share of the calls may be repeated, so that retries cannot multiply load.
+"""The decisions of the retry budget: retries are limited to a share of the calls. Pure.
 
-When an endpoint fails for everybody, each run by itself retries three times, and a provider in
-trouble gets four times its load. So all runs of the process that talk to one endpoint share a
-bucket of tokens: each call puts a fraction in, each retry takes one out, and a small reserve that
-fills with time lets a quiet process retry too. An empty bucket must never delay a call: it fails
-at once, and the error says why.
+During an outage each run retries three times, and the provider gets four times its load. Therefore
+all runs of a process that call one endpoint share a bucket of tokens: each call adds a fraction, each
+retry takes one, and a small reserve that fills with time lets a quiet process retry too. An empty
+bucket must never delay a call: the call fails at once, and the error says why.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Bucket(Struct, frozen=True):
 
 
 def refill_bucket(options: BudgetOptions, bucket: Bucket, now: float) -> Bucket:
-    """The bucket after time went by; a clock that went back adds nothing.
+    """The bucket after time has passed; a clock that went back adds nothing.
 
     >>> refill_bucket(BudgetOptions(reserve=2, reserve_per_second=1), Bucket(0.0, 10.0), 11.5)
     Bucket(tokens=1.5, at=11.5)
@@ -39,14 +38,14 @@ def deposit_tokens(bucket: Bucket, ratio: float, capacity: float) -> Bucket:
 
     Args:
         bucket: the one before.
-        ratio: tokens that are put in.
-        capacity: the most that it can hold.
+        ratio: tokens that are added.
+        capacity: the largest number of tokens.
     """
     return Bucket(min(capacity, bucket.tokens + ratio), bucket.at)
 
 
 def bucket_capacity(options: BudgetOptions) -> float:
-    """The most tokens that a bucket can hold."""
+    """The largest number of tokens in a bucket."""
     return max(options.capacity, options.reserve)
 
 

@@ -11,10 +11,10 @@ class BudgetOptions(Struct, frozen=True, kw_only=True):
     """The settings.
 
     Args:
-        ratio: tokens that each call puts in; 0.1 allows one retry for ten calls in the long run.
-        reserve: tokens that are there at the start, and that time fills up to.
-        reserve_per_second: how fast time fills them.
-        capacity: the bucket's size; calls do not put in more.
+        ratio: tokens that each call adds; 0.1 allows one retry for ten calls in the long run.
+        reserve: tokens at the start, and the level to which time fills the bucket.
+        reserve_per_second: tokens that time adds in a second, up to the reserve.
+        capacity: the largest number of tokens in the bucket.
     """
 
     ratio: float = 0.1

@@ -17,7 +17,7 @@ from holdfast.resilience.pipeline import settings_of
 
 
 class RetryBudget:
-    """One bucket that all runs of the process share; safe from any thread.
+    """The retry budget of an endpoint, shared by all runs; safe to use from any thread.
 
     >>> budget = RetryBudget(BudgetOptions(reserve=1, reserve_per_second=0, ratio=0.5))
     >>> budget.withdraw(0.0), budget.withdraw(0.0)
@@ -40,7 +40,7 @@ class RetryBudget:
             self._bucket = deposit_tokens(self._bucket, self.options.ratio, self._capacity)
 
     def withdraw(self, now: float) -> bool:
-        """Take what one retry costs, if it is there.
+        """Take the token of one retry; False when there is none.
 
         Args:
             now: the monotonic clock, in seconds.
@@ -58,7 +58,7 @@ class RetryBudget:
 
     @property
     def tokens(self) -> float:
-        """What is in the bucket, as last counted."""
+        """The tokens in the bucket, as last counted."""
         return self._bucket.tokens
 
     def describe(self) -> Mapping[str, object]:

@@ -1,9 +1,9 @@
-"""The cache's decisions: what a request is called, what may be kept, and what has to go.
+"""The decisions of the cache: the key of a request, what is saved, and what is removed. Pure.
 
 A key is a strong hash of everything that is sent, in a canonical form, with the scope of the
-credentials in it: an answer must never cross from one account to another. Only a whole reply is
-kept, and none that asks for tools unless that is wanted, since replaying it would do them again.
-`replay` holds the entries; this module must never keep any itself.
+credentials in it: a reply must never cross from one account to another. Only a complete reply is
+saved, and a reply that calls tools only if that is wanted, since the tools would run again.
+`strategy` shares an `LruCache` between runs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from holdfast.resilience.cache.options import CacheOptions
 from holdfast.resilience.pipeline import T
 
 KeyOf: TypeAlias = Callable[[object], str | None]
-"""The name of a payload; None when it cannot be named, and then the cache stands aside."""
+"""The key of a payload; None when it has none, and then the cache is not used."""
 
 Weigh: TypeAlias = Callable[[object], int | None]
-"""The size of a value in bytes; None when it must not be kept."""
+"""The size of a value in bytes; None when it must not be saved."""
 
 
 def account_scope(*credentials: str) -> str:
@@ -76,7 +76,7 @@ def _hash_bytes(data: bytes) -> str:
 
 
 def _encode_sequence(value: object) -> object:
-    """A history is a sequence of its own kind; anything else has no canonical form."""
+    """A sequence of our own kind as a list; anything else has no canonical form."""
     if isinstance(value, Sequence):
         return list(value)
     raise TypeError(type(value).__name__)
@@ -86,7 +86,7 @@ _encode = msgspec.json.Encoder(order="deterministic", enc_hook=_encode_sequence)
 
 
 def weigh_reply(options: CacheOptions) -> Weigh:
-    """The size of a reply that may be kept: a whole one that ended by itself."""
+    """The size of a reply that may be saved: a complete one that ended by itself."""
 
     def weigh(value: object) -> int | None:
         if not isinstance(value, Reply) or value.kind is not ReplyKind.COMPLETE:
@@ -104,7 +104,7 @@ def weigh_reply(options: CacheOptions) -> Weigh:
 
 
 class CacheEntry(Struct, Generic[T], frozen=True):
-    """One answer, its size in bytes, and when it was kept on the monotonic clock."""
+    """A saved value, its size in bytes, and when it was saved on the monotonic clock."""
 
     value: T
     weight: int
@@ -112,13 +112,13 @@ class CacheEntry(Struct, Generic[T], frozen=True):
 
 
 class LruCache(Generic[T]):
-    """Entries in the order of their last use; knows when one is too old and which goes first.
+    """Entries in the order of their last use, limited in number, size and age.
 
-    >>> shelf = LruCache(CacheOptions(entries=2, ttl=10))
+    >>> cache = LruCache(CacheOptions(entries=2, ttl=10))
     >>> for name in "abc":
-    ...     shelf.put(name, name.upper(), weight=1, now=0.0)
-    >>> shelf.get("a", 1.0), shelf.get("c", 1.0), shelf.get("c", 11.0)
-    (None, Entry(value='C', weight=1, at=0.0), None)
+    ...     cache.put(name, name.upper(), weight=1, now=0.0)
+    >>> cache.get("a", 1.0), cache.get("c", 1.0), cache.get("c", 11.0)
+    (None, CacheEntry(value='C', weight=1, at=0.0), None)
     """
 
     __slots__ = ("_entries", "options", "weight")
@@ -144,7 +144,7 @@ class LruCache(Generic[T]):
         return entry
 
     def put(self, key: str, value: T, *, weight: int, now: float) -> None:
-        """Keep an answer, and let go of those that were not used for longest."""
+        """Save a value, and remove those that were not used for the longest time."""
         self.drop(key)
         if weight > self.options.size:
             return
@@ -154,12 +154,12 @@ class LruCache(Generic[T]):
             self.drop(next(iter(self._entries)))
 
     def drop(self, key: str) -> None:
-        """Forget one answer."""
+        """Remove one entry."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self.weight -= entry.weight
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         self._entries.clear()
         self.weight = 0

@@ -12,10 +12,10 @@ class CacheOptions(Struct, frozen=True, kw_only=True):
     """The settings.
 
     Args:
-        entries: the most answers that are kept; 100 in seed 003.
-        size: the most bytes of answers, as they look in JSON.
-        ttl: how long an answer is good, in seconds; 600 in seed 002, None without end (seed 003).
-        tool_calls: keep replies that ask for tools, too.
+        entries: the largest number of saved values.
+        size: the largest number of bytes of all saved values, in their JSON form.
+        ttl: how long a saved value is used, in seconds; None means without an end.
+        tool_calls: save replies that call tools, too.
 
     >>> CacheOptions(entries=0)
     Traceback (most recent call last):

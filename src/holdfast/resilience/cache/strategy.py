@@ -1,9 +1,9 @@
-"""The cache as a strategy: the same question at the same time is asked once, and later not at all.
+"""The cache as a strategy: equal requests at the same time are sent once, and later not at all.
 
-Calls that ask what is being asked already wait for that answer. When the one that asks is
-cancelled, one of those who wait asks in its place; when it fails, they share the failure, except
-when it only ran out of its own time. A kept answer is replayed as a stream of one piece, so that
-whoever shows deltas shows it. No lock may be held while anything is awaited.
+A call whose request is already under way waits for its outcome. When the call that sent it is
+cancelled, one of the waiting calls sends it again; when it fails, they share the failure, except
+when only its own time was over. A saved reply is also streamed, as one delta for each text. No lock
+may be held during an await.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.resilience.timeout.strategy import timeout_outcome
 
 
 class Stats(Struct, frozen=True):
-    """What a cache did so far; `shared` are calls that waited for the answer to another."""
+    """What a cache did so far; `shared` are calls that waited for the outcome of another."""
 
     hits: int
     misses: int
@@ -44,7 +44,7 @@ class Stats(Struct, frozen=True):
 
 
 class _PendingCall:
-    """One question on its way, and who waits for the answer."""
+    """A request under way, and the calls that wait for its outcome."""
 
     __slots__ = ("waiters",)
 
@@ -53,14 +53,14 @@ class _PendingCall:
 
 
 class _AskAgain(Struct, frozen=True):
-    """Whoever asked is gone without an answer: ask again."""
+    """The call that sent the request ended without an outcome: send it again."""
 
 
 _RETAKE = _AskAgain()
 
 
 class Store:
-    """Answers and questions on their way, for all runs, threads and event loops of the process.
+    """Saved values and requests under way, for all runs, threads and event loops of the process.
 
     Args:
         options: the settings.
@@ -80,14 +80,14 @@ class Store:
         return Stats(self._hits, self._misses, self._shared, len(self._shelf), self._shelf.weight)
 
     def clear(self) -> None:
-        """Forget every answer; questions on their way go on."""
+        """Remove every saved value; requests under way go on."""
         with self._lock:
             self._shelf.clear()
 
     def look_up(
         self, key: str, now: float
     ) -> Done[object] | Waiter[Outcome[object] | _AskAgain] | None:
-        """The kept answer, a place among those who wait, or None: then the caller asks and lands."""
+        """The saved value, a waiter, or None: then the caller sends the request and calls `finish_call`."""
         with self._lock:
             entry = self._shelf.get(key, now)
             if entry is not None:
@@ -106,7 +106,7 @@ class Store:
     def finish_call(
         self, key: str, outcome: Outcome[object] | None, weight: int | None, now: float
     ) -> None:
-        """The question came back: keep what may be kept, and tell those who wait."""
+        """A request has ended: save its value if it may be saved, and wake the waiting calls."""
         with self._lock:
             flight = self._flights.pop(key)
             if isinstance(outcome, Done) and weight is not None:
@@ -118,13 +118,13 @@ class Store:
 
 
 class Cache(Struct, frozen=True):
-    """The strategy: answer from what is kept, and keep what may be kept.
+    """The strategy: return saved values, and save those that may be saved.
 
     Args:
-        store: where answers are; several pipelines may share one.
-        key_of: names a payload; `request_key(scope)` for model requests.
-        weigh: the size of a value, or None for one that must not be kept; without one, whole
-            replies are kept.
+        store: where values are saved; several pipelines may share one.
+        key_of: the key of a payload; `request_key(scope)` for model requests.
+        weigh: the size of a value, or None for one that must not be saved; without it, complete
+            replies are saved.
     """
 
     store: Store
@@ -141,7 +141,7 @@ class Cache(Struct, frozen=True):
         return settings_of(self.store.options)
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, asked only when the answer is not known."""
+        """The operation, called only when no value is saved."""
         store, key_of = self.store, self.key_of
         weigh = self.weigh or weigh_reply(store.options)
 
@@ -167,14 +167,14 @@ class Cache(Struct, frozen=True):
             if isinstance(known, Done):
                 replay_reply(call, known.value)
                 known = Done(_without_usage(known.value), known.attempts, known.tried)
-            # The key names the payload, so what is kept under it is of this act's type.
+            # The key names the payload, so the value under it has the type of this operation.
             return cast("Outcome[T]", known)
 
         return with_cache
 
 
 async def _find_answer(store: Store, key: str, call: CallContext[P]) -> Outcome[object] | None:
-    """The answer that is kept, or that somebody else gets meanwhile; None: the caller must ask."""
+    """The saved value, or the outcome of another call; None means that the caller sends the request."""
     while True:
         found = store.look_up(key, call.execution.clock.monotonic())
         if not isinstance(found, Waiter):
@@ -182,19 +182,19 @@ async def _find_answer(store: Store, key: str, call: CallContext[P]) -> Outcome[
         answer = await found.wait(call.execution.clock, call.remaining())
         if answer is None:
             return timeout_outcome(
-                "no answer in time to the same question of another run", may_repeat=True
+                "no answer in time to the same request of another run", may_repeat=True
             )
         if not isinstance(answer, _AskAgain):
             return answer
 
 
 def _without_usage(value: object) -> object:
-    """The same value for nothing: whoever asked has paid for it."""
+    """The same value without tokens: the call that sent the request has counted them."""
     return replace(value, usage=Usage()) if isinstance(value, Reply) else value
 
 
 def replay_reply(call: CallContext[P], value: object) -> None:
-    """Show a kept reply to who watches, as a stream of one piece for each text."""
+    """Stream a saved reply, as one delta for each text."""
     if call.execution.publish is None or not isinstance(value, Reply):
         return
     for index, part in enumerate(value.parts):

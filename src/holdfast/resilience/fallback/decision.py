@@ -14,7 +14,7 @@ def should_try_next(
 ) -> bool:
     """Whether the next target is asked after this failure.
 
-    Never when the act may have taken effect, nor when no time is left.
+    Never when the operation may have taken effect, nor when no time is left.
     """
     if not outcome.may_repeat or call.remaining() == 0:
         return False
@@ -27,7 +27,7 @@ def retarget_call(
     tried: tuple[FailedTarget, ...],
     carry: Carry | None,
 ) -> CallContext[P]:
-    """The call for the next target; attempts are counted on, so that each has a number of its own."""
+    """The call for the next target. Attempts are counted on, so that each has a number of its own."""
     payload = call.payload
     if model is not None:
         payload = msgspec.structs.replace(payload, model=model)  # type: ignore[type-var]  # as the target says

@@ -27,7 +27,7 @@ ELSEWHERE: frozenset[ErrorCategory] = frozenset(
 
 
 class FallbackTarget(Struct, frozen=True):
-    """Something else to ask.
+    """Another target to ask.
 
     Args:
         name: for records and errors, such as "anthropic:claude-sonnet-4-5".

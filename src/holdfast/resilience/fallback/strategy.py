@@ -1,9 +1,9 @@
-"""Fallback: when one target cannot answer, ask the next one, and keep what was tried.
+"""Fallback: when one target fails, ask the next one, and record what was tried.
 
-Only a failure that another target may not have is a reason to go on: an outage, a limit, a key of
-that provider, a model that is gone. What the request itself did wrong would fail everywhere, and an
-answer that a content filter withheld must never be got elsewhere unasked. The history goes along as
-it is: a request is neutral, and each target encodes it for its own wire.
+Another target is asked only after a failure that it may not have: an outage, a limit, a key of that
+provider, a model that does not exist. A request that is wrong would fail everywhere, and a reply that
+a content filter withheld must never be requested elsewhere. The history stays as it is: a request is
+independent of the provider, and each target encodes it for its own wire.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from holdfast.resilience.pipeline import CallContext, Carry, Done, Failed, Opera
 
 
 class Fallback(Struct, frozen=True):
-    """The strategy: the wrapped act first, then each target in order.
+    """The strategy: the wrapped operation first, then each target in order.
 
     Args:
-        primary: the name of the wrapped act.
-        targets: what to ask when it fails.
-        categories: the failures for which to go on.
+        primary: the name of the wrapped operation.
+        targets: what is asked when it fails.
+        categories: the failures after which the next target is asked.
     """
 
     primary: str
@@ -44,7 +44,7 @@ class Fallback(Struct, frozen=True):
                     "fallback", f"{name!r} is named twice", fix="Give each a name of its own"
                 )
         if odd := self.categories - frozenset(ErrorCategory):
-            raise ConfigurationError("fallback.categories", f"{set(odd)} is no ErrorCategory")
+            raise ConfigurationError("fallback.categories", f"{set(odd)} is not an ErrorCategory")
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class Fallback(Struct, frozen=True):
         }
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, and then the others."""
+        """The operation, and the other targets after it."""
         categories, primary = self.categories, self.primary
         others = [
             (target.name, target.model, cast("Operation[P, T]", target.operation))

@@ -13,11 +13,12 @@ class HedgeOptions(Struct, frozen=True, kw_only=True):
     """The settings.
 
     Args:
-        quantile: begin the second attempt when the first takes longer than this share of them.
-        samples: without so many latencies, nothing is hedged.
-        window: how many of the newest latencies are kept.
+        quantile: start the second attempt when the first takes longer than this share of the
+            latencies.
+        samples: with fewer latencies than this, no second attempt is started.
+        window: how many of the newest latencies are remembered.
         delay: a fixed number of seconds in place of the quantile.
-        max_share: the most second attempts, as a share of all calls.
+        max_share: the largest share of calls that may have a second attempt.
 
     >>> HedgeOptions(quantile=95)
     Traceback (most recent call last):

@@ -1,9 +1,9 @@
-"""Hedging: when an attempt is slower than nearly all others were, begin a second one beside it.
+"""Hedging: when an attempt is slower than nearly all others were, start a second one beside it.
 
-It is opt-in, since it pays twice; a guard keeps the second attempts to a share of all calls. The
-first attempt that answers wins, and the other is cancelled and awaited: nothing is left running.
-In a stream, "answers" means showing its first piece: from then on only that attempt is heard, so
-that nobody ever reads two answers at once. Hedge only what may be done twice.
+It is off by default, since it costs twice; a budget keeps second attempts to a share of all calls.
+The first attempt that answers wins; the other one is cancelled and awaited, so nothing is left
+running. In a stream, an attempt answers with its first delta: from then on only its notices are
+published, so that nobody reads two replies at once. Hedge only what may be done twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PIECES = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
 
 
 class Latencies:
-    """What is known of one endpoint: the newest latencies, and what the guard still allows."""
+    """The newest latencies of one endpoint, and how many second attempts are allowed."""
 
     __slots__ = ("_bucket", "_guard", "_lock", "_newest", "options")
 
@@ -44,13 +44,13 @@ class Latencies:
         self._lock = Lock()
 
     def begin_call(self) -> float | None:
-        """Count one call, and say after how many seconds to hedge it."""
+        """Count one call; returns the seconds after which to start a second attempt."""
         with self._lock:
             self._bucket = deposit_tokens(self._bucket, self._guard.ratio, self._guard.capacity)
             return delay_before(self.options, self._newest)
 
     def take_hedge(self) -> bool:
-        """Take one second attempt out of the guard, if it is there."""
+        """Withdraw one second attempt from the budget, if there is one."""
         with self._lock:
             after = withdraw_token(self._bucket)
             if after is not None:
@@ -58,7 +58,7 @@ class Latencies:
             return after is not None
 
     def record_latency(self, seconds: float) -> None:
-        """Remember how long a successful attempt took; what a clock that jumped back says is nothing."""
+        """Remember how long a successful attempt took; a negative time (the clock went back) is ignored."""
         if seconds < 0:
             return
         with self._lock:
@@ -66,7 +66,7 @@ class Latencies:
 
 
 class Hedge(Struct, frozen=True):
-    """The strategy: a second attempt beside a slow first one."""
+    """The strategy that starts a second attempt beside a slow first one."""
 
     latencies: Latencies
 
@@ -80,7 +80,7 @@ class Hedge(Struct, frozen=True):
         return settings_of(self.latencies.options)
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, raced against itself when it is slow."""
+        """The operation, with a second attempt when it is slow."""
         latencies = self.latencies
 
         async def with_hedge(call: CallContext[P]) -> Outcome[T]:
@@ -99,7 +99,7 @@ class Hedge(Struct, frozen=True):
 
 
 class _Race(Generic[P, T]):
-    """The attempts of one call, of which the first that answers is the only one that is heard."""
+    """The attempts of one call; only the notices of the first one that answers are published."""
 
     __slots__ = ("_call", "_chosen", "_operation", "_runners")
 
@@ -110,7 +110,7 @@ class _Race(Generic[P, T]):
         self._runners: list[asyncio.Task[Outcome[T]]] = []
 
     async def run(self, delay: float, take_hedge: Callable[[], bool]) -> Outcome[T]:
-        """Begin, begin again after the delay if that is allowed, and give the first answer."""
+        """Start an attempt, a second one after the delay if that is allowed, and return the first answer."""
         timer = asyncio.ensure_future(self._call.execution.clock.sleep(delay))
         try:
             self._start_attempt()
@@ -125,7 +125,7 @@ class _Race(Generic[P, T]):
             await asyncio.gather(timer, *self._runners, return_exceptions=True)
 
     async def _await_winner(self) -> Outcome[T]:
-        """The outcome that was heard, or the first success, or the first failure if all fail."""
+        """The outcome of the chosen attempt, or the first success, or the first failure if all fail."""
         failure: Outcome[T] | None = None
         pending = set(self._runners)
         while pending:

@@ -1,12 +1,11 @@
-"""The limiter's decisions: how many calls at once, how many and how many tokens in a minute.
+"""The decisions of the rate limiter: concurrent calls, calls per minute, tokens per minute. Pure.
 
-The limit of calls at once adapts by what the provider says: a refusal for too many requests halves
-it (at most once a second, since refusals come in bunches), and each success while it is in use
-raises it a little, as TCP does. Pace is kept by buckets that may go into debt: whoever comes next
-waits until the debt is paid. What a reply costs is known only afterwards, so a call reserves what
-calls cost on average, and the difference is settled when it ends. `throttle` holds the state, the
-queue and the number of calls that run, which changes with each call where the state mostly does not;
-this module must never wait.
+The limit of concurrent calls adapts to the provider: a refusal for too many requests halves it (at
+most once a second, since refusals come in groups), and each success while the limit is in use raises
+it a little, as TCP does. Calls and tokens per minute are counted in buckets whose level may become
+negative; the next call then waits until the level is back at zero. The tokens of a reply are known
+only afterwards, so a call reserves the average, and the difference is corrected when it ends.
+`strategy` holds the state, the queue and the number of running calls. This module must never wait.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _NEWEST_COUNTS = 0.2
 
 
 class LimiterState(Struct, frozen=True):
-    """Where a limiter is: the limit, and the buckets as counted at `at`.
+    """The state of a limiter: the limit, and the levels of the buckets at the time `at`.
 
-    `mean` is what a call costs on average, in tokens. Everybody pauses until `paused_until`; until
-    `refused_until` of that, because a call was refused.
+    `mean` is the average number of tokens of a call. All calls pause until `paused_until`; until
+    `refused_until`, they do so because a call was refused.
     """
 
     limit: float
@@ -49,7 +48,7 @@ def initial_state(options: LimiterOptions) -> LimiterState:
 
 
 def has_place(state: LimiterState, running: int) -> bool:
-    """Whether one more call may run at once, beside those that do.
+    """Whether one more call may run beside those that run now.
 
     >>> has_place(LimiterState(limit=2.9), 1), has_place(LimiterState(limit=2.9), 2)
     (True, False)
@@ -58,25 +57,25 @@ def has_place(state: LimiterState, running: int) -> bool:
 
 
 class Reservation(Struct, frozen=True):
-    """What a call took out of the pace: the seconds to wait first, and the tokens."""
+    """What a call has reserved: the seconds to wait first, and the tokens."""
 
     wait: float
     tokens: float = 0.0
 
 
 FREE = Reservation(0.0)
-"""What a call takes where no pace is kept."""
+"""What a call reserves where calls and tokens per minute are not limited."""
 
 
 def has_pace(options: LimiterOptions) -> bool:
-    """Whether calls or tokens are counted by the minute."""
+    """Whether calls or tokens per minute are limited."""
     return bool(options.requests_per_minute or options.tokens_per_minute)
 
 
 def reserve_call(
     options: LimiterOptions, state: LimiterState, now: float, max_wait: float = inf
 ) -> tuple[LimiterState, Reservation]:
-    """Take one call that can wait for `max_wait` seconds out of the pace, and the state after that."""
+    """Reserve one call that can wait for `max_wait` seconds; returns the state after that."""
     wait = 0.0
     if state.paused_until > now:
         wait = remaining_pause(options, state, now, max_wait)
@@ -144,10 +143,10 @@ def record_success(options: LimiterOptions, state: LimiterState, running: int) -
 def record_exhaustion(
     options: LimiterOptions, state: LimiterState, now: float, resumes_at: float
 ) -> LimiterState:
-    """The state after a call went well and was the last that the provider takes for a while.
+    """The state after a call succeeded and was the last one that the provider takes for a while.
 
-    Everybody who can pauses until then, but never for longer than a call may wait: it said that it
-    is at its limit, and not that it refuses. The limit of calls at once stays.
+    All calls pause until then, but never for longer than a call may wait: the provider is at its
+    limit and has refused nothing. The limit of concurrent calls stays.
 
     >>> record_exhaustion(LimiterOptions(), initial_state(LimiterOptions()), 10.0, 14.0).paused_until
     14.0
@@ -170,9 +169,9 @@ def record_refusal(
     Args:
         options: the settings.
         state: the state before.
-        running: the calls that ran, this one included.
+        running: the number of running calls, this one included.
         now: the monotonic clock, in seconds.
-        retry_after: what the provider said, in seconds; everybody pauses for so long.
+        retry_after: the wait that the provider asked for, in seconds; all calls pause for it.
     """
     if retry_after:
         until = now + min(retry_after, options.max_pause)

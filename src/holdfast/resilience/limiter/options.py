@@ -14,16 +14,17 @@ class LimiterOptions(Struct, frozen=True, kw_only=True):
     """The settings.
 
     Args:
-        concurrency: the most calls at once.
-        adaptive: lower that when the provider refuses, raise it again when it does not.
-        at_least: the lowest that it goes.
-        decrease: what is left of it after a refusal.
-        requests_per_minute: the pace of calls; None has no limit.
-        tokens_per_minute: the pace of tokens, input and output; None has no limit.
-        burst_seconds: how many seconds of that pace may come at once after a pause.
-        queue: how many calls may wait for a place; one more fails at once.
-        max_wait: the longest wait for a place or for the pace, in seconds.
-        max_pause: the longest for which everybody pauses when the provider says so, in seconds.
+        concurrency: the largest number of calls that run at once.
+        adaptive: lower that number when the provider refuses calls, and raise it again later.
+        at_least: the lowest value of that number.
+        decrease: the factor by which a refusal lowers it.
+        requests_per_minute: how many calls may start in a minute; None sets no limit.
+        tokens_per_minute: how many tokens, input and output, may be used in a minute; None sets no
+            limit.
+        burst_seconds: after a pause, so many seconds' worth of calls and tokens may come at once.
+        queue: how many calls may wait; one more fails at once.
+        max_wait: the longest wait of a call, in seconds.
+        max_pause: the longest pause of all calls that a provider can cause, in seconds.
 
     >>> LimiterOptions(concurrency=0)
     Traceback (most recent call last):

@@ -1,8 +1,8 @@
-"""The limiter as a strategy, and the throttle that it shares: places, a fair queue, and a pace.
+"""The rate limiter as a strategy, and the shared object that holds its state and its queue.
 
-Places are handed over in the order of arrival. A call that is cancelled or gives up while it waits
-leaves the queue, and if it was handed a place in the same moment, hands it on. A throttle serves
-any number of threads and event loops; no lock may be held while anything is awaited.
+Places are given in the order of arrival. A call that is cancelled or gives up while it waits leaves
+the queue; a place that it was given in the same moment goes to the next one. One `RateLimiter` serves
+any number of threads and event loops. No lock may be held during an await.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _TOO_MANY = ErrorCategory.RATE_LIMIT_RETRYABLE
 
 
 class LimiterError(ProviderError):
-    """Our own limiter held the call back; nothing was sent.
+    """The rate limiter rejected the call; nothing was sent.
 
     Args:
         message: what happened.
-        retry_after: seconds after which it may be tried; None when waiting is no use.
+        retry_after: seconds after which it may be tried; None when waiting does not help.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -55,7 +55,7 @@ class LimiterError(ProviderError):
 
 
 class LimiterLoad(Struct, frozen=True):
-    """What can be seen of a throttle at one moment."""
+    """What a rate limiter shows of itself at one moment."""
 
     target: str
     running: int
@@ -64,12 +64,12 @@ class LimiterLoad(Struct, frozen=True):
 
 
 def reply_tokens(value: object) -> int:
-    """What a value costs of the tokens: those of a reply, nothing for anything else."""
+    """The tokens of a value: those of a reply, 0 for anything else."""
     return value.usage.total if isinstance(value, Reply) else 0
 
 
 class RateLimiter:
-    """One limiter's state and queue, for all runs, threads and event loops of the process.
+    """The rate limiter of an endpoint, shared by all runs, threads and event loops.
 
     Args:
         target: names what it protects.
@@ -105,14 +105,14 @@ class RateLimiter:
         self._lock = Lock()
 
     def load(self) -> LimiterLoad:
-        """How much is going on."""
+        """How many calls run and wait now."""
         state = self._state
         return LimiterLoad(self.target, self._running, len(self._queue), int(state.limit))
 
     def try_enter(self) -> Reservation | None:
-        """A place where there is one and nothing else to heed; else None, and `enter` must be asked.
+        """A place, if one is free and nothing has to be waited for; otherwise None, and then call `enter`.
 
-        Who got a reservation must give it to `leave`.
+        A reservation must be given to `leave` when the call has ended.
         """
         if self._has_pace:
             return None
@@ -124,9 +124,9 @@ class RateLimiter:
             return decision.FREE
 
     async def enter(self, call: CallContext[P]) -> Reservation | LimiterError:
-        """Wait for a place and for the pace; the error when that is not to be had.
+        """Wait for a place and for calls and tokens per minute; an error when the wait is too long.
 
-        Who got a reservation must give it to `leave`.
+        A reservation must be given to `leave` when the call has ended.
         """
         waiter: Waiter[bool] | None = None
         taken = Reservation(0.0)
@@ -167,7 +167,7 @@ class RateLimiter:
         return got is not None or not self._leave_queue(waiter, keep=True)
 
     def _leave_queue(self, waiter: Waiter[bool], *, keep: bool = False) -> bool:
-        """Leave the queue. True when there was no place; one that came late is kept or handed on."""
+        """Leave the queue. True when there was no place; a place that came late is kept or passed on."""
         with self._lock:
             if not waiter.granted:
                 self._queue.pop(waiter, None)
@@ -180,7 +180,7 @@ class RateLimiter:
     async def _wait_for_pace(
         self, reservation: Reservation, call: CallContext[P], max_wait: float
     ) -> Reservation | LimiterError:
-        """Wait as long as reserved, and on if everybody pauses meanwhile; holds a place."""
+        """Wait as long as reserved, and longer if all calls pause meanwhile; the call has a place."""
         clock, wait = call.execution.clock, reservation.wait
         try:
             while wait > 0:
@@ -203,14 +203,14 @@ class RateLimiter:
         return self.options.max_wait if remaining is None else min(remaining, self.options.max_wait)
 
     def _return_reservation(self, reservation: Reservation) -> None:
-        """Give back a place and a reservation that were not used."""
+        """Return a place and a reservation that were not used."""
         with self._lock:
             self._running -= 1
             self._state = decision.refund_call(self.options, self._state, reservation)
             self._grant_places()
 
     def leave(self, reservation: Reservation, outcome: Outcome[T] | None, clock: Clock) -> None:
-        """Give the place back, and learn from how the call went; None when it was cancelled."""
+        """Return the place, and adapt to the outcome; None means that the call was cancelled."""
         options = self.options
         tokens = 0
         if self._has_pace and isinstance(outcome, Done):
@@ -235,7 +235,7 @@ class RateLimiter:
                 self._grant_places()
 
     def _grant_places(self) -> None:
-        """Hand free places to the first in the queue; the lock is held."""
+        """Give free places to the first calls in the queue. The caller holds the lock."""
         while self._queue and decision.has_place(self._state, self._running):
             waiter, _ = self._queue.popitem(last=False)
             if waiter.wake(True):
@@ -244,7 +244,7 @@ class RateLimiter:
 
 
 class LimiterStrategy(Struct, frozen=True):
-    """The strategy: each call enters the throttle, and leaves it however it ends."""
+    """The strategy: each call enters the limiter, and leaves it however it ends."""
 
     limiter: RateLimiter
 
@@ -258,18 +258,18 @@ class LimiterStrategy(Struct, frozen=True):
         return {"target": self.limiter.target, **settings_of(self.limiter.options)}
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, at the pace of the throttle."""
-        throttle = self.limiter
+        """The operation, limited."""
+        limiter = self.limiter
 
         async def with_limiter(call: CallContext[P]) -> Outcome[T]:
-            taken = throttle.try_enter() or await throttle.enter(call)
+            taken = limiter.try_enter() or await limiter.enter(call)
             if isinstance(taken, LimiterError):
                 return unsent_outcome(taken)
             outcome: Outcome[T] | None = None
             try:
                 outcome = await operation(call)
             finally:
-                throttle.leave(taken, outcome, call.execution.clock)
+                limiter.leave(taken, outcome, call.execution.clock)
             return outcome
 
         return with_limiter

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class Waiter(Generic[V]):
-    """Made by the task that waits; `granted` belongs to whoever holds the queue's lock."""
+    """Made by the task that waits; `granted` may be read and set only under the lock of the queue."""
 
     __slots__ = ("_future", "_loop", "granted")
 
@@ -24,7 +24,7 @@ class Waiter(Generic[V]):
         self.granted = False
 
     def wake(self, value: V) -> bool:
-        """Let `wait` return this value; False when the waiter's event loop is gone."""
+        """Let `wait` return this value; False when the event loop of the waiter is closed."""
         try:
             self._loop.call_soon_threadsafe(self._set_result, value)
         except RuntimeError:

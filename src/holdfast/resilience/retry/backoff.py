@@ -1,7 +1,7 @@
-"""How long to wait between attempts, as pure functions of the attempt number and a dice.
+"""How long to wait between attempts, as pure functions of the attempt number and a random number.
 
-Attempts are counted from 0 here, as in seed 000: the wait after the first attempt is that of 0.
-No function may return a negative, infinite or undefined number, whatever it is given.
+Attempts are counted from 0: the wait after the first attempt is the wait of attempt 0. No function
+may return a negative, infinite or undefined number, whatever it is given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES: tuple[Backoff, ...] = ("exponential", "full_jitter", "pure", "decorrelate
 def exponential_delay(
     attempt: int, *, base: float, multiplier: float, cap: float, rng: Rng
 ) -> float:
-    """Seed 000: `min(base * multiplier^attempt, cap)`, then plus or minus 10 percent.
+    """`min(base * multiplier^attempt, cap)`, plus or minus 10 percent.
 
     >>> exponential_delay(1, base=1.0, multiplier=2.0, cap=30.0, rng=lambda: 0.5)
     2.0
@@ -31,12 +31,12 @@ def exponential_delay(
 
 
 def full_jitter_delay(attempt: int, *, base: float, cap: float, rng: Rng) -> float:
-    """Seed 000, executor: a random part of `base * 2^attempt`, at most `cap`."""
+    """A random part of `base * 2^attempt`, at most `cap`."""
     return _clamp_delay(min(_scale_base(base, 2.0, attempt) * rng(), cap))
 
 
 def pure_delay(attempt: int, *, base: float) -> float:
-    """Seed 003: `base * 2^attempt`: 1, 2, 4 seconds for a base of 1; no jitter, no cap.
+    """`base * 2^attempt`: 1, 2, 4 seconds for a base of 1; without jitter and without a cap.
 
     >>> [pure_delay(n, base=1.0) for n in range(3)]
     [1.0, 2.0, 4.0]

@@ -51,7 +51,7 @@ _SHORTEST_HOLD = 0.001
 
 
 def limit_for(options: RetryOptions, category: ErrorCategory) -> int:
-    """How many retries this category has; one that is not named has the global limit."""
+    """The number of retries of this category; `max_retries` where it has no number of its own."""
     by_category = options.max_retries_by_category or {}
     return by_category.get(category, options.max_retries)
 
@@ -65,7 +65,7 @@ def decide_retry(
     rng: Rng,
     previous: float = 0.0,
 ) -> Decision:
-    """What to do after attempt number `attempt` (from 0) failed with `info`; tiers two and three.
+    """What to do after attempt number `attempt` (from 0) failed with `info`.
 
     Args:
         options: the settings.
@@ -91,12 +91,13 @@ def decide_retry(
 def decide_unsent(
     options: RetryOptions, info: ErrorInfo, *, waited: float, remaining: float | None
 ) -> Decision:
-    """What to do with a call that was held back before it was sent.
+    """What to do with a call that was rejected before it was sent.
 
     Args:
         options: the settings.
-        info: why it was held back; `retry_after` says when it may go, None that waiting is no use.
-        waited: seconds that this call waited for the same reason already.
+        info: why it was rejected; `retry_after` says when it may be sent, None means that waiting
+            does not help.
+        waited: seconds that this call has waited for the same reason already.
         remaining: seconds until the deadline; None without one.
     """
     if info.retry_after is None:
@@ -121,7 +122,7 @@ def backoff_delay(options: RetryOptions, attempt: int, rng: Rng, previous: float
 
 
 def wait_within(remaining: float | None, delay: float) -> Decision:
-    """Wait, unless the wait would reach the deadline: then it is given up now and not later."""
+    """Wait; or stop now, if the wait would reach the deadline."""
     if remaining is not None and delay >= remaining:
         return StopRetrying("deadline", f"{delay:.3g}")
     return WaitAndRetry(delay)

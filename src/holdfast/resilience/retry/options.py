@@ -1,12 +1,6 @@
-"""How failures are treated: the settings of retry, and the two hooks by which a user decides.
+"""The settings of retry, and the types of the functions by which a user decides.
 
-Names and defaults are those of seed 000. This module must never decide anything itself: `retry`
-reads these settings.
-
-Three settings of seed 000 have another form here. `SingleFunctionTimeout` is `function_timeout`,
-without a limit by default, as in the later versions of that system: each tool says how long it may
-take. `AutoRefreshTokensOn401` is `refresh_credentials`, which does it. `ProviderHandler` is by
-default the error table of the wire.
+This module must never decide anything itself: the decision and the strategy read these settings.
 """
 
 from __future__ import annotations
@@ -30,27 +24,27 @@ from holdfast.resilience.retry.backoff import NAMES, Backoff
 
 
 class Defer(Enum):
-    """What a custom strategy answers when it has no opinion; None means: stop."""
+    """What `custom_retry` returns when it does not decide. None means: stop."""
 
     DEFER = "defer"
 
 
 DEFER: Final = Defer.DEFER
-"""Let the provider's knowledge and the backoff decide."""
+"""Let the provider's answer and the backoff decide."""
 
 RetryAnswer: TypeAlias = float | Defer | None
 CustomRetry: TypeAlias = Callable[[BaseException, int], Awaitable[RetryAnswer] | RetryAnswer]
-"""The user's strategy: the exception and the attempt from 0, to seconds to wait, None or DEFER."""
+"""The user's function: takes the exception and the attempt (from 0), returns seconds, None or DEFER."""
 
 RefreshCredentials: TypeAlias = Callable[[ErrorInfo], Awaitable[bool]]
-"""Called at an AUTH_ERROR; True when new credentials are in place and one more try makes sense."""
+"""Called after an AUTH_ERROR; returns True when new credentials are set and one more try is useful."""
 
 
 class ProviderHandler(Protocol):
-    """A user's own knowledge of a provider, in place of the error table of the wire."""
+    """A user's own reading of a provider's errors, in place of the error table of the wire."""
 
     def parse_error(self, error: BaseException) -> ErrorInfo | None:
-        """What the exception means; None leaves it to backoff with full jitter."""
+        """What the exception means; None leaves the wait to backoff with full jitter."""
         ...
 
     def retry_delay(self, info: ErrorInfo, attempt: int, options: RetryOptions) -> float | None:
@@ -59,28 +53,29 @@ class ProviderHandler(Protocol):
 
 
 class RetryOptions(Struct, frozen=True, kw_only=True):
-    """How failures are treated; names and defaults are those of seed 000.
+    """Which failures are tried again, how often, and after which wait.
 
     Args:
         max_retries: attempts after the first; 3 means up to 4 attempts.
         retry_delay: the first wait of the backoff, in seconds.
         backoff_multiplier: each wait of "exponential" is this many times the one before.
         max_retry_delay: the longest wait of the backoff, in seconds, before jitter; also caps what
-            `custom_retry` and `provider_handler` answer. "pure" has no cap.
-        backoff: "exponential" (seed 000), "full_jitter" (its executor), "pure" (seed 003: 1, 2, 4)
-            or "decorrelated".
+            `custom_retry` and `provider_handler` return. "pure" has no cap.
+        backoff: "exponential" (with 10 percent jitter), "full_jitter", "pure" (1, 2, 4 times
+            `retry_delay`, without jitter) or "decorrelated".
         max_retries_by_category: fewer or more retries for some categories; a category that is
-            not named has `max_retries`, and one that is never retried stays so.
-        use_provider_retry_delays: obey the provider's Retry-After exactly.
-        max_provider_delay: a provider that asks for more than this many seconds is not waited for.
-        max_breaker_wait: how many seconds a call waits, in all, until an open breaker lets it
-            through; 0 fails at once.
-        custom_retry: the user's own strategy; its answer is final. A coroutine function that does
-            not answer is given up; a plain one runs on the event loop, and must not block.
+            not named has `max_retries`. A category that is never retried stays so.
+        use_provider_retry_delays: wait exactly as long as the provider asks (Retry-After).
+        max_provider_delay: when a provider asks for a longer wait than this many seconds, the call
+            fails at once.
+        max_breaker_wait: how many seconds in all a call waits while a breaker or limiter rejects
+            it; 0 fails at once.
+        custom_retry: the user's own function; its answer is final. A coroutine function that takes
+            too long is cancelled; a plain function runs on the event loop and must not block.
         provider_handler: the user's own reading of a provider's errors.
-        refresh_credentials: called once at an AUTH_ERROR; True allows one more try at once.
-        normalize_errors: sort failures into categories. Without it, every failure from outside is
-            UNKNOWN and has the plain backoff, a bad key too.
+        refresh_credentials: called once after an AUTH_ERROR; True allows one more try at once.
+        normalize_errors: treat failures by their category. Without it, every failure from outside
+            is retried with the plain backoff, even a wrong key.
         include_provider_details: name the provider, status, code and request id in the final error.
 
     >>> RetryOptions(retry_delay=float("nan"))
@@ -117,7 +112,7 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         if self.backoff not in NAMES:
             raise ConfigurationError(
                 "retry.backoff",
-                f"{self.backoff!r} is no policy",
+                f"{self.backoff!r} is not a policy",
                 fix=f"Use one of {', '.join(NAMES)}",
             )
         if self.max_retries_by_category is not None:
@@ -145,7 +140,7 @@ def _check_categories(limits: Mapping[ErrorCategory, int]) -> None:
         if not isinstance(category, ErrorCategory):
             raise ConfigurationError(
                 argument,
-                f"the key {category!r} is no ErrorCategory",
+                f"the key {category!r} is not an ErrorCategory",
                 fix="Use for example ErrorCategory.SERVER_ERROR",
             )
         check_whole(f"{argument}[{category.value}]", count, at_least=0)

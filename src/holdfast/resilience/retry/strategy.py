@@ -1,11 +1,11 @@
-"""Retry: the one layer that repeats an act, and the pure decision when to.
+"""Retry: the only layer that repeats an operation.
 
-Three tiers decide, as in seed 000: the user's own strategy (its answer is final), then what the
-provider said (category, Retry-After), then exponential backoff. Cancellation is never retried, and
-nothing below this layer may retry by itself.
+Three sources decide, in this order: the user's own function (its answer is final), what the provider
+said (error category, Retry-After), exponential backoff. A cancellation is never retried, and nothing
+below this layer may retry by itself.
 
-An act that was held back (`Failed.sent` is False: an open breaker) is no attempt: the call waits
-until it may go, if its deadline and `max_breaker_wait` allow that.
+A call that a strategy inside rejected (`Failed.sent` is False, for example by an open breaker) is not
+an attempt: it waits until it may be sent, if its deadline and `max_breaker_wait` allow that.
 
 What a failed attempt leaves to the next one is carried along (`Carry`), and never read here.
 """
@@ -72,11 +72,11 @@ _WHY: dict[Reason, str] = {
 
 
 class Retry(Struct, frozen=True):
-    """The strategy: repeats a failed act as `decide_retry` says, out of a budget when there is one.
+    """The strategy: repeats a failed operation as `decide_retry` says, within a budget if there is one.
 
     Args:
         options: the settings.
-        budget: how many acts may be repeated.
+        budget: how many calls may be repeated.
     """
 
     options: RetryOptions = RetryOptions()
@@ -95,8 +95,8 @@ class Retry(Struct, frozen=True):
         return settings
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, repeated while the decision says so."""
-        handling, budget = self.options, self.budget
+        """The operation, repeated while the decision says so."""
+        options, budget = self.options, self.budget
 
         async def with_retry(call: CallContext[P]) -> Outcome[T]:
             if budget is not None:
@@ -105,14 +105,14 @@ class Retry(Struct, frozen=True):
             if type(outcome) is Done:
                 return outcome
             return await _repeat_call(
-                _Progress(handling, budget, call.attempt), operation, call, outcome
+                _Progress(options, budget, call.attempt), operation, call, outcome
             )
 
         return with_retry
 
 
 class _Progress:
-    """How far one call is: attempts that were made, and seconds that it waited."""
+    """The progress of one call: attempts that were made, and seconds that it waited."""
 
     __slots__ = (
         "attempts_made",
@@ -182,8 +182,8 @@ async def _wait_before_retry(call: CallContext[P], seconds: float) -> None:
 
 
 async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Failed) -> Decision:
-    """Decide, take from the budget, and tell those who listen."""
-    handling = progress.options
+    """Decide, withdraw from the budget, and emit the notice of a retry."""
+    options = progress.options
     if outcome.sent:
         progress.attempts_made += 1
         progress.handler_info = None
@@ -202,14 +202,14 @@ async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Faile
         progress.last_failure = msgspec.structs.replace(outcome, carry=call.carry)
     else:
         decision = decide_unsent(
-            handling, outcome.info, waited=progress.unsent_seconds, remaining=call.remaining()
+            options, outcome.info, waited=progress.unsent_seconds, remaining=call.remaining()
         )
         if isinstance(decision, StopRetrying):
             return decision
         progress.unsent_seconds += decision.delay
     info = progress.handler_info or outcome.info
     attempt = max(progress.attempts_made, 1) + progress.first_attempt - 1
-    limit = limit_for(handling, info.category)
+    limit = limit_for(options, info.category)
     scheduled = RetryScheduled(call.key, attempt, limit, decision.delay, info.to_public())
     call.execution.emit(scheduled)
     if call.execution.note_retry is not None:
@@ -221,33 +221,33 @@ async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Faile
 async def _decide_after_attempt(
     progress: _Progress, call: CallContext[P], outcome: Failed
 ) -> Decision:
-    """The three tiers, after the rule that an act in doubt is not repeated."""
-    handling, attempt = progress.options, progress.failures - 1
+    """The three sources, after the rule that an operation in doubt is not repeated."""
+    options, attempt = progress.options, progress.failures - 1
     if not outcome.may_repeat:
         return StopRetrying("in_doubt")
-    if handling.custom_retry is not None:
+    if options.custom_retry is not None:
         remaining = call.remaining()
-        if attempt >= handling.max_retries:
+        if attempt >= options.max_retries:
             return StopRetrying("exhausted")
         if remaining == 0:
             return StopRetrying("deadline", "0")
         answer = await user_hooks.ask_custom_retry(
-            handling.custom_retry, outcome.error, attempt, remaining
+            options.custom_retry, outcome.error, attempt, remaining
         )
         if isinstance(answer, user_hooks.NoAnswer):
             return StopRetrying(answer.reason, answer.detail)
         if answer is not DEFER:
-            return wait_within(call.remaining(), min(answer, handling.max_retry_delay))
+            return wait_within(call.remaining(), min(answer, options.max_retry_delay))
     if outcome.info.category is ErrorCategory.AUTH_ERROR and not progress.refreshed:
         progress.refreshed = True
-        if attempt < handling.max_retries and await user_hooks.ask_for_credentials(
-            handling, outcome.info
+        if attempt < options.max_retries and await user_hooks.ask_for_credentials(
+            options, outcome.info
         ):
             return WaitAndRetry(0.0)
-    if handling.provider_handler is not None:
-        return _decide_by_handler(handling.provider_handler, progress, call, outcome)
+    if options.provider_handler is not None:
+        return _decide_by_handler(options.provider_handler, progress, call, outcome)
     return decide_retry(
-        handling,
+        options,
         outcome.info,
         attempt,
         remaining=call.remaining(),
@@ -259,35 +259,35 @@ async def _decide_after_attempt(
 def _decide_by_handler(
     handler: ProviderHandler, progress: _Progress, call: CallContext[P], outcome: Failed
 ) -> Decision:
-    """Tier two by the user's own handler; tier three, with full jitter, when it knows nothing."""
-    handling, attempt = progress.options, progress.failures - 1
+    """Decide by the user's own handler; by backoff with full jitter where it knows nothing."""
+    options, attempt = progress.options, progress.failures - 1
     if outcome.info.category in NEVER_RETRIED:
         return StopRetrying("not_retryable")
-    answer = user_hooks.ask_provider_handler(handler, handling, outcome.error, attempt)
+    answer = user_hooks.ask_provider_handler(handler, options, outcome.error, attempt)
     if isinstance(answer, user_hooks.NoAnswer):
         return StopRetrying(answer.reason, answer.detail)
     if answer.info is None:
-        if attempt >= handling.max_retries:
+        if attempt >= options.max_retries:
             return StopRetrying("exhausted")
         delay = backoff.full_jitter_delay(
-            attempt, base=handling.retry_delay, cap=handling.max_retry_delay, rng=call.execution.rng
+            attempt, base=options.retry_delay, cap=options.max_retry_delay, rng=call.execution.rng
         )
         return wait_within(call.remaining(), delay)
     progress.handler_info = answer.info
-    if attempt >= limit_for(handling, answer.info.category):
+    if attempt >= limit_for(options, answer.info.category):
         return StopRetrying("exhausted")
     if answer.delay is None:
         return StopRetrying("not_retryable")
-    return wait_within(call.remaining(), min(answer.delay, handling.max_retry_delay))
+    return wait_within(call.remaining(), min(answer.delay, options.max_retry_delay))
 
 
 def _final_failure(
     progress: _Progress, call: CallContext[P], outcome: Failed, stop: StopRetrying
 ) -> Failed:
-    """The failure that counts, with the reason for giving up in it where that is news.
+    """The failure to report, with the reason why it is not tried again where the failure does not say it.
 
-    A call that failed and then was held back failed for the first reason: the second only says
-    why it was not tried again.
+    When an attempt failed and the next one was not sent, the failure of the attempt is reported,
+    and the rejection is the reason why it was not tried again.
     """
     final = outcome if outcome.sent or progress.last_failure is None else progress.last_failure
     info = progress.handler_info or final.info

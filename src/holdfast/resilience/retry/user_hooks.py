@@ -1,8 +1,8 @@
-"""Asks the hooks of a user whether to try again, and gives every way in which they fail an outcome.
+"""Calls the functions of a user that decide about retries, and handles every way in which they fail.
 
-A hook may raise, block, or answer nonsense. None of that may hide the failure that it was asked
-about, or become a wait: the call ends with its own error, and a note says what the hook did. This
-module must never swallow a cancellation.
+A function may raise, block, or return something that cannot be used. None of that may hide the
+failure that it was called for, or become a wait: the call ends with its own error, and a note says
+what the function did. This module must never swallow a cancellation.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from holdfast.resilience.retry.options import (
 )
 
 LONGEST_ANSWER = 30.0
-"""Seconds that an asynchronous hook may take when no deadline is nearer."""
+"""Seconds that an asynchronous function may take when no deadline is nearer."""
 
 _log = logging.getLogger("holdfast")
 
 
 class NoAnswer(Struct, frozen=True):
-    """The hook said stop, or gave no answer that can be used."""
+    """The function said stop, or returned nothing that can be used."""
 
     reason: Literal["custom", "custom_invalid", "custom_failed", "custom_blocked"]
     detail: str = ""
 
 
 class HandlerAnswer(Struct, frozen=True):
-    """What a provider handler knows; no info means that it knows nothing."""
+    """What a provider handler returned; without an info, it knows nothing about the error."""
 
     info: ErrorInfo | None
     delay: float | None = None
@@ -49,16 +49,16 @@ class HandlerAnswer(Struct, frozen=True):
 async def ask_custom_retry(
     strategy: CustomRetry, error: BaseException, attempt: int, remaining: float | None
 ) -> float | Defer | NoAnswer:
-    """Ask the user's strategy.
+    """Call the user's function.
 
     Args:
         strategy: it may be a coroutine function or a plain one.
         error: the exception of the attempt.
         attempt: the number of the attempt, from 0.
-        remaining: seconds until the deadline; an answer that takes longer is none.
+        remaining: seconds until the deadline; a call that takes longer is cancelled.
     """
-    patience = LONGEST_ANSWER if remaining is None else min(remaining, LONGEST_ANSWER)
-    limit = asyncio.timeout(patience)
+    seconds = LONGEST_ANSWER if remaining is None else min(remaining, LONGEST_ANSWER)
+    limit = asyncio.timeout(seconds)
     try:
         async with limit:
             answer = strategy(error, attempt)
@@ -66,7 +66,7 @@ async def ask_custom_retry(
                 answer = await answer
     except Exception as raised:  # noqa: BLE001  # REASON: a hook may raise anything; the call has its own error
         if limit.expired():
-            return NoAnswer("custom_blocked", f"{patience:g}")
+            return NoAnswer("custom_blocked", f"{seconds:g}")
         return _hook_failure(raised)
     return _parse_answer(answer)
 

@@ -1,7 +1,7 @@
-"""A time limit that stands still while a person is asked.
+"""A time limit that is paused while a person is asked.
 
 People take minutes where tools take seconds: the limit of a tool or a turn is for its own work.
-Nothing here may lengthen a limit for any other reason.
+This module must never lengthen a limit for any other reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PausableTimeout:
         self.has_ended = False
 
     def expire_now(self) -> None:
-        """Let the limit run out at once: what it limits is in vain."""
+        """Let the limit expire at once, when the work under it has become useless."""
         if not self.has_ended and not self._scope.expired():
             self.has_ended = True
             self._scope.reschedule(asyncio.get_running_loop().time())
@@ -54,7 +54,9 @@ class PausableTimeout:
                 self._scope.reschedule(loop.time() + self._remaining)
 
 
-_innermost: ContextVar[PausableTimeout | None] = ContextVar("holdfast-patience", default=None)
+_innermost: ContextVar[PausableTimeout | None] = ContextVar(
+    "holdfast-pausable-timeout", default=None
+)
 
 
 class pausable_timeout:  # noqa: N801 - used as a function, and twice as fast as one that yields
@@ -80,5 +82,5 @@ class pausable_timeout:  # noqa: N801 - used as a function, and twice as fast as
 
 def pause_timeout() -> AbstractContextManager[None]:
     """Pause the innermost limit that can be paused, if there is one."""
-    patience = _innermost.get()
-    return patience.pause() if patience is not None else nullcontext()
+    innermost = _innermost.get()
+    return innermost.pause() if innermost is not None else nullcontext()

@@ -1,10 +1,9 @@
-"""Two limits of time, which are different things: one for each attempt, one for the whole call.
+"""Two time limits: one for each attempt, and one for the whole call.
 
-An attempt that takes too long is cut, and may be repeated; the deadline is for all attempts and the
-waits between them. Both cut by the real event loop, because what they cut is real I/O. Waiting for
-the first byte, and between two chunks, is the transport's. A cut attempt has *landed unknown*:
-nobody knows what the other side did with it. Neither may turn a cancellation from outside into a
-timeout.
+An attempt that takes too long is cancelled, and may be repeated. The deadline is for all attempts and
+the waits between them. Both use the real event loop, because they cancel real I/O. The limits for the
+first byte and between two chunks belong to the transport. A cancelled attempt may have taken effect
+(`landed` is `unknown`). Neither strategy may turn a cancellation from outside into a timeout.
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ from holdfast.resilience.pipeline import CallContext, Failed, Operation, Outcome
 
 
 class AttemptTimeout(Struct, frozen=True):
-    """The strategy: cut one attempt after so many seconds.
+    """The strategy: cancel one attempt after so many seconds.
 
     Args:
         seconds: for one attempt.
-        may_repeat: False for an act that must not be done twice, since the cut one may have landed.
+        may_repeat: False for an operation that must not be done twice, since the cancelled attempt may
+            have taken effect.
     """
 
     seconds: float
@@ -45,7 +45,7 @@ class AttemptTimeout(Struct, frozen=True):
         return {"seconds": self.seconds}
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, cut when it takes too long."""
+        """The operation, cancelled when it takes too long."""
         seconds, may_repeat = self.seconds, self.may_repeat
 
         async def with_timeout(call: CallContext[P]) -> Outcome[T]:
@@ -66,7 +66,7 @@ class AttemptTimeout(Struct, frozen=True):
 
 
 class Deadline(Struct, frozen=True):
-    """The strategy: cut the whole call, all attempts and waits together, after so many seconds.
+    """The strategy: cancel the whole call, all attempts and waits together, after so many seconds.
 
     A nearer deadline of the run itself stays in force.
     """
@@ -86,7 +86,7 @@ class Deadline(Struct, frozen=True):
         return {"seconds": self.seconds}
 
     def wrap(self, operation: Operation[P, T]) -> Operation[P, T]:
-        """The act, with a deadline that the strategies inside know."""
+        """The operation, with a deadline that the strategies inside know."""
         seconds = self.seconds
 
         async def with_deadline(call: CallContext[P]) -> Outcome[T]:
@@ -108,7 +108,7 @@ class Deadline(Struct, frozen=True):
 
 
 def timeout_outcome(message: str, *, may_repeat: bool) -> Failed:
-    """The outcome of an act that was cut: a timeout that may have landed."""
+    """The outcome of an operation that was cancelled: a timeout that may have taken effect."""
     info = ErrorInfo(category=ErrorCategory.TIMEOUT, safe=message, code="cut_off")
     return Failed(TransportError(message, info=info), info, may_repeat=may_repeat)
 

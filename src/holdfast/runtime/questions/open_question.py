@@ -17,7 +17,7 @@ from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
 
 
 class Receipt(Struct, frozen=True):
-    """What became of an answer; true when it was taken.
+    """Whether an answer was accepted, and otherwise the reason.
 
     `reason` says why it was not: there is no such question, it has an answer already, or nobody
     waits any more. Whether the answer was kept is told by the event `QuestionAnswered`.

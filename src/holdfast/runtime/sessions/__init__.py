@@ -1,4 +1,4 @@
-"""The sessions that are open in this process.
+"""Sessions that are open in this process.
 
 This folder must not run a turn.
 """

@@ -1,6 +1,6 @@
 """A provider emulator on loopback that fails as a script says; it works with any framework.
 
-This package must never be imported by the runtime, and must never need a network or a key.
+The runtime must never import this package, which must never need a network or a key.
 """
 
 from holdfast.testing.emulator.emulated_request import EmulatedRequest

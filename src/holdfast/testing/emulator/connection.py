@@ -1,7 +1,7 @@
-"""One connection of the emulator: reads HTTP/1.1 requests, and misbehaves exactly as it is told.
+"""One connection of the emulator: reads HTTP/1.1 requests and sends responses with exact faults.
 
-Written on sockets and not on a web framework, because a framework mends what shall be broken. It
-must never do anything on its own: no timeouts, no error pages, no headers that nobody asked for.
+It uses sockets and no web framework, because a framework would correct the faults. It adds nothing
+to a response: no timeouts, no error pages and no other headers.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class RawRequest(Struct, frozen=True):
 
 
 class ClientGoneError(ConnectionError):
-    """The client dropped the connection."""
+    """The client closed the connection."""
 
 
 class Connection(asyncio.Protocol):
-    """Serves one request after the other.
+    """Serves the requests of one connection in order.
 
     Args:
-        serve: answers one request by the methods of this object.
-        on_connect: called when the connection stands; says its number, from 1.
-        on_disconnect: called when the connection is lost.
+        serve: responds to one request with the methods of this object.
+        on_connect: called when the connection is open; returns its number, from 1.
+        on_disconnect: called when the connection is closed.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Connection(asyncio.Protocol):
         self._continue_sent = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The client is there."""
-        # TCP gives no other, and those of some loops are no subclass of it.
+        """Register the new connection."""
+        # TCP has no other transport; those of some event loops are not a subclass of it.
         self._transport = cast("asyncio.Transport", transport)
         self._loop = asyncio.get_running_loop()
         self._disconnected: asyncio.Future[None] = self._loop.create_future()
@@ -70,36 +70,36 @@ class Connection(asyncio.Protocol):
         self.number = self._on_connect(self)
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a request."""
+        """Receive bytes of a request."""
         self._input += data
         self._serve_next()
 
     def eof_received(self) -> bool:
-        """The client sends no more: it is taken to want no answer any more."""
+        """Close the connection: a client that has closed its side expects no response."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
-        """Whoever waits for the client learns that it is gone."""
+        """Wake the tasks that wait for the client."""
         if not self._disconnected.done():
             self._disconnected.set_result(None)
         self._writable.set()
         self._on_disconnect(self)
 
     def pause_writing(self) -> None:
-        """The client reads too slowly."""
+        """Pause while the client reads too slowly."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
+        """Continue when the client has read enough."""
         self._writable.set()
 
     @property
     def is_gone(self) -> bool:
-        """Whether the client has dropped the connection."""
+        """Whether the client has closed the connection."""
         return self._disconnected.done() or self._transport.is_closing()
 
     def encode_head(self, status: int, headers: Mapping[str, str], length: int | None) -> bytes:
-        """The status line and the headers; without a length the body goes out in chunks."""
+        """Encode the status line and the headers; without a length the body is sent in chunks."""
         try:
             phrase = HTTPStatus(status).phrase
         except ValueError:
@@ -115,11 +115,11 @@ class Connection(asyncio.Protocol):
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
     def frame_body(self, data: bytes) -> bytes:
-        """A piece of the body, as it goes out."""
+        """Frame a part of the body as a chunk, if the body is chunked."""
         return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data
 
     async def write(self, data: bytes) -> None:
-        """Send bytes, no faster than the client reads; raises ClientGoneError."""
+        """Send bytes, no faster than the client reads. Raises ClientGoneError."""
         if self.is_gone:
             raise ClientGoneError
         self._transport.write(data)
@@ -127,20 +127,20 @@ class Connection(asyncio.Protocol):
             await self._writable.wait()
 
     async def wait(self, seconds: float) -> None:
-        """Wait, or raise ClientGoneError as soon as the client goes."""
+        """Wait; raise ClientGoneError as soon as the client closes the connection."""
         await asyncio.wait({self._disconnected}, timeout=seconds)
         if self.is_gone:
             raise ClientGoneError
 
     async def end_body(self) -> None:
-        """The body is over; the connection goes on unless the client wants it closed."""
+        """End the body; keep the connection open unless the client asked to close it."""
         if self._chunked:
             await self.write(b"0\r\n\r\n")
         if not self._keep_alive:
             self._transport.close()
 
     async def reset(self) -> None:
-        """Let what was sent arrive, then reset the connection."""
+        """Wait until the sent bytes have arrived, then reset the connection."""
         await self._wait_acknowledged()
         sock = self._transport.get_extra_info("socket")
         if sock is not None and not self._transport.is_closing():
@@ -148,18 +148,18 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     async def close(self) -> None:
-        """Close the connection in order, whatever was promised."""
+        """Close the connection normally, even before the end of the body."""
         self._transport.close()
 
     async def abandon(self) -> None:
-        """The emulator stops: drop the connection and the request that it serves."""
+        """Abort the connection and its request, because the emulator stops."""
         self._transport.abort()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
     async def _wait_acknowledged(self) -> None:
-        """Wait until the bytes are with the client: a reset throws away what is still on its way."""
+        """Wait until the client's system has all bytes, because a reset discards unsent ones."""
         ends = self._loop.time() + _FLUSH_SECONDS
         while not self.is_gone and self._loop.time() < ends:
             if not self._transport.get_write_buffer_size() and not self._has_unacknowledged():
@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
         except (
             ImportError,
             OSError,
-        ):  # No such question on this system: the bytes are on loopback.
+        ):  # This system cannot tell; on loopback the bytes arrive at once.
             return False
 
     def _serve_next(self) -> None:
@@ -199,12 +199,12 @@ class Connection(asyncio.Protocol):
             served = True
         finally:
             self._task = None
-            if not served:  # A client that waits for ever would hide the error.
+            if not served:  # otherwise the client would wait and hide the error
                 self._transport.abort()
         self._serve_next()
 
     def _parse_request(self) -> RawRequest | None:
-        """The next request, when all of it is here."""
+        """Parse the next request; return None until it is complete."""
         end = self._input.find(b"\r\n\r\n")
         if end < 0:
             if len(self._input) > _LARGEST_HEAD:
@@ -216,11 +216,11 @@ class Connection(asyncio.Protocol):
         for line in lines[1:]:
             name, _, value = line.partition(":")
             headers[name.strip().lower()] = value.strip()
-        taken = self._read_body(end + 4, headers)
-        if taken is None:
+        body_and_end = self._read_body(end + 4, headers)
+        if body_and_end is None:
             self._send_continue(headers)
             return None
-        body, after = taken
+        body, after = body_and_end
         del self._input[:after]
         self._continue_sent = False
         keep = headers.get("connection", "").lower() != "close" and version != "HTTP/1.0"
@@ -239,14 +239,14 @@ class Connection(asyncio.Protocol):
 
 
 def _decode_chunks(data: bytearray, at: int) -> tuple[bytes, int] | None:
-    """The chunked body that starts at `at` and where it ends, or None while it is not all here."""
+    """Decode the chunked body at `at`; return it and its end, or None until it is complete."""
     body = bytearray()
     while (line_end := data.find(b"\r\n", at)) >= 0:
         size = int(data[at:line_end].split(b";")[0], 16)
         at = line_end + 2
         if not size:
             end = data.find(b"\r\n", at)
-            while end > at:  # Trailers.
+            while end > at:  # trailers
                 at, end = end + 2, data.find(b"\r\n", end + 2)
             return None if end < 0 else (bytes(body), end + 2)
         if len(data) < at + size + 2:

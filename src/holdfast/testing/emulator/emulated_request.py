@@ -1,7 +1,4 @@
-"""What a client asked, read from any wire: what a brain decides by and a fault script looks at.
-
-This module must never know a wire: `wires` fills the records.
-"""
+"""A client's request in a form that does not depend on the wire, for reply and fault functions."""
 
 from __future__ import annotations
 
@@ -14,21 +11,21 @@ from holdfast.core.model_request import ToolSpec
 
 
 class EmulatedRequest(Struct, frozen=True, kw_only=True):
-    """One model call as it came in.
+    """A model call that the emulator received.
 
     Args:
-        number: of this model call, from 1.
+        number: the number of the model call, from 1.
         wire: the name of the wire.
-        model: the model that was asked for.
-        messages: the history in neutral form, system messages included.
-        tools: the tools that were offered.
-        stream: whether a stream is wanted.
-        array: whether the stream is wanted as one JSON array and not as events.
-        include_usage: whether the stream shall report its tokens.
-        include_state: whether a thought shall bring its sealed state along.
-        headers: names in lower case, secrets masked.
+        model: the requested model.
+        messages: the history in neutral form, including system messages.
+        tools: the tools in the request.
+        stream: whether the client wants a stream.
+        array: whether the stream should be one JSON array instead of events.
+        include_usage: whether the stream should report its tokens.
+        include_state: whether reasoning should include its encrypted state.
+        headers: the headers with names in lower case and secrets masked.
         body: the parsed JSON.
-        size: bytes of the body.
+        size: the size of the body in bytes.
     """
 
     number: int = 0
@@ -54,7 +51,7 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def iteration(self) -> int:
-        """How many replies of the model follow the last user message; 0 for the first call."""
+        """The number of replies after the last user message; 0 for the first call."""
         count = 0
         for message in reversed(self.messages):
             if message.role == "user":
@@ -64,7 +61,7 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
-        """The results that this request brings: those after the last reply of the model."""
+        """The tool results after the last reply of the model."""
         found: list[ToolResult] = []
         for message in reversed(self.messages):
             if message.role == "assistant":
@@ -74,4 +71,4 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
 
 
 class MalformedRequest(ValueError):
-    """The request is one that the real provider refuses with a 400; the text is its message."""
+    """A request that the real provider refuses with status 400; the text is its message."""

@@ -1,7 +1,7 @@
-"""What can go wrong on the way, as values: a closed union of faults, and scripts of them.
+"""The faults of the emulator as values, and scripts of faults.
 
-A fault says what the client will see, never how the server does it; `plan` does that. Faults are
-combined freely: a list of them for one request is served all at once.
+A fault describes what the client sees; `scenario` defines how the server does it. A request can have
+several faults at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ErrorKind: TypeAlias = Literal[
     "content_filtered",
     "invalid_request",
 ]
-"""Refusals that every wire has a real body for."""
+"""Kinds of errors for which each wire has the real response body."""
 
 
 class HttpStatus(Struct, frozen=True):
@@ -34,8 +34,9 @@ class HttpStatus(Struct, frozen=True):
 
     Args:
         status: the HTTP status.
-        headers: sent beside the wire's own, and instead of those of the same name.
-        body: bytes and text go out as they are, anything else as JSON.
+        headers: headers that are added to those of the wire or replace them.
+        body: bytes and text are sent unchanged, other values as JSON. None means the wire's own
+            body for the status.
     """
 
     status: int
@@ -77,7 +78,7 @@ class ResetAfterHeaders(Struct, frozen=True):
 class DropAfter(Struct, frozen=True):
     """The connection breaks after `chunks` chunks; a complete reply breaks in the middle.
 
-    `reset=False` closes it in order, so that only the missing end tells that it was cut.
+    With `reset=False` it is closed normally, so that only the missing end shows the fault.
     """
 
     chunks: int = 1
@@ -88,9 +89,10 @@ class Stall(Struct, frozen=True):
     """After `after` chunks the server sends nothing for `seconds`, then the rest.
 
     Args:
-        after: chunks before the silence; more than there are means before the end of the body.
-        seconds: how long.
-        comments: keep-alive comments (white space in a reply that is not streamed) go on.
+        after: the number of chunks before the pause; a larger number than the reply has means
+            before the end of the body.
+        seconds: the length of the pause.
+        comments: whether keep-alive comments are sent (white space if the reply is not streamed).
         every: seconds between two comments.
     """
 
@@ -201,7 +203,7 @@ Fault: TypeAlias = (
 FaultEntry: TypeAlias = Fault | Sequence[Fault] | None
 FaultScript: TypeAlias = Sequence[FaultEntry] | Callable[[EmulatedRequest], FaultEntry]
 
-# The reply was not delivered as the brain meant it, so it is served again to the next request.
+# After one of these faults the scripted reply was not delivered, so the next request gets it.
 DESTROYS = (
     HttpStatus,
     ErrorResponse,
@@ -220,7 +222,7 @@ DESTROYS = (
 
 
 def faults_for(script: FaultScript, request: EmulatedRequest) -> tuple[Fault, ...]:
-    """The faults of one request: an entry of the list by its number, or what the function says.
+    """Return the faults of a request: the list entry of its number, or the function's result.
 
     >>> from holdfast.testing.emulator.emulated_request import EmulatedRequest
     >>> faults_for([None, Delay(1)], EmulatedRequest(number=2))
@@ -255,18 +257,18 @@ _CHAOS: tuple[Fault, ...] = (
 def chaos(
     *, seed: int, share: float, faults: Sequence[Fault] = _CHAOS
 ) -> Callable[[EmulatedRequest], Fault | None]:
-    """A script that spoils a share of the requests; the same seed spoils the same ones.
+    """Make a script that lets a random share of the requests fail; it is reproducible by its seed.
 
     Args:
-        seed: of the dice.
-        share: 0 to 1.
-        faults: what to choose from; those that a retry can mend, by default.
+        seed: the seed of the random numbers.
+        share: the share of requests that fail, from 0 to 1.
+        faults: the faults to choose from; by default those from which a retry recovers.
     """
     if not 0 <= share <= 1:
         raise ConfigurationError("share", f"must be from 0 to 1, got {share}")
 
     def choose(request: EmulatedRequest) -> Fault | None:
-        dice = Random(f"{seed}:{request.number}")
-        return dice.choice(faults) if dice.random() < share else None
+        rng = Random(f"{seed}:{request.number}")
+        return rng.choice(faults) if rng.random() < share else None
 
     return choose

@@ -1,6 +1,6 @@
-"""What the emulator saw and did, request by request, for assertions. Secrets are masked at once.
+"""The emulator's log of requests, for assertions.
 
-An entry grows while its request is served. It must never hold a key, not even for a moment.
+An entry is updated while its request is served. Secrets are masked before an entry is created.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _SECRET_QUERY = re.compile(r"(?i)([?&](?:key|api[-_]?key|access_token|token)=)[^
 
 
 class LoggedRequest(Struct, kw_only=True):
-    """One request, as it came and as it ended. Times are seconds since the emulator started.
+    """A request and its response. Times are seconds since the emulator started.
 
     Args:
-        number: of the model call, from 1; 0 for anything else.
-        method, path, headers: as sent, secrets masked.
+        number: the number of the model call, from 1; 0 for other requests.
+        method, path, headers: as sent, with secrets masked.
         body: the parsed JSON, or None.
-        wire: the wire it was taken for, or "".
-        faults: what was done to it.
-        status: of the answer; 0 when none was sent.
-        connection: the number of the connection it came on, from 1.
-        chunks: pieces of the body that were sent.
+        wire: the name of the wire, or "".
+        faults: the faults of the response.
+        status: the status of the response; 0 if none was sent.
+        connection: the number of the connection, from 1.
+        chunks: the number of parts of the body that were sent.
         received, first_byte, ended: times; first_byte and ended are None until then.
-        client_gone: the client dropped the connection before the end of the answer.
-        problem: what was wrong with the request or with the brain, or "".
+        client_gone: whether the client closed the connection before the end of the response.
+        problem: an error of the request or of the script, or "".
     """
 
     number: int
@@ -60,25 +60,25 @@ class LoggedRequest(Struct, kw_only=True):
     problem: str = ""
 
     def format_line(self) -> str:
-        """One line for a terminal.
+        """Format the request as one line for a terminal.
 
         >>> LoggedRequest(number=1, method="GET", path="/v1/models", headers={}, body=None,
         ...     connection=1, received=0.0, status=200).format_line()
         '#1 GET /v1/models 200'
         """
-        named = ", ".join(type(fault).__name__ for fault in self.faults)
-        said = [f"#{self.number} {self.method} {self.path} {self.status or 'no answer'}"]
-        if named:
-            said.append(f"faults: {named}")
+        faults = ", ".join(type(fault).__name__ for fault in self.faults)
+        parts = [f"#{self.number} {self.method} {self.path} {self.status or 'no response'}"]
+        if faults:
+            parts.append(f"faults: {faults}")
         if self.client_gone:
-            said.append("the client went away")
+            parts.append("the client closed the connection")
         if self.problem:
-            said.append(self.problem)
-        return "; ".join(said)
+            parts.append(self.problem)
+        return "; ".join(parts)
 
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers without the values that are secret.
+    """Replace the values of secret headers.
 
     >>> mask_headers({"authorization": "Bearer sk-1", "accept": "*/*"})
     {'authorization': '[masked]', 'accept': '*/*'}
@@ -87,7 +87,7 @@ def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def mask_path(path: str) -> str:
-    """The path without keys in its query.
+    """Replace the keys in the query of a path.
 
     >>> mask_path("/v1beta/models?key=abc&alt=sse")
     '/v1beta/models?key=[masked]&alt=sse'

@@ -1,7 +1,6 @@
-"""From a reply and the faults of its request to what the server does, act by act. Pure.
+"""Plans the actions of the server for a reply and the faults of its request.
 
-Everything that can be said about a fault without a socket is said here. This module must never
-wait, send or look at a clock: it only writes down what shall happen.
+This module is pure: it makes a list of actions, and neither sends nor waits.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _F = TypeVar("_F")
 
 
 class EmulatedReply(Struct, frozen=True):
-    """A response as it would be without anything wrong with the connection."""
+    """A response without faults of the connection."""
 
     status: int
     headers: Mapping[str, str]
@@ -63,7 +62,7 @@ class EmulatedReply(Struct, frozen=True):
 
 
 class SendHead(Struct, frozen=True):
-    """Send status and headers; the body has a length, or it comes in chunks."""
+    """Send status and headers; without a length the body is sent in chunks."""
 
     status: int
     headers: Mapping[str, str]
@@ -71,13 +70,13 @@ class SendHead(Struct, frozen=True):
 
 
 class Send(Struct, frozen=True):
-    """Send a piece of the body."""
+    """Send a part of the body."""
 
     data: bytes
 
 
 class Pause(Struct, frozen=True):
-    """Wait, sending `comment` every so many seconds if there is one."""
+    """Wait; if there is a `comment`, send it every `every` seconds."""
 
     seconds: float
     comment: bytes = b""
@@ -89,23 +88,23 @@ class Reset(Struct, frozen=True):
 
 
 class Close(Struct, frozen=True):
-    """Close the connection in order, wherever the body stands."""
+    """Close the connection normally, even in the middle of the body."""
 
 
 class End(Struct, frozen=True):
-    """The body is over."""
+    """End the body."""
 
 
 ServerAction: TypeAlias = SendHead | Send | Pause | Reset | Close | End
 
 
 def is_unanswered(faults: Faults) -> bool:
-    """Whether the client will see nothing, so that the brain need not be asked."""
+    """Whether a fault prevents any response, so that no reply is needed."""
     return any(isinstance(fault, ResetBeforeHeaders | CloseBeforeHeaders) for fault in faults)
 
 
 def find_refusal(wire: EmulatorWire, faults: Faults) -> EmulatedReply | None:
-    """The answer that replaces the brain's, if a fault makes one."""
+    """Return the response that a fault sends instead of the reply, if there is one."""
     for fault in faults:
         match fault:
             case HttpStatus():
@@ -122,13 +121,13 @@ def find_refusal(wire: EmulatorWire, faults: Faults) -> EmulatedReply | None:
 def make_error_reply(
     error: EmulatedError, headers: Mapping[str, str] | None = None
 ) -> EmulatedReply:
-    """A refusal in the provider's words."""
+    """Make an error response with the provider's text."""
     merged = {"content-type": JSON_TYPE, **error.headers, **(headers or {})}
     return EmulatedReply(error.status, merged, (msgspec.json.encode(error.body),))
 
 
 def wrap_in_array(answer: EmulatedReply) -> EmulatedReply:
-    """A refusal of a stream that is wanted as one array: an array of it alone."""
+    """Wrap an error response in an array, for a client that wants the stream as one array."""
     if not answer.headers.get("content-type", "").startswith(JSON_TYPE):
         return answer
     return msgspec.structs.replace(answer, pieces=(b"[", *answer.pieces, b"]"))
@@ -137,14 +136,14 @@ def wrap_in_array(answer: EmulatedReply) -> EmulatedReply:
 def render_reply(
     wire: EmulatorWire, reply: Reply, rendering: Rendering, faults: Faults, *, stream: bool
 ) -> EmulatedReply:
-    """The brain's reply on its wire, with the faults that change its words.
+    """Render a reply on a wire, with the faults that change its content.
 
     Args:
-        wire: how it is said.
-        reply: what is said.
+        wire: the wire.
+        reply: the reply.
         rendering: names, numbers and chunking.
-        faults: those of this request.
-        stream: whether a stream was asked for.
+        faults: the faults of the request.
+        stream: whether the client wants a stream.
     """
     reply = _change_calls(reply, faults)
     rendering = msgspec.structs.replace(
@@ -164,30 +163,30 @@ def render_reply(
 
 
 def plan_actions(answer: EmulatedReply, faults: Faults) -> list[ServerAction]:
-    """What the server does, in order; the last act is `Reset`, `Close` or `End`.
+    """Plan the actions of the server, in order; the last one is `Reset`, `Close` or `End`.
 
-    >>> [type(act).__name__ for act in plan_actions(EmulatedReply(200, {}, (b"a", b"b"), True), [DropAfter(1)])]
-    ['Head', 'Send', 'Reset']
+    >>> [type(action).__name__ for action in plan_actions(EmulatedReply(200, {}, (b"a", b"b"), True), [DropAfter(1)])]
+    ['SendHead', 'Send', 'Reset']
     """
-    done: list[ServerAction] = [Pause(fault.seconds) for fault in _of_kind(faults, Delay)]
+    actions: list[ServerAction] = [Pause(fault.seconds) for fault in _of_kind(faults, Delay)]
     if _has_kind(faults, ResetBeforeHeaders):
-        return [*done, Reset()]
+        return [*actions, Reset()]
     if _has_kind(faults, CloseBeforeHeaders):
-        return [*done, Close()]
+        return [*actions, Close()]
     pieces = answer.pieces
     if not answer.streamed and any(isinstance(f, DropAfter | Stall | Pace) for f in faults):
         pieces = _split_half(b"".join(pieces))
     commented = any(stall.comments for stall in _of_kind(faults, Stall))
     chunked = answer.streamed or commented
     length = None if chunked else sum(len(piece) for piece in pieces)
-    done.append(SendHead(answer.status, answer.headers, length))
+    actions.append(SendHead(answer.status, answer.headers, length))
     if _has_kind(faults, ResetAfterHeaders):
-        return [*done, Reset()]
-    for act in _plan_body(msgspec.structs.replace(answer, pieces=pieces), faults):
-        done.append(act)
-        if isinstance(act, Reset | Close):
-            return done
-    return [*done, End()]
+        return [*actions, Reset()]
+    for action in _plan_body(msgspec.structs.replace(answer, pieces=pieces), faults):
+        actions.append(action)
+        if isinstance(action, Reset | Close):
+            return actions
+    return [*actions, End()]
 
 
 def _plan_body(answer: EmulatedReply, faults: Faults) -> Iterator[ServerAction]:
@@ -197,8 +196,8 @@ def _plan_body(answer: EmulatedReply, faults: Faults) -> Iterator[ServerAction]:
     for index in range(last + 1):
         for stall in _of_kind(faults, Stall):
             if min(stall.after, last) == index:
-                said = answer.keep_alive if stall.comments else b""
-                yield Pause(stall.seconds, said, stall.every)
+                comment = answer.keep_alive if stall.comments else b""
+                yield Pause(stall.seconds, comment, stall.every)
         for drop in _of_kind(faults, DropAfter):
             if min(drop.chunks, last if streamed else last - 1) == index:
                 yield Reset() if drop.reset else Close()
@@ -275,7 +274,7 @@ def _error_json(wire: EmulatorWire, error: ErrorEvent) -> bytes:
 def _render_status(wire: EmulatorWire, fault: HttpStatus) -> EmulatedReply:
     if fault.body is None:
         known = wire.error_body(kind_for(fault.status))
-        # Headers such as Retry-After belong to the refusal that has them, not to any status.
+        # Headers such as Retry-After belong to one error and not to every status.
         headers = known.headers if known.status == fault.status else {}
         return make_error_reply(EmulatedError(fault.status, known.body, headers), fault.headers)
     if isinstance(fault.body, bytes | str):

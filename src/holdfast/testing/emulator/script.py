@@ -1,7 +1,7 @@
-"""What the emulated model answers: a list of replies, or a function of the request.
+"""The replies of the emulated model: a list, or a function of the request.
 
-Nothing here may know HTTP or a wire. A scripted reply is used up only when it was delivered whole,
-so that a client that retries gets the reply that the fault spoiled.
+A reply is removed from the list only when it was delivered completely, so that a client that retries
+after a fault gets the same reply.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Replies: TypeAlias = Rule | Sequence[ReplyLike | Rule]
 
 
 def call(name: str, arguments: dict[str, object] | None = None, *, id: str = "") -> ToolCall:  # noqa: A002
-    """A tool call; without an id the emulator gives it one that is unique.
+    """Make a tool call; without an id the emulator sets a unique one.
 
     >>> call("weather", {"city": "Porto"}).arguments
     '{"city":"Porto"}'
@@ -33,7 +33,7 @@ def call(name: str, arguments: dict[str, object] | None = None, *, id: str = "")
 
 
 def thinking(text: str) -> Reasoning:
-    """A piece of reasoning.
+    """Make a reasoning part.
 
     >>> thinking("Porto is in Portugal.").text
     'Porto is in Portugal.'
@@ -42,7 +42,7 @@ def thinking(text: str) -> Reasoning:
 
 
 def echo(request: EmulatedRequest) -> str:
-    """The brain that is used when none is given: it says what the user said.
+    """Reply with the user's text; this is the default of `Emulator`.
 
     >>> echo(EmulatedRequest())
     'You said: '
@@ -51,11 +51,11 @@ def echo(request: EmulatedRequest) -> str:
 
 
 def as_reply(value: ReplyLike, number: int) -> Reply:
-    """The whole form of a short reply, with an id for every tool call.
+    """Make a `Reply` from a short form, with an id for each tool call.
 
     Args:
-        value: what the brain said.
-        number: of the request, from which the ids are made.
+        value: the reply or its short form.
+        number: the number of the request, which is part of the ids.
     """
     reply = value if isinstance(value, Reply) else Reply(parts=_to_parts(value))
     parts = tuple(
@@ -82,20 +82,20 @@ def _to_parts(value: str | Part | Sequence[Part | str]) -> tuple[Part, ...]:
 
 
 def check_replies(replies: object) -> None:
-    """Raise ConfigurationError unless it is a list of replies and functions of the request."""
+    """Raise ConfigurationError unless this is a list of replies and functions of the request."""
     if not isinstance(replies, list | tuple):
         wanted = "must be a list of replies or a function"
         raise ConfigurationError("replies", f"{wanted}, got {type(replies).__name__}")
-    for index, one in enumerate(replies):
-        if not callable(one) and not isinstance(one, str | Struct | list | tuple):
+    for index, reply in enumerate(replies):
+        if not callable(reply) and not isinstance(reply, str | Struct | list | tuple):
             raise ConfigurationError(
                 f"replies[{index}]",
-                f"a reply must be text, parts or a Reply, got {type(one).__name__}",
+                f"a reply must be text, parts or a Reply, got {type(reply).__name__}",
             )
 
 
 class Script:
-    """Replies in order, each until it was delivered whole. A function stands for itself, always.
+    """Returns replies in order, each until it was delivered completely, or calls one function.
 
     Args:
         replies: a list of replies (and functions of the request), or one function.
@@ -109,7 +109,7 @@ class Script:
         self._total = len(self._remaining)
 
     def next_turn(self) -> EmulatedTurn:
-        """The next answer; raises LookupError when the list is used up."""
+        """Return the next reply. Raises LookupError at the end of the list."""
         if self._rule is not None:
             return EmulatedTurn(self._rule, None)
         if not self._remaining:
@@ -118,7 +118,7 @@ class Script:
 
 
 class EmulatedTurn:
-    """One answer that was taken from a script."""
+    """One reply of a script."""
 
     __slots__ = ("_remaining", "_reply")
 
@@ -127,14 +127,14 @@ class EmulatedTurn:
         self._remaining = remaining
 
     async def reply_to(self, request: EmulatedRequest) -> ReplyLike:
-        """What the model says to this request."""
+        """Return the reply to this request."""
         if not callable(self._reply):
             return self._reply
-        said = self._reply(request)
-        return await said if isinstance(said, Awaitable) else said
+        reply = self._reply(request)
+        return await reply if isinstance(reply, Awaitable) else reply
 
     def give_back(self) -> None:
-        """It was not delivered: the next request gets it."""
+        """Return an undelivered reply to the script, for the next request."""
         if self._remaining is not None:
             self._remaining.insert(0, self._reply)
             self._remaining = None

@@ -1,7 +1,7 @@
-"""The emulator: a real HTTP server on loopback that speaks a provider's wire and fails by script.
+"""The emulator: an HTTP server on loopback that speaks the wires of providers and fails by script.
 
-Any framework can be pointed at `base_url`. It must never reach out to a network, and never be
-kinder than the provider it stands for.
+Any framework can use its `base_url`. It uses no network, and checks requests as strictly as the
+provider does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from holdfast.testing.emulator.wires.wire_registry import WIRES, get_wire
 
 
 class Listen(Struct, frozen=True):
-    """Where the emulator listens: a free port of loopback by default, without TLS."""
+    """The address of the emulator; by default a free port of loopback, without TLS."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -39,17 +39,17 @@ class Listen(Struct, frozen=True):
 
 
 class Emulator:
-    """A provider that answers as `replies` says and fails as `faults` says.
+    """An emulated provider with the given replies and faults.
 
     Args:
-        replies: a list of replies, each served until it was delivered whole, or a function of the
-            request, sync or async. A reply is text, parts, or a `Reply`.
+        replies: a list of replies, each repeated until it was delivered completely, or a sync or
+            async function of the request. A reply is text, parts, or a `Reply`.
         faults: one entry for each model call (a fault, several, or None), or a function of the
-            request. After the end of the list nothing goes wrong.
+            request. After the end of the list there are no faults.
         chunking: how streamed texts are cut: "words", "whole", or every n characters.
         models: the names that `GET /v1/models` lists.
         listen: address and TLS.
-        on_request: told about every request when it is over.
+        on_request: called with the log entry of each request when it has ended.
 
     >>> import urllib.request
     >>> with Emulator(["Hello"]) as emulator:
@@ -72,7 +72,9 @@ class Emulator:
             raise ConfigurationError("replies", "is one text", fix=f"Write [{replies!r}]")
         if not callable(faults):
             kinds = (*get_args(Fault), list, tuple, NoneType)
-            _check_list("faults", faults, kinds, 'a fault, such as Refused("overloaded"), or None')
+            _check_list(
+                "faults", faults, kinds, 'a fault, such as ErrorResponse("overloaded"), or None'
+            )
         if chunking not in ("words", "whole"):
             check_whole("chunking", chunking, at_least=1)
         _check_list("models", models, (str,), "a text")
@@ -89,27 +91,27 @@ class Emulator:
 
     @property
     def base_url(self) -> str:
-        """The address to give to a client of OpenAI's wires, `http://127.0.0.1:PORT/v1`."""
+        """The base URL for a client of OpenAI's wires, `http://127.0.0.1:PORT/v1`."""
         return f"{self.origin}/v1"
 
     def base_url_for(self, wire: str) -> str:
-        """The address to give to a client of one wire: what stands before the wire's own path.
+        """Return the base URL for a client of one wire.
 
         Args:
             wire: "openai_chat", "openai_responses", "anthropic" or "gemini".
 
         Raises:
-            ConfigurationError: no such wire.
+            ConfigurationError: the wire is unknown.
         """
         if wire not in WIRES:
             raise ConfigurationError(
-                "wire", f"{wire!r} is not spoken here", fix=f"Use one of {', '.join(WIRES)}"
+                "wire", f"{wire!r} is not supported", fix=f"Use one of {', '.join(WIRES)}"
             )
         return self.origin + get_wire(wire).BASE_PATH
 
     @property
     def origin(self) -> str:
-        """The address without a path."""
+        """The URL of the emulator without a path."""
         if not self._port:
             raise ConfigurationError(
                 "emulator", "is not running", fix="Use it in `with` or `async with`"
@@ -120,26 +122,26 @@ class Emulator:
 
     @property
     def requests(self) -> list[LoggedRequest]:
-        """Every request so far, in the order of arrival; the list grows while it is read."""
+        """All requests in order of arrival; new requests are appended to the same list."""
         return self._service.log if self._service is not None else []
 
     @property
     def connections(self) -> int:
-        """How many connections were opened so far."""
+        """The number of connections opened so far."""
         return self._opened
 
     async def wait_idle(self) -> None:
-        """Return when no request is being served: every log entry is then complete."""
+        """Wait until no request is being served; all log entries are then complete."""
         if self._service is not None:
             await self._service.idle.wait()
 
     def wait_idle_sync(self, seconds: float = 10.0) -> None:
-        """The same for `with`: block until no request is being served."""
+        """Block until no request is being served; for use in `with`."""
         if self._thread is not None:
             self._thread.wait_for(self.wait_idle(), seconds)
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
             ConfigurationError: the address cannot be used.
@@ -155,9 +157,10 @@ class Emulator:
         self._port = _port_of(self._server)
 
     async def _listen_on_new_port(self) -> Server:
-        """A server on the port that was asked for, or on one that no emulator of this process had.
+        """Listen on the given port, or on one that no emulator of this process has used.
 
-        What a process has learnt about an address, such as that it is down, outlives an emulator.
+        The runtime remembers the state of an address, such as an open circuit breaker, for longer
+        than an emulator lives.
         """
         loop, listen = asyncio.get_running_loop(), self._listen
         known: list[Server] = []
@@ -168,13 +171,13 @@ class Emulator:
                 )
                 if _is_new_port(_port_of(server)) or listen.port or len(known) == _MOST_TRIES:
                     return server
-                known.append(server)  # open until another is found, or it would be given again
+                known.append(server)  # stays open, so that the system assigns another port
         finally:
             for server in known:
                 server.close()
 
     async def stop(self) -> None:
-        """Stop listening and drop every connection."""
+        """Stop listening and abort all connections."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -235,7 +238,7 @@ def _port_of(server: Server) -> int:
 
 
 class _EmulatorThread:
-    """A loop in a thread, for `with`."""
+    """Runs an emulator in a thread with its own event loop, for `with`."""
 
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
@@ -245,11 +248,11 @@ class _EmulatorThread:
         self._loop, self._stop_event = self._ready.result()
 
     def wait_for(self, work: Coroutine[object, object, None], seconds: float) -> None:
-        """Run a coroutine there and wait for its end."""
+        """Run a coroutine in the thread and wait for it."""
         asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def stop(self) -> None:
-        """End the loop."""
+        """Stop the emulator and the thread."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stop_event.set)
         self._thread.join()
@@ -262,9 +265,9 @@ class _EmulatorThread:
 
     async def _run_emulator(self) -> None:
         async with self._emulator:
-            over = asyncio.Event()
-            self._ready.set_result((asyncio.get_running_loop(), over))
-            await over.wait()
+            stop_event = asyncio.Event()
+            self._ready.set_result((asyncio.get_running_loop(), stop_event))
+            await stop_event.wait()
 
 
 def serve(
@@ -279,12 +282,12 @@ def serve(
     """Run an emulator until the program is interrupted.
 
     Args:
-        replies: what the model says; it repeats the user when not given.
-        faults: what goes wrong.
+        replies: the replies of the model; by default it repeats the user's text.
+        faults: the faults.
         chunking: how streamed texts are cut.
-        listen: address and TLS; port 8089 of loopback when not given.
-        on_start: told the base URL.
-        on_request: told about every request when it is over.
+        listen: address and TLS; by default port 8089 of loopback.
+        on_start: called with the base URL.
+        on_request: called with the log entry of each request when it has ended.
 
     Raises:
         ConfigurationError: the address cannot be used.
@@ -307,11 +310,11 @@ async def _serve_forever(emulator: Emulator, on_start: Callable[[str], None] | N
         await asyncio.Event().wait()
 
 
-def _check_list(argument: str, given: object, kinds: tuple[type, ...], wanted: str) -> None:
-    """Raise ConfigurationError unless it is a list of these, which are `wanted` in words."""
-    check_instance(argument, given, list, tuple)
-    for index, one in enumerate(given):  # type: ignore[arg-type, var-annotated]  # a list or a tuple
-        if not isinstance(one, kinds):
+def _check_list(argument: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
+    """Raise ConfigurationError unless this is a list of these types, described by `wanted`."""
+    check_instance(argument, value, list, tuple)
+    for index, item in enumerate(value):  # type: ignore[arg-type, var-annotated]  # a list or a tuple
+        if not isinstance(item, kinds):
             raise ConfigurationError(
-                f"{argument}[{index}]", f"must be {wanted}, got {type(one).__name__}"
+                f"{argument}[{index}]", f"must be {wanted}, got {type(item).__name__}"
             )

@@ -1,7 +1,4 @@
-"""Serves one request after the other: reads it, asks the brain, does what the plan says, logs it.
-
-It must never choose what goes wrong (faults do) and never know how a socket breaks (connections do).
-"""
+"""Serves a request: parses it, chooses reply and faults, performs the planned actions, and logs it."""
 
 from __future__ import annotations
 
@@ -54,14 +51,14 @@ _NOTHING = EmulatedReply(0, {}, ())
 
 
 class Behaviour(Struct, frozen=True):
-    """How the emulator behaves.
+    """The settings of an emulator.
 
     Args:
-        script: what the model says.
-        faults: what goes wrong.
+        script: the replies of the model.
+        faults: the faults.
         chunking: how streamed texts are cut.
         models: the names that `GET /v1/models` lists.
-        on_request: told about every request when it is over.
+        on_request: called with the log entry of each request when it has ended.
     """
 
     script: Script
@@ -75,7 +72,7 @@ class EmulatorService:
     """The state of a running emulator: its log and its counters.
 
     Args:
-        behaviour: the brain, the faults and the rest.
+        behaviour: the settings of the emulator.
     """
 
     def __init__(self, behaviour: Behaviour) -> None:
@@ -88,20 +85,20 @@ class EmulatorService:
         self.idle.set()
 
     async def serve(self, connection: Connection, raw: RawRequest) -> None:
-        """Answer one request, whatever the faults make of that."""
+        """Respond to one request, with its faults."""
         entry = self._log_request(connection, raw)
         self._active += 1
         self.idle.clear()
         turn: EmulatedTurn | None = None
-        whole = False
+        is_delivered = False
         try:
             plan, turn = await self._decide_actions(raw, entry)
             await self._perform_actions(connection, plan, entry)
-            whole = not any(isinstance(fault, DESTROYS) for fault in entry.faults)
+            is_delivered = not any(isinstance(fault, DESTROYS) for fault in entry.faults)
         except ClientGoneError:
             entry.client_gone = True
         finally:
-            if turn is not None and not whole:
+            if turn is not None and not is_delivered:
                 turn.give_back()
             entry.ended = self._elapsed_seconds()
             self._active -= 1
@@ -162,8 +159,8 @@ class EmulatorService:
             answer = self._render_answer(wire, reply, request, entry.faults)
         except (LookupError, ConfigurationError, ScriptError) as error:
             entry.problem = str(error)
-            # A 400, so that no client repeats what cannot get better.
-            problem = wire.invalid_request(f"The emulator has no answer: {error}")
+            # Status 400, because a retry cannot succeed.
+            problem = wire.invalid_request(f"The emulator has no reply: {error}")
             return plan_actions(make_error_reply(problem), ()), turn
         return plan_actions(answer, entry.faults), turn
 
@@ -208,28 +205,28 @@ class EmulatorService:
     ) -> None:
         alone = any(isinstance(fault, SplitEveryByte) for fault in entry.faults)
         pending = b""
-        for act in plan:
-            # The head travels with what follows it, unless something happens in between.
-            if pending and (alone or not isinstance(act, Send)):
+        for action in plan:
+            # The head is sent together with the first part of the body, unless a pause follows.
+            if pending and (alone or not isinstance(action, Send)):
                 await _send_bytes(connection, pending, alone=alone)
                 pending = b""
-            match act:
+            match action:
                 case SendHead(status=status, headers=headers, length=length):
-                    named = {**self._request_id(entry), **headers}
-                    pending = connection.encode_head(status, named, length)
+                    merged = {**self._request_id(entry), **headers}
+                    pending = connection.encode_head(status, merged, length)
                     entry.status = status
                 case Send(data=data):
                     await connection.write(pending + connection.frame_body(data))
                     pending = b""
-                    # The plan has cut the body already; what frames a byte travels with it. After
-                    # two turns of the loop a client in this process has read it.
+                    # With SplitEveryByte each part is one byte. After two passes of the loop, a
+                    # client in this process has read it.
                     for _ in range(2 if alone else 0):
                         await asyncio.sleep(0)
                     entry.chunks += 1
                     if entry.first_byte is None:
                         entry.first_byte = self._elapsed_seconds()
                 case Pause():
-                    await _wait_pause(connection, act)
+                    await _wait_pause(connection, action)
                 case Reset():
                     await connection.reset()
                 case Close():
@@ -239,21 +236,21 @@ class EmulatorService:
 
 
 class ScriptError(Exception):
-    """The brain or the fault script raised."""
+    """The reply function or the fault function raised an exception."""
 
 
 async def _call_user(work: Coroutine[object, object, _T]) -> _T:
-    """Run a function of the user; whatever it raises becomes a ScriptError."""
-    # A task, because only a task can hold any exception without a broad except clause, and a
-    # function that raises must become an answer and not a hanging client.
-    asking = asyncio.ensure_future(work)
+    """Run a function of the user; raise ScriptError for any exception."""
+    # A task stores any exception without a broad except clause. The client must get a response
+    # and not wait for ever.
+    task = asyncio.ensure_future(work)
     try:
-        await asyncio.wait({asking})
+        await asyncio.wait({task})
     finally:
-        asking.cancel()
-    if error := asking.exception():
+        task.cancel()
+    if error := task.exception():
         raise ScriptError(f"it raised {type(error).__name__}: {error}") from error
-    return asking.result()
+    return task.result()
 
 
 async def _call_script(script: FaultScript, request: EmulatedRequest) -> tuple[Fault, ...]:
@@ -269,14 +266,14 @@ async def _send_bytes(connection: Connection, data: bytes, *, alone: bool) -> No
         await asyncio.sleep(0)
 
 
-async def _wait_pause(connection: Connection, act: Pause) -> None:
-    if not act.comment:
-        await connection.wait(act.seconds)
+async def _wait_pause(connection: Connection, action: Pause) -> None:
+    if not action.comment:
+        await connection.wait(action.seconds)
         return
-    ends = time.monotonic() + act.seconds
+    ends = time.monotonic() + action.seconds
     while (left := ends - time.monotonic()) > 0:
-        await connection.write(connection.frame_body(act.comment))
-        await connection.wait(min(act.every, left))
+        await connection.write(connection.frame_body(action.comment))
+        await connection.wait(min(action.every, left))
 
 
 def _decode_or_none(body: bytes) -> object:
@@ -287,10 +284,10 @@ def _decode_or_none(body: bytes) -> object:
 
 
 def _estimate_usage(request: EmulatedRequest, reply: Reply) -> Usage:
-    """About four characters to a token, as English has it."""
-    said = sum(
+    """Estimate four characters per token, as in English."""
+    length = sum(
         len(part.text) if isinstance(part, Text | Reasoning | Refusal) else len(part.arguments)
         for part in reply.parts
         if isinstance(part, Text | Reasoning | Refusal | ToolCall)
     )
-    return Usage(input=request.size // 4 + 1, output=said // 4 + 1)
+    return Usage(input=request.size // 4 + 1, output=length // 4 + 1)

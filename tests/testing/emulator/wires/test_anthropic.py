@@ -151,7 +151,7 @@ def test_a_field_that_the_provider_refuses(fields: dict[str, Any], said: str) ->
         parsed(USER, **fields)
 
 
-def test_thoughts_that_are_left_out_while_the_model_thinks_are_missed() -> None:
+def test_missing_thoughts_are_refused_while_thinking_is_enabled() -> None:
     enabled = {"type": "enabled", "budget_tokens": 50}
     bare = assistant(*CALLING["content"][1:])
     with pytest.raises(MalformedRequest, match="Expected `thinking` or `redacted_thinking`"):
@@ -161,7 +161,7 @@ def test_thoughts_that_are_left_out_while_the_model_thinks_are_missed() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"messages": []}'])
-def test_a_body_that_is_no_request(body: bytes) -> None:
+def test_a_body_that_is_not_a_request(body: bytes) -> None:
     with pytest.raises(MalformedRequest):
         parse_request("", VERSION, body)
 
@@ -225,7 +225,7 @@ def test_a_stream_without_its_end_has_neither_a_reason_nor_a_stop() -> None:
     assert b"message_stop" not in events
 
 
-def test_a_part_that_the_wire_cannot_carry_is_an_error_of_the_brain() -> None:
+def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error() -> None:
     for part in (Media("image/png", data=b"x"), Opaque("gemini", {"type": "x"})):
         for render in (render_whole, render_chunks):
             with pytest.raises(ConfigurationError, match=type(part).__name__):
@@ -335,11 +335,11 @@ def test_pings_keep_a_stalled_stream_alive() -> None:
         ("claude-sonnet-5", "It is", "does not support assistant message prefill"),
     ],
 )
-def test_not_every_beginning_of_a_reply_is_taken(model: str, begun: str, said: str) -> None:
+def test_some_models_refuse_a_prefill(model: str, begun: str, said: str) -> None:
     with pytest.raises(MalformedRequest, match=said):
         parsed(USER, {"role": "assistant", "content": begun}, model=model)
 
 
-def test_a_beginning_that_is_taken_is_the_last_message() -> None:
+def test_an_accepted_prefill_is_the_last_message() -> None:
     request = parsed(USER, {"role": "assistant", "content": "It is"}, model="claude-sonnet-4-5")
     assert (request.messages[-1].role, request.messages[-1].text) == ("assistant", "It is")

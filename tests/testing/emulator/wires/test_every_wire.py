@@ -101,7 +101,7 @@ def test_a_stream_without_its_end_is_never_whole(wire: str, cut: int) -> None:
 
 
 @every_wire
-def test_a_refusal_is_no_answer(wire: str) -> None:
+def test_a_refusal_is_not_an_answer(wire: str) -> None:
     spoken = get_wire(wire)
     reply = Reply((Refusal("I cannot say."),))
     for pieces in (
@@ -141,7 +141,7 @@ def test_every_refusal_is_understood(wire: str, kind: ErrorKind) -> None:
 
 
 @every_wire
-def test_a_refusal_of_the_emulator_itself_is_no_reason_to_try_again(wire: str) -> None:
+def test_a_refusal_of_the_emulator_itself_is_not_retried(wire: str) -> None:
 
     error = get_wire(wire).invalid_request("Nothing to say.")
     info = CODECS[wire].classify(

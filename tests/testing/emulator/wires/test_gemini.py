@@ -202,7 +202,7 @@ def test_a_field_that_the_provider_refuses(fields: dict[str, Any], said: str) ->
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": "x"}'])
-def test_a_body_that_is_no_request(body: bytes) -> None:
+def test_a_body_that_is_not_a_request(body: bytes) -> None:
     with pytest.raises(MalformedRequest):
         parse_request(PATH, {}, body)
 
@@ -288,7 +288,7 @@ def test_how_a_reply_ends(reply: Reply, word: str) -> None:
     assert whole(reply)["candidates"][0]["finishReason"] == word
 
 
-def test_a_part_that_the_wire_cannot_carry_is_an_error_of_the_brain() -> None:
+def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error() -> None:
     for part in (Media("image/png", data=b"x"), Opaque("anthropic", {"type": "x"})):
         for render in (render_whole, render_chunks):
             with pytest.raises(ConfigurationError, match=type(part).__name__):
@@ -317,7 +317,7 @@ def test_without_events_a_stream_is_one_array() -> None:
 
 
 @pytest.mark.parametrize("fault", [NoTerminator(), TruncatedJson()])
-def test_an_array_that_is_cut_is_no_json(fault: Fault) -> None:
+def test_an_array_that_is_cut_is_not_json(fault: Fault) -> None:
     with Emulator(["One two"], faults=[fault]) as emulator:
         body = post(emulator)[1]
     assert body.startswith(b'[{"candidates"')
@@ -426,7 +426,7 @@ def test_the_vendors_sdk_raises_for_an_error_in_a_stream() -> None:
             list(stream)
 
 
-def test_a_dropped_stream_is_no_reply_for_the_vendors_sdk() -> None:
+def test_a_dropped_stream_is_not_a_reply_for_the_vendors_sdk() -> None:
     with Emulator(["One two"], faults=[DropAfter(1)]) as emulator, client(emulator) as sdk:
         stream = sdk.models.generate_content_stream(model="gemini-3-pro", contents="x")
         with pytest.raises(Exception, match=r"(?i)closed|incomplete|reset|payload|connection"):

@@ -113,7 +113,7 @@ def test_a_history_that_the_provider_refuses(messages: object, said: str) -> Non
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"messages": []}', b'{"model": 7}'])
-def test_a_body_that_is_no_request(body: bytes) -> None:
+def test_a_body_that_is_not_a_request(body: bytes) -> None:
     with pytest.raises(MalformedRequest):
         parse_request("", {}, body)
 
@@ -199,7 +199,7 @@ def test_pieces_joined_are_the_text(text: str, chunking: Chunking) -> None:
     assert "".join(split_text(text, chunking)) == text
 
 
-def test_a_part_that_the_wire_cannot_carry_is_an_error_of_the_brain() -> None:
+def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error() -> None:
     reply = Reply(parts=(Media("image/png", data=b"x"),))
     for render in (render_whole, render_chunks):
         with pytest.raises(ConfigurationError, match="Media"):

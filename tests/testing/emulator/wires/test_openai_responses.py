@@ -143,7 +143,7 @@ def test_an_input_that_the_provider_refuses(given: object, said: str) -> None:
     assert said in str(refused.value)
 
 
-def test_a_thought_of_a_server_that_keeps_it_needs_no_seal() -> None:
+def test_reasoning_of_a_server_that_stores_it_needs_no_encrypted_content() -> None:
     bare = {name: value for name, value in THOUGHT.items() if name != "encrypted_content"}
     assert parsed([USER, bare, SAID], store=True).messages[1].text == "Hello."
 
@@ -163,7 +163,7 @@ def test_a_field_that_the_provider_refuses(fields: dict[str, Any], said: str) ->
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"input": "x"}'])
-def test_a_body_that_is_no_request(body: bytes) -> None:
+def test_a_body_that_is_not_a_request(body: bytes) -> None:
     with pytest.raises(MalformedRequest):
         parse_request("", {}, body)
 
@@ -218,7 +218,7 @@ def test_a_whole_reply_has_items() -> None:
     assert body["usage"]["output_tokens_details"]["reasoning_tokens"] == 2
 
 
-def test_a_thought_is_sealed_only_for_those_who_ask() -> None:
+def test_reasoning_is_encrypted_only_on_request() -> None:
     body = render_whole(REPLY, Rendering(model="m", include_state=False))
     assert msgspec.json.decode(body)["output"][0]["encrypted_content"] is None
 
@@ -235,7 +235,7 @@ def test_a_reply_that_was_cut_is_incomplete(finish: FinishReason, reason: str) -
     assert b"event: response.incomplete\n" in render_chunks(reply, Rendering(model="m"))[-1]
 
 
-def test_the_last_event_says_again_what_the_others_said() -> None:
+def test_the_last_event_repeats_the_others() -> None:
     reply = Reply((Text("One two"), Refusal("No."), call("a", id="c")))
     events = [
         msgspec.json.decode(event.partition(b"data: ")[2])
@@ -255,7 +255,7 @@ def test_an_error_of_a_whole_reply_is_a_failed_response() -> None:
     assert msgspec.json.decode(error_whole(b"7"))["error"]["code"] == "server_error"
 
 
-def test_a_part_that_the_wire_cannot_carry_is_an_error_of_the_brain() -> None:
+def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error() -> None:
     for part in (Media("image/png", data=b"x"), Opaque("gemini", {"type": "x"})):
         for render in (render_whole, render_chunks):
             with pytest.raises(ConfigurationError, match=type(part).__name__):

@@ -1,4 +1,4 @@
-"""The wires that the emulator speaks, one module each; all offer the functions of `Wire`.
+"""The wires of the emulator, one module each, with the functions of `EmulatorWire`.
 
-A wire is pure: bytes to a request, a reply to bytes. It must never open a socket or read a clock.
+A wire is pure: it parses a request from bytes and renders a reply to bytes.
 """

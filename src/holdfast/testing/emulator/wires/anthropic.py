@@ -1,8 +1,7 @@
-"""The Messages wire of Anthropic, as a server speaks it.
+"""The server side of Anthropic's Messages wire.
 
-A refusal of the model is a stop reason with an explanation here, and no block. An opaque part of
-this wire goes out as the block that it is; any other part that the wire cannot carry is an error of
-the brain, said loudly.
+A refusal of the model is a stop reason with an explanation, without a block. An opaque part of this
+wire is sent as its block. Any other part that the wire does not support raises ConfigurationError.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ def parse_request(
     headers: Mapping[str, str],
     body: bytes,
 ) -> EmulatedRequest:
-    """The request in neutral form.
+    """Parse a request to neutral form.
 
     Raises:
-        MalformedRequest: the real API would answer 400.
+        MalformedRequest: the real API would respond with status 400.
     """
     if not headers.get("anthropic-version"):
         raise MalformedRequest("anthropic-version: header is required")
@@ -108,7 +107,7 @@ def _check_fields(body: Mapping[str, Any]) -> None:
 
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
-    """The body of a reply that is not streamed."""
+    """Render the body of a reply that is not streamed."""
     content = _render_content(reply, rendering)
     reason, details = _encode_stop(reply)
     message = _build_message(reply, rendering, content)
@@ -121,10 +120,10 @@ def render_whole(reply: Reply, rendering: Rendering) -> bytes:
 
 
 def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
-    """The events of a streamed reply."""
+    """Render the events of a streamed reply."""
     content = _render_content(reply, rendering)
-    begun = {**_encode_usage(rendering.usage), "output_tokens": 1}
-    opening = {**_build_message(reply, rendering, []), "usage": begun}
+    initial_usage = {**_encode_usage(rendering.usage), "output_tokens": 1}
+    opening = {**_build_message(reply, rendering, []), "usage": initial_usage}
     events = [_encode_event("message_start", message=opening)]
     for index, block in enumerate(content):
         events += _block_events(block, index, rendering)
@@ -140,22 +139,22 @@ def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
 
 
 def error_body(kind: ErrorKind) -> EmulatedError:
-    """Anthropic's own words for a refusal."""
+    """Return Anthropic's error response of this kind."""
     return ERRORS[kind]
 
 
 def invalid_request(message: str) -> EmulatedError:
-    """A 400 with these words."""
+    """Make an error response with status 400 and this message."""
     return make_error(400, "invalid_request_error", message)
 
 
 def error_event(body: bytes) -> bytes:
-    """An error in the middle of a stream."""
+    """Make an error event of a stream."""
     return b"event: error\ndata: " + body + b"\n\n"
 
 
 def error_whole(body: bytes) -> bytes:
-    """An error with the status of a success."""
+    """Make the body of a response with status 200 that contains this error."""
     return body
 
 
@@ -190,7 +189,7 @@ def _render_block(part: Part) -> _Object | None:
 
 
 def _parse_input(arguments: str) -> object:
-    """The object that the text says, digit by digit; a text that says none, as some servers send it."""
+    """Return the JSON object of the text unchanged, or the text itself, as some servers send it."""
     try:
         if isinstance(msgspec.json.decode(arguments or "{}"), dict):
             return msgspec.Raw((arguments or "{}").encode())
@@ -210,11 +209,11 @@ def _block_events(block: _Object, index: int, rendering: Rendering) -> list[byte
 
 
 def _split_block(block: _Object, rendering: Rendering) -> tuple[_Object, list[_Object]]:
-    """How a block begins, and what it grows by."""
+    """Split a block into its start and its deltas."""
     match block["type"]:
         case "text":
-            said = split_text(str(block["text"]), rendering.chunking)
-            deltas: list[_Object] = [{"type": "text_delta", "text": piece} for piece in said]
+            texts = split_text(str(block["text"]), rendering.chunking)
+            deltas: list[_Object] = [{"type": "text_delta", "text": piece} for piece in texts]
             return {"type": "text", "text": ""}, deltas
         case "thinking":
             thought = split_text(str(block["thinking"]), rendering.chunking)
@@ -222,8 +221,8 @@ def _split_block(block: _Object, rendering: Rendering) -> tuple[_Object, list[_O
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return {"type": "thinking", "thinking": "", "signature": ""}, deltas
         case "tool_use":
-            given = block["input"]
-            text = bytes(given).decode() if isinstance(given, msgspec.Raw) else str(given)
+            value = block["input"]
+            text = bytes(value).decode() if isinstance(value, msgspec.Raw) else str(value)
             parts = ["", *split_text("" if text == "{}" else text, rendering.chunking)]
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in parts]
             return {**block, "input": {}}, deltas
@@ -245,12 +244,12 @@ def _build_message(reply: Reply, rendering: Rendering, content: list[_Object]) -
 
 
 def _encode_stop(reply: Reply) -> tuple[str, _Object | None]:
-    """The stop reason, and the details that a refusal has."""
-    said = "".join(part.text for part in reply.parts if isinstance(part, Refusal))
+    """Return the stop reason, and the details of a refusal."""
+    refusal = "".join(part.text for part in reply.parts if isinstance(part, Refusal))
     reason = reply.raw_finish or _STOP.get(reply.finish, "end_turn")
-    if not said and reason != "refusal":
+    if not refusal and reason != "refusal":
         return reason, None
-    return "refusal", {"type": "refusal", "category": None, "explanation": said or None}
+    return "refusal", {"type": "refusal", "category": None, "explanation": refusal or None}
 
 
 def _encode_event(kind: str, **fields: object) -> bytes:

@@ -1,7 +1,7 @@
-"""Anthropic's refusals on the Messages wire: status, headers and body, as data.
+"""Anthropic's error responses on the Messages wire: status, headers and body, as data.
 
-The words are the provider's; account names and numbers are made up. Money is a 400 there, and a
-refused prompt too.
+The texts are the provider's; account names and numbers are invented. An exhausted balance and a
+refused prompt have status 400.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def make_error(
     kind: str,
     message: str,
     *,
-    again: bool = False,
+    retryable: bool = False,
     headers: Mapping[str, str] = {},  # never changed
 ) -> EmulatedError:
-    """A refusal with these words; `again` says whether the same request may succeed later."""
+    """Make an error response; `retryable` says whether the same request may succeed later."""
     body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": _ID}
-    told = {"request-id": _ID, "x-should-retry": "true" if again else "false"}
-    return EmulatedError(status, body, {**told, **headers})
+    own_headers = {"request-id": _ID, "x-should-retry": "true" if retryable else "false"}
+    return EmulatedError(status, body, {**own_headers, **headers})
 
 
 _LIMITS = {
@@ -53,7 +53,7 @@ ERRORS: dict[ErrorKind, EmulatedError] = {
         "refer to: https://docs.anthropic.com/en/api/rate-limits. You can see the response "
         "headers for current usage. Please reduce the prompt length or the maximum tokens "
         "requested, or try again later.",
-        again=True,
+        retryable=True,
         headers=_LIMITS,
     ),
     "insufficient_quota": make_error(
@@ -63,8 +63,8 @@ ERRORS: dict[ErrorKind, EmulatedError] = {
         "to upgrade or purchase credits.",
     ),
     "bad_key": make_error(401, "authentication_error", "invalid x-api-key"),
-    "server_error": make_error(500, "api_error", "Internal server error", again=True),
-    "overloaded": make_error(529, "overloaded_error", "Overloaded", again=True),
+    "server_error": make_error(500, "api_error", "Internal server error", retryable=True),
+    "overloaded": make_error(529, "overloaded_error", "Overloaded", retryable=True),
     "context_length": make_error(
         400, "invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum"
     ),

@@ -1,7 +1,4 @@
-"""Reads and checks the history of a Messages request, as strictly as the real API does.
-
-Nothing here may be more lenient than the provider where the provider is known to check.
-"""
+"""Reads and checks the history of a Messages request, as strictly as the real API does."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ _NO_BEGINNING_SINCE = (4, 6)
 
 
 def check_history(body: Mapping[str, Any]) -> None:
-    """Raise MalformedRequest where the real API answers 400."""
+    """Raise MalformedRequest if the real API would respond with status 400."""
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise MalformedRequest("messages: Input should be a valid list")
@@ -96,8 +93,8 @@ def _check_block(block: _Block, role: str, where: str) -> None:
             if not isinstance(text, str):
                 raise MalformedRequest(f"{where}.text.text: Field required")
             if not text.strip():
-                what = "contain non-whitespace text" if text else "be non-empty"
-                raise MalformedRequest(f"messages: text content blocks must {what}")
+                rule = "contain non-whitespace text" if text else "be non-empty"
+                raise MalformedRequest(f"messages: text content blocks must {rule}")
         case "thinking":
             _check_signature(block, where)
         case "tool_use":
@@ -135,19 +132,19 @@ def _check_call(block: _Block, where: str) -> None:
 
 
 def _collect_calls(blocks: list[_Block], ids: set[str], where: str) -> list[str]:
-    """The calls of one message; no id may come twice in a history."""
-    asked: list[str] = []
+    """Return the ids of the calls in one message; an id must be unique in the history."""
+    ids_of_calls: list[str] = []
     for at, block in enumerate(blocks):
         if block["type"] == "tool_use":
             if block["id"] in ids:
                 raise MalformedRequest(f"{where}.content.{at}: `tool_use` ids must be unique")
             ids.add(block["id"])
-            asked.append(block["id"])
-    return asked
+            ids_of_calls.append(block["id"])
+    return ids_of_calls
 
 
 def _match_results(blocks: list[_Block], open_calls: list[str], where: str) -> None:
-    """Results stand before anything else."""
+    """Check the results of a message, which must come before its other blocks."""
     leading = True
     for at, block in enumerate(blocks):
         leading = leading and block["type"] == "tool_result"
@@ -172,7 +169,7 @@ def _expect_closed(open_calls: list[str], where: str) -> None:
 
 
 def _check_thinking(body: Mapping[str, Any], messages: list[_Block]) -> None:
-    """While the model thinks, the turn whose results are given now must still begin with its thoughts."""
+    """Check that, with thinking enabled, the message of the calls begins with a thinking block."""
     thinking = body.get("thinking")
     enabled = isinstance(thinking, dict) and thinking.get("type") == "enabled"
     if not enabled:
@@ -193,7 +190,7 @@ def _check_thinking(body: Mapping[str, Any], messages: list[_Block]) -> None:
 
 
 def _check_beginning(body: Mapping[str, Any], last: _Block) -> None:
-    """A last message of the assistant is the beginning of the reply; not every model goes on from one."""
+    """Check a last message of the assistant, the prefill of the reply; newer models refuse it."""
     blocks = _to_blocks(last["content"]) or []
     if last["role"] != "assistant" or any(block["type"] != "text" for block in blocks):
         return
@@ -210,7 +207,7 @@ def _check_beginning(body: Mapping[str, Any], last: _Block) -> None:
 
 
 def read_history(body: Mapping[str, Any]) -> tuple[Message, ...]:
-    """The checked messages in neutral form; results become a message of their own."""
+    """Convert the checked messages to neutral form; results become a separate message."""
     found: list[Message] = []
     if system := tuple(part for part in _read_parts(_to_blocks(body.get("system")) or [], {})):
         found.append(Message("system", system))
@@ -229,7 +226,7 @@ def read_history(body: Mapping[str, Any]) -> tuple[Message, ...]:
 
 
 def read_tools(tools: object) -> tuple[ToolSpec, ...]:
-    """The offered tools; those that the provider runs itself are left out."""
+    """Convert the tools of the request, without those that the provider runs itself."""
     if not isinstance(tools, list):
         raise MalformedRequest("tools: Input should be a valid list")
     found: list[ToolSpec] = []

@@ -1,7 +1,4 @@
-"""What every wire module offers, and what it is told about one answer.
-
-This module must never know a single wire; `registry` does.
-"""
+"""The functions that each wire module has, and the settings of a rendered reply."""
 
 from __future__ import annotations
 
@@ -20,19 +17,19 @@ Chunking: TypeAlias = Literal["words", "whole"] | int
 
 
 class Rendering(Struct, frozen=True, kw_only=True):
-    """How a reply shall look.
+    """The settings of a rendered reply.
 
     Args:
-        model: the name of the model that answers.
-        number: of the request, for ids.
-        created: seconds since the epoch.
+        model: the name of the model.
+        number: the number of the request, for ids.
+        created: the time in seconds since the epoch.
         usage: the tokens to report.
         chunking: how texts are cut.
         include_usage: whether a stream reports its tokens.
-        include_state: whether a thought brings its sealed state along, where that is asked for.
-        terminate: False leaves out the finish reason and the end marker of a stream.
-        choices: False leaves out every candidate.
-        array: a stream goes out as one JSON array; a wire renders events all the same.
+        include_state: whether reasoning includes its encrypted state.
+        terminate: whether a stream has its finish reason and end marker.
+        choices: whether the reply has a candidate.
+        array: whether a stream is sent as one JSON array; the wire renders events in both cases.
     """
 
     model: str
@@ -48,7 +45,7 @@ class Rendering(Struct, frozen=True, kw_only=True):
 
 
 class EmulatedError(Struct, frozen=True):
-    """A refusal as the provider words it."""
+    """An error response with the provider's text."""
 
     status: int
     body: Mapping[str, object]
@@ -65,17 +62,17 @@ class EmulatorWire(Protocol):
 
     @property
     def BASE_PATH(self) -> str:  # noqa: N802
-        """What follows the origin in the base URL that a client of this provider is given."""
+        """The path of the base URL for a client of this provider."""
         ...
 
     @property
     def REQUEST_ID(self) -> str:  # noqa: N802
-        """The header in which this provider names a request, or ""."""
+        """The header with the id of a request, or ""."""
         ...
 
     @property
     def KEEP_ALIVE(self) -> bytes:  # noqa: N802
-        """What this provider sends in a stream while it has nothing to say."""
+        """The keep-alive bytes of a stream."""
         ...
 
     def matches(self, path: str) -> bool:
@@ -83,31 +80,31 @@ class EmulatorWire(Protocol):
         ...
 
     def parse_request(self, path: str, headers: Mapping[str, str], body: bytes) -> EmulatedRequest:
-        """The request in neutral form; raises MalformedRequest where the provider refuses it."""
+        """Parse a request. Raises MalformedRequest if the provider would refuse it."""
         ...
 
     def render_whole(self, reply: Reply, rendering: Rendering) -> bytes:
-        """The body of a reply that is not streamed."""
+        """Render the body of a reply that is not streamed."""
         ...
 
     def render_chunks(self, reply: Reply, rendering: Rendering) -> list[bytes]:
-        """The events of a streamed reply, each whole."""
+        """Render the events of a streamed reply."""
         ...
 
     def error_body(self, kind: ErrorKind) -> EmulatedError:
-        """The provider's own words for a refusal."""
+        """Return the provider's error response of this kind."""
         ...
 
     def invalid_request(self, message: str) -> EmulatedError:
-        """A 400 with these words."""
+        """Make an error response with status 400 and this message."""
         ...
 
     def error_event(self, body: bytes) -> bytes:
-        """An error in the middle of a stream, from the body of a refusal."""
+        """Make an error event of a stream from the body of an error response."""
         ...
 
     def error_whole(self, body: bytes) -> bytes:
-        """A reply that is not streamed, has the status of a success, and is this error."""
+        """Make the body of a response with status 200 that contains this error."""
         ...
 
 
@@ -115,7 +112,7 @@ _WORD = re.compile(r"\s*\S+|\s+\Z")
 
 
 def split_text(text: str, chunking: Chunking) -> list[str]:
-    """Cut a text; the pieces joined are the text.
+    """Split a text into chunks.
 
     >>> split_text("One two", "words"), split_text("abcde", 2), split_text("", "words")
     (['One', ' two'], ['ab', 'cd', 'e'], [])
@@ -140,7 +137,7 @@ _KIND_BY_STATUS: dict[int, ErrorKind] = {
 
 
 def kind_for(status: int) -> ErrorKind:
-    """The refusal that a bare status most likely means.
+    """Return the most likely kind of error for a status.
 
     >>> kind_for(429), kind_for(502), kind_for(422)
     ('rate_limit', 'server_error', 'invalid_request')

@@ -1,7 +1,6 @@
-"""Another form of the same stream: one JSON array, sent piece by piece.
+"""Converts a stream of events to one JSON array, sent in parts.
 
-It works on the bytes of events whatever they hold, so that every fault has this form too. Nothing
-here may mend what a fault spoiled.
+It converts the bytes of events without parsing them, so that it preserves faults.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ _DATA = b"data: "
 
 
 def as_array(events: Sequence[bytes], *, closed: bool) -> list[bytes]:
-    r"""The events as elements of one array, one piece each.
+    r"""Convert events to the elements of one array, one part each.
 
     Args:
-        events: as a stream of events has them; what is no event stays as it is.
-        closed: whether the bracket at the end comes.
+        events: the events of the stream; other bytes stay unchanged.
+        closed: whether to add the closing bracket.
 
     >>> as_array([b'data: {"a": 1}\r\n\r\n', b'data: {"b": 2}\n\n'], closed=True)
     [b'[{"a": 1}\n', b',\r\n{"b": 2}\n', b']']

@@ -1,10 +1,10 @@
-"""The Gemini wire of Google, as a server speaks it: whole, as events, or as one JSON array.
+"""The server side of Google's Gemini wire: not streamed, as events, or as one JSON array.
 
-Thoughts are parts marked as such; their signature stands on the first call that follows, or on the
-end of the text. A refusal of the model is a finish reason with a message here. Arguments that are
-no object cannot be said on this wire: the server reports a malformed call instead, as the real one
-does. An opaque part of this wire goes out as the part that it is; any other part that the wire
-cannot carry is an error of the brain, said loudly.
+Thoughts are marked parts; their signature is on the first call that follows, or on the end of the
+text. A refusal of the model is a finish reason with a message. This wire cannot send arguments that
+are not an object: the server reports a malformed call instead, as the real one does. An opaque part
+of this wire is sent unchanged. Any other part that the wire does not support raises
+ConfigurationError.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def matches(path: str) -> bool:
 
 
 def parse_request(path: str, headers: Mapping[str, str], body: bytes) -> EmulatedRequest:
-    """The request in neutral form.
+    """Parse a request to neutral form.
 
     Raises:
-        MalformedRequest: the real API would answer 400.
+        MalformedRequest: the real API would respond with status 400.
     """
     place = _PLACE.search(path)
     if place is None:
@@ -129,12 +129,12 @@ def _check_fields(body: Mapping[str, Any]) -> None:
 
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
-    """The body of a reply that is not streamed."""
-    said = _translate_reply(reply, rendering.model)
-    ended = _build_candidate(said.parts, said.finish, said.message)
+    """Render the body of a reply that is not streamed."""
+    translated = _translate_reply(reply, rendering.model)
+    endings = _build_candidate(translated.parts, translated.finish, translated.message)
     return _encode(
         {
-            "candidates": [ended] if rendering.choices else [],
+            "candidates": [endings] if rendering.choices else [],
             "usageMetadata": _encode_usage(rendering.usage),
             **_build_response(reply, rendering),
         }
@@ -142,20 +142,23 @@ def render_whole(reply: Reply, rendering: Rendering) -> bytes:
 
 
 def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
-    """The events of a streamed reply."""
-    said = _translate_reply(reply, rendering.model)
+    """Render the events of a streamed reply."""
+    translated = _translate_reply(reply, rendering.model)
     envelope = _build_response(reply, rendering)
-    begun = {"promptTokenCount": rendering.usage.input, "totalTokenCount": rendering.usage.input}
-    grown, signature = _split_parts(said.parts, rendering)
+    initial_usage = {
+        "promptTokenCount": rendering.usage.input,
+        "totalTokenCount": rendering.usage.input,
+    }
+    grown, signature = _split_parts(translated.parts, rendering)
     chunks = [
-        {"candidates": [_build_candidate([part])], "usageMetadata": begun, **envelope}
+        {"candidates": [_build_candidate([part])], "usageMetadata": initial_usage, **envelope}
         for part in grown
     ]
     if rendering.terminate:
         last: _Object = {"text": "", **signature}
-        ended = [_build_candidate([last], said.finish, said.message)]
+        endings = [_build_candidate([last], translated.finish, translated.message)]
         chunks.append(
-            {"candidates": ended, "usageMetadata": _encode_usage(rendering.usage), **envelope}
+            {"candidates": endings, "usageMetadata": _encode_usage(rendering.usage), **envelope}
         )
     if not rendering.choices:
         chunks = [{**chunk, "candidates": []} for chunk in chunks]
@@ -163,22 +166,22 @@ def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
 
 
 def error_body(kind: ErrorKind) -> EmulatedError:
-    """Google's own words for a refusal."""
+    """Return Google's error response of this kind."""
     return ERRORS[kind]
 
 
 def invalid_request(message: str) -> EmulatedError:
-    """A 400 with these words."""
+    """Make an error response with status 400 and this message."""
     return make_error(400, "INVALID_ARGUMENT", message)
 
 
 def error_event(body: bytes) -> bytes:
-    """An error in the middle of a stream."""
+    """Make an error event of a stream."""
     return b"data: " + body + b"\r\n\r\n"
 
 
 def error_whole(body: bytes) -> bytes:
-    """An error with the status of a success."""
+    """Make the body of a response with status 200 that contains this error."""
     return body
 
 
@@ -209,7 +212,7 @@ def _render_part(part: Part, *, old: bool) -> _Object | None:
             return {"text": text, "thought": True} if text else None
         case ToolCall():
             call: _Object = {"name": part.name, "args": _parse_object(part.arguments)}
-            # Models before the third generation give their calls no ids.
+            # Models before the third generation have no ids for calls.
             return {"functionCall": call if old else {**call, "id": part.id}}
         case Opaque(wire="gemini", data=data):
             return dict(data)
@@ -222,15 +225,15 @@ def _render_part(part: Part, *, old: bool) -> _Object | None:
 def _attach_signature(reply: Reply, parts: list[_Object], *, old: bool) -> None:
     """Put the signature of the thoughts on the first call, or else on the last text."""
     thoughts = [part for part in reply.parts if isinstance(part, Reasoning)]
-    given = next((part.signature for part in thoughts if part.signature), None)
+    signature_of_thoughts = next((part.signature for part in thoughts if part.signature), None)
     for part in parts:
         call = part.get("functionCall")
         if isinstance(call, dict) and (thoughts or not old):
-            part["thoughtSignature"] = given or sign_text(call_text(call))
+            part["thoughtSignature"] = signature_of_thoughts or sign_text(call_text(call))
             return
     texts = [part for part in parts if "text" in part and "thought" not in part]
     if texts and thoughts:
-        texts[-1]["thoughtSignature"] = given or sign_text("")
+        texts[-1]["thoughtSignature"] = signature_of_thoughts or sign_text("")
 
 
 def _parse_object(arguments: str) -> object | None:
@@ -242,7 +245,7 @@ def _parse_object(arguments: str) -> object | None:
 
 
 def _split_parts(parts: list[_Object], rendering: Rendering) -> tuple[list[_Object], _Object]:
-    """The parts in pieces, and the signature of the text, which comes at the end of a stream."""
+    """Split the parts into chunks; also return the text's signature, for the end of the stream."""
     grown: list[_Object] = []
     signature: _Object = {}
     for part in parts:

@@ -1,7 +1,7 @@
-"""Google's refusals on the Gemini wire: status and body, as data.
+"""Google's error responses on the Gemini wire: status and body, as data.
 
-The words are the provider's; project names and numbers are made up. A bad key is a 400 there, the
-wait after a 429 stands in the body, and a refused prompt is a 200 that says why.
+The texts are the provider's; project names and numbers are invented. A wrong key has status 400, the
+delay after a 429 is in the body, and a refused prompt has status 200 with the reason.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _HEADERS = {"content-type": "application/json; charset=UTF-8"}
 def make_error(
     code: int, status: str, message: str, details: Sequence[dict[str, object]] = ()
 ) -> EmulatedError:
-    """A refusal with these words."""
-    said: dict[str, object] = {"code": code, "message": message, "status": status}
+    """Make an error response with this message."""
+    error: dict[str, object] = {"code": code, "message": message, "status": status}
     if details:
-        said["details"] = list(details)
-    return EmulatedError(code, {"error": said}, _HEADERS)
+        error["details"] = list(details)
+    return EmulatedError(code, {"error": error}, _HEADERS)
 
 
 def _make_quota_error(wait: str, window: str, value: str) -> EmulatedError:

@@ -1,7 +1,6 @@
 """Reads and checks the contents of a Gemini request, as strictly as the real API does.
 
-Fields are read in both of their spellings, as the server does. Nothing here may be more lenient
-than the provider where the provider is known to check.
+Both spellings of each field are accepted, as by the server.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _BEFORE_CALL = (
 
 
 def get_field(value: Mapping[str, Any], name: str) -> Any:
-    """A field in either of its spellings.
+    """Return a field in either of its spellings.
 
     >>> get_field({"function_call": 1}, "functionCall")
     1
@@ -73,13 +72,13 @@ def get_field(value: Mapping[str, Any], name: str) -> Any:
 
 
 def call_text(call: Mapping[str, Any]) -> str:
-    """What the signature of a call is bound to."""
+    """Return the text that the signature of a call signs."""
     args = msgspec.json.encode(call.get("args") or {}, order="deterministic").decode()
     return f"{call.get('name')}({args})"
 
 
 def check_contents(body: Mapping[str, Any], *, signed: bool) -> None:
-    """Raise MalformedRequest where the real API answers 400.
+    """Raise MalformedRequest if the real API would respond with status 400.
 
     Args:
         body: the request.
@@ -166,13 +165,13 @@ def _match_responses(open_calls: list[_Json], responses: list[_Json]) -> None:
     if names != sorted(response["name"] for response in responses):
         raise MalformedRequest(_COUNTS)
     ids = sorted(str(call.get("id")) for call in open_calls if call.get("id"))
-    given = sorted(str(one.get("id")) for one in responses if one.get("id"))
-    if ids and given and ids != given:
+    response_ids = sorted(str(response.get("id")) for response in responses if response.get("id"))
+    if ids and response_ids and ids != response_ids:
         raise MalformedRequest(_COUNTS)
 
 
 def _check_signed(contents: list[_Json]) -> None:
-    """The first call of each content of the model in the turn under way must be signed."""
+    """Check that the first call of each model content in the current turn has a signature."""
     for at in range(len(contents) - 1, -1, -1):
         parts = _parts_of(contents[at])
         calls = [part for part in parts if get_field(part, "functionCall") is not None]
@@ -194,14 +193,16 @@ def _get_values(parts: list[_Json], name: str) -> list[_Json]:
 
 
 def read_contents(body: Mapping[str, Any]) -> tuple[Message, ...]:
-    """The checked contents in neutral form; responses become a message of their own."""
+    """Convert the checked contents to neutral form; responses become a separate message."""
     found: list[Message] = []
     system = get_field(body, "systemInstruction")
     if isinstance(system, dict):
-        given = system.get("parts")
-        texts = given if isinstance(given, list) else [given]
-        said = (part.get("text") for part in texts if isinstance(part, dict))
-        found.append(Message("system", tuple(Text(text) for text in said if isinstance(text, str))))
+        value = system.get("parts")
+        values = value if isinstance(value, list) else [value]
+        texts = (part.get("text") for part in values if isinstance(part, dict))
+        found.append(
+            Message("system", tuple(Text(text) for text in texts if isinstance(text, str)))
+        )
     calls: list[ToolCall] = []
     for content in body["contents"]:
         parts = tuple(_read_part(part, calls) for part in _parts_of(content))
@@ -237,21 +238,21 @@ def _read_part(part: _Json, calls: list[ToolCall]) -> Part:
 
 
 def _read_result(response: _Json, calls: list[ToolCall]) -> ToolResult:
-    """Matched by id, or else by name in order."""
+    """Convert a response; its call is found by id, or by name in order."""
     name, own = response["name"], str(response.get("id") or "")
     same = [call for call in calls if call.name == name and (not own or call.id == own)]
     if same:
         calls.remove(same[0])
-    said = response.get("response") or {}
-    if set(said) == {"error"}:
-        return ToolResult(own, name, (Text(str(said["error"])),), is_error=True)
-    only = said.get("output") if set(said) == {"output"} else None
-    text = only if isinstance(only, str) else msgspec.json.encode(said).decode()
+    content = response.get("response") or {}
+    if set(content) == {"error"}:
+        return ToolResult(own, name, (Text(str(content["error"])),), is_error=True)
+    only = content.get("output") if set(content) == {"output"} else None
+    text = only if isinstance(only, str) else msgspec.json.encode(content).decode()
     return ToolResult(own, name, (Text(text),))
 
 
 def read_tools(tools: object) -> tuple[ToolSpec, ...]:
-    """The offered functions; tools that the provider runs itself are left out."""
+    """Convert the functions of the request, without tools that the provider runs itself."""
     if not isinstance(tools, list):
         raise MalformedRequest("Invalid value at 'tools' (type.googleapis.com/Tool)")
     found: list[ToolSpec] = []

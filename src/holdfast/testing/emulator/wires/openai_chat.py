@@ -1,7 +1,7 @@
-"""The Chat Completions wire of OpenAI, as a server speaks it.
+"""The server side of OpenAI's Chat Completions wire.
 
-`reasoning_content` carries reasoning, as most other providers of this wire send it. A part that the
-wire cannot carry is an error of the brain, said loudly.
+`reasoning_content` contains reasoning, as with most other providers of this wire. A part that the
+wire does not support raises ConfigurationError.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def parse_request(
     headers: Mapping[str, str],
     body: bytes,
 ) -> EmulatedRequest:
-    """The request in neutral form.
+    """Parse a request to neutral form.
 
     Raises:
-        MalformedRequest: the real API would answer 400.
+        MalformedRequest: the real API would respond with status 400.
     """
     try:
         parsed: Any = msgspec.json.decode(body)
@@ -86,7 +86,7 @@ def parse_request(
 
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
-    """The body of a reply that is not streamed."""
+    """Render the body of a reply that is not streamed."""
     message: dict[str, object] = {"role": "assistant", "content": _join_text(reply, Text) or None}
     if refusal := _join_text(reply, Refusal):
         message["refusal"] = refusal
@@ -111,7 +111,7 @@ def render_whole(reply: Reply, rendering: Rendering) -> bytes:
 
 
 def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
-    """The events of a streamed reply."""
+    """Render the events of a streamed reply."""
     _check_parts(reply)
     envelope = _build_response(reply, rendering, "chat.completion.chunk")
     deltas: list[dict[str, object]] = [{"role": "assistant", "content": ""}]
@@ -136,12 +136,12 @@ def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
 
 
 def error_body(kind: ErrorKind) -> EmulatedError:
-    """OpenAI's own words for a refusal."""
+    """Return OpenAI's error response of this kind."""
     return ERRORS[kind]
 
 
 def invalid_request(message: str) -> EmulatedError:
-    """A 400 with these words."""
+    """Make an error response with status 400 and this message."""
     kind = "invalid_request_error"
     return EmulatedError(
         400, {"error": {"message": message, "type": kind, "param": None, "code": None}}
@@ -149,12 +149,12 @@ def invalid_request(message: str) -> EmulatedError:
 
 
 def error_event(body: bytes) -> bytes:
-    """An error in the middle of a stream."""
+    """Make an error event of a stream."""
     return b"data: " + body + b"\n\n"
 
 
 def error_whole(body: bytes) -> bytes:
-    """An error with the status of a success."""
+    """Make the body of a response with status 200 that contains this error."""
     return body
 
 

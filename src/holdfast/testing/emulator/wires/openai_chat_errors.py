@@ -1,6 +1,6 @@
-"""OpenAI's refusals on the Chat Completions wire: status, headers and body, as data.
+"""OpenAI's error responses on the Chat Completions wire: status, headers and body, as data.
 
-The words are the provider's; account names and numbers are made up.
+The texts are the provider's; account names and numbers are invented.
 """
 
 from __future__ import annotations

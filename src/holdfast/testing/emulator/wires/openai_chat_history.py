@@ -1,7 +1,6 @@
 """Reads and checks the history of a Chat Completions request, as strictly as the real API does.
 
-A framework that sends a history which the provider refuses should learn it here and not in
-production. Nothing here may be more lenient than the provider where the provider is known to check.
+So a framework that sends an invalid history fails in a test and not in production.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _ROLES: dict[str, Role] = {
 
 
 def check_history(messages: object) -> None:
-    """Raise MalformedRequest where the real API answers 400."""
+    """Raise MalformedRequest if the real API would respond with status 400."""
     if not isinstance(messages, list) or not messages:
         raise MalformedRequest(
             "Invalid 'messages': empty array. Expected an array with minimum length 1."
@@ -94,7 +93,7 @@ def _collect_calls(message: dict[str, Any], where: str) -> list[str]:
 
 
 def read_history(messages: list[dict[str, Any]]) -> tuple[Message, ...]:
-    """The checked messages in neutral form; neighbouring tool messages become one."""
+    """Convert the checked messages to neutral form; adjacent tool messages become one."""
     found: list[Message] = []
     names: dict[str, str] = {}
     for message in messages:
@@ -114,7 +113,7 @@ def read_history(messages: list[dict[str, Any]]) -> tuple[Message, ...]:
 
 
 def read_tools(tools: object) -> tuple[ToolSpec, ...]:
-    """The offered tools; those that are no functions are left out."""
+    """Convert the functions of the request; other tools are ignored."""
     if not isinstance(tools, list):
         raise MalformedRequest("Invalid type for 'tools': expected an array of objects.")
     functions = (tool.get("function") for tool in tools if isinstance(tool, dict))

@@ -1,8 +1,8 @@
-"""The Responses wire of OpenAI, as a server speaks it that keeps nothing.
+"""The server side of OpenAI's Responses wire, without stored responses.
 
-A thought is a reasoning item with a summary, and with encrypted content when the request includes
-that. An opaque part of this wire goes out as the item that it is; any other part that the wire
-cannot carry is an error of the brain, said loudly.
+Reasoning is an item with a summary, and with encrypted content if the request asks for it. An opaque
+part of this wire is sent as its item. Any other part that the wire does not support raises
+ConfigurationError.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def parse_request(
     headers: Mapping[str, str],
     body: bytes,
 ) -> EmulatedRequest:
-    """The request in neutral form.
+    """Parse a request to neutral form.
 
     Raises:
-        MalformedRequest: the real API would answer 400.
+        MalformedRequest: the real API would respond with status 400.
     """
     try:
         parsed: Any = msgspec.json.decode(body)
@@ -84,18 +84,18 @@ def _includes_reasoning(wanted: object) -> bool:
 
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
-    """The body of a reply that is not streamed."""
+    """Render the body of a reply that is not streamed."""
     items = items_for(reply, rendering)
     return _encode(_build_final(reply, rendering, items))
 
 
 def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
-    """The events of a streamed reply."""
+    """Render the events of a streamed reply."""
     items = items_for(reply, rendering)
-    begun = _build_response(reply, rendering, "in_progress", [])
+    initial = _build_response(reply, rendering, "in_progress", [])
     bodies: list[_Object] = [
-        {"type": "response.created", "response": begun},
-        {"type": "response.in_progress", "response": begun},
+        {"type": "response.created", "response": initial},
+        {"type": "response.in_progress", "response": initial},
     ]
     for index, item in enumerate(items):
         bodies += item_events(item, index, rendering.chunking)
@@ -106,25 +106,25 @@ def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
 
 
 def error_body(kind: ErrorKind) -> EmulatedError:
-    """OpenAI's own words for a refusal."""
+    """Return OpenAI's error response of this kind."""
     return ERRORS[kind]
 
 
 def invalid_request(message: str) -> EmulatedError:
-    """A 400 with these words."""
+    """Make an error response with status 400 and this message."""
     return make_error(400, message, None)
 
 
 def error_event(body: bytes) -> bytes:
-    """An error in the middle of a stream: said twice, alone and as a failed response."""
-    told = _extract_error(body)
-    first = {"type": "error", "sequence_number": 2, "error": told}
-    failed = {"type": "response.failed", "sequence_number": 3, "response": _build_failed(told)}
+    """Make an error of a stream: an error event and a failed response."""
+    error = _extract_error(body)
+    first = {"type": "error", "sequence_number": 2, "error": error}
+    failed = {"type": "response.failed", "sequence_number": 3, "response": _build_failed(error)}
     return _encode_event(first) + _encode_event(failed)
 
 
 def error_whole(body: bytes) -> bytes:
-    """A failed response."""
+    """Make a failed response."""
     return _encode(_build_failed(_extract_error(body)))
 
 

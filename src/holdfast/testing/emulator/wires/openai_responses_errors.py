@@ -1,6 +1,6 @@
-"""OpenAI's refusals on the Responses wire: status, headers and body, as data.
+"""OpenAI's error responses on the Responses wire: status, headers and body, as data.
 
-Most are those of Chat Completions; here stand the ones that are worded differently.
+Most are those of Chat Completions; this module has the ones with other texts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.testing.emulator.wires.openai_chat_errors import ERRORS as CHAT
 def make_error(
     status: int, message: str, code: str | None, param: str | None = None
 ) -> EmulatedError:
-    """A refusal of the request with these words."""
+    """Make an error response with this message."""
     kind = "invalid_request_error"
     body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
     return EmulatedError(status, body)

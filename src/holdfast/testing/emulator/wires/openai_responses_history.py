@@ -1,7 +1,6 @@
 """Reads and checks the input of a Responses request, as strictly as the real API does.
 
-The emulator keeps no responses, as a client that sends `store: false` expects: an item must bring
-everything along. Nothing here may be more lenient than the provider where it is known to check.
+The emulator stores no responses, as with `store: false`, so each item must be complete.
 """
 
 from __future__ import annotations
@@ -40,25 +39,25 @@ _ASKED = ("input_text", "input_image", "input_file", "input_audio")
 
 
 def items_of(body: Mapping[str, Any]) -> list[_Item]:
-    """The input as a list of items, each with its type.
+    """Return the input as a list of items, each with its type.
 
     Raises:
-        MalformedRequest: it is neither a text nor such a list, or it names what is not kept here.
+        MalformedRequest: it is neither a text nor such a list, or it names a stored response.
     """
     if body.get("previous_response_id"):
         raise MalformedRequest(
             f"Previous response with id '{body['previous_response_id']}' not found."
         )
-    given = body.get("input")
-    if isinstance(given, str):
-        return [{"type": "message", "role": "user", "content": given}]
-    if not isinstance(given, list) or not given:
+    value = body.get("input")
+    if isinstance(value, str):
+        return [{"type": "message", "role": "user", "content": value}]
+    if not isinstance(value, list) or not value:
         raise MalformedRequest(
             "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation' must be "
             "provided."
         )
     items: list[_Item] = []
-    for at, item in enumerate(given):
+    for at, item in enumerate(value):
         if not isinstance(item, dict):
             raise MalformedRequest(f"Invalid type for 'input[{at}]': expected an object.")
         items.append(item if "type" in item else {"type": "message", **item})
@@ -66,7 +65,7 @@ def items_of(body: Mapping[str, Any]) -> list[_Item]:
 
 
 def check_items(items: list[_Item], *, stored: bool) -> None:
-    """Raise MalformedRequest where the real API answers 400."""
+    """Raise MalformedRequest if the real API would respond with status 400."""
     ids: set[str] = set()
     open_calls: dict[str, str] = {}
     called: dict[str, str] = {}
@@ -88,8 +87,8 @@ def check_items(items: list[_Item], *, stored: bool) -> None:
         elif kind == "item_reference":
             raise MalformedRequest(f"Item with id '{item.get('id')}' not found.")
     for call_id, kind in open_calls.items():
-        what = "function call" if kind == "function_call_output" else "custom tool call"
-        raise MalformedRequest(f"No tool output found for {what} {call_id}.")
+        kind_name = "function call" if kind == "function_call_output" else "custom tool call"
+        raise MalformedRequest(f"No tool output found for {kind_name} {call_id}.")
 
 
 def _check_id(item: _Item, ids: set[str]) -> None:
@@ -149,7 +148,7 @@ def _check_reasoning(item: _Item, after: list[_Item], *, stored: bool) -> None:
 
 
 def thought_of(item: Mapping[str, Any]) -> str:
-    """What the encrypted content of a reasoning item is bound to: its id and its summary."""
+    """Return the text that the encrypted content of a reasoning item signs: its id and summary."""
     summary = item.get("summary")
     texts = [
         str(part.get("text"))
@@ -186,7 +185,7 @@ def _check_output(item: _Item, called: Mapping[str, str], where: str) -> None:
 
 
 def read_items(body: Mapping[str, Any], items: list[_Item]) -> tuple[Message, ...]:
-    """The checked items in neutral form; what the model said between two inputs is one message."""
+    """Convert the checked items to neutral form; the model's items between two inputs are one message."""
     found: list[Message] = []
     if isinstance(instructions := body.get("instructions"), str) and instructions:
         found.append(Message("system", (Text(instructions),)))
@@ -243,7 +242,7 @@ def _read_content(content: object) -> Iterator[Text | Media | Refusal]:
 
 
 def read_tools(tools: object) -> tuple[ToolSpec, ...]:
-    """The offered functions; other tools are left out."""
+    """Convert the functions of the request; other tools are ignored."""
     if not isinstance(tools, list):
         raise MalformedRequest("Invalid type for 'tools': expected an array of objects.")
     found: list[ToolSpec] = []

@@ -1,6 +1,6 @@
-"""The output items of a reply on the Responses wire, and the events by which each of them grows.
+"""The output items of a reply on the Responses wire, and the events that stream each item.
 
-An item that is whole says everything that its events said. Nothing here may know a request.
+A complete item contains the content of all its events.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Event: TypeAlias = dict[str, object]
 
 
 def items_for(reply: Reply, rendering: Rendering) -> list[_Item]:
-    """The reply as items; texts and refusals that follow each other are one message."""
+    """Convert a reply to items; successive texts and refusals are one message."""
     items: list[_Item] = []
     for part in reply.parts:
         if not isinstance(part, Text | Refusal):
@@ -69,20 +69,20 @@ def _render_reasoning(part: Reasoning, name: str, *, sealed: bool) -> _Item:
 
 
 def item_events(item: _Item, index: int, chunking: Chunking) -> list[_Event]:
-    """From the announcement of an item to its end, without sequence numbers."""
+    """Return the events of an item, from its start to its end, without sequence numbers."""
     place: _Event = {"item_id": item.get("id"), "output_index": index}
-    begun, events = item, []
+    initial, events = item, []
     match item["type"]:
         case "message":
-            begun = {**item, "status": "in_progress", "content": []}
+            initial = {**item, "status": "in_progress", "content": []}
             for at, part in enumerate(item["content"]):
                 events += _content_events(part, {**place, "content_index": at}, chunking)
         case "reasoning":
-            begun = {**item, "summary": []}
+            initial = {**item, "summary": []}
             for at, part in enumerate(item["summary"]):
                 events += _summary_events(part, {**place, "summary_index": at}, chunking)
         case "function_call":
-            begun = {**item, "status": "in_progress", "arguments": ""}
+            initial = {**item, "status": "in_progress", "arguments": ""}
             kind = "response.function_call_arguments"
             events = [
                 {"type": f"{kind}.delta", **place, "delta": piece}
@@ -90,7 +90,7 @@ def item_events(item: _Item, index: int, chunking: Chunking) -> list[_Event]:
             ]
             events.append({"type": f"{kind}.done", **place, "arguments": item["arguments"]})
     return [
-        {"type": "response.output_item.added", "output_index": index, "item": begun},
+        {"type": "response.output_item.added", "output_index": index, "item": initial},
         *events,
         {"type": "response.output_item.done", "output_index": index, "item": item},
     ]

@@ -1,6 +1,7 @@
-"""Signatures of reasoning, as a provider makes and checks them: a client must send them back as they came.
+"""Makes and checks signatures of reasoning: a client must send them back unchanged.
 
-A signature of this module proves its text. One that a brain made up is anybody's, and is believed.
+A signature made by this module must match its text. Other signatures come from a script and are
+accepted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _MARK = b"emulated:"
 
 
 def sign_text(text: str) -> str:
-    """The signature of a text, in base64, as every provider sends it.
+    """Make the signature of a text, in base64 as providers send it.
 
     >>> sign_text("Porto") == sign_text("Porto"), is_intact(sign_text("Porto"), "Lisbon")
     (True, False)
@@ -21,7 +22,7 @@ def sign_text(text: str) -> str:
 
 
 def is_intact(signature: str, text: str) -> bool:
-    """Whether this signature may stand beside this text."""
+    """Whether the signature matches the text, or comes from a script."""
     try:
         signed = b64decode(signature)
     except ValueError:
@@ -30,7 +31,7 @@ def is_intact(signature: str, text: str) -> bool:
 
 
 def is_base64(signature: str) -> bool:
-    """Whether it is base64 at all.
+    """Whether a signature is valid base64.
 
     >>> is_base64("c2ln"), is_base64("no?")
     (True, False)

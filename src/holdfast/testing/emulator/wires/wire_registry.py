@@ -1,6 +1,6 @@
-"""Which wire a path belongs to; a wire's module is imported when its path is first asked for.
+"""Finds the wire of a path; the module of a wire is imported on first use.
 
-A new wire is one line here and one module.
+A new wire needs one line here and one module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MODULES: dict[str, str] = {
     ":generateContent": "gemini",
     ":streamGenerateContent": "gemini",
 }
-"""The end of a path -> the module that speaks there."""
+"""The end of a path -> the name of the module."""
 
 WIRES: tuple[str, ...] = tuple(dict.fromkeys(_MODULES.values()))
 """The names of the wires."""
@@ -25,13 +25,13 @@ WIRES: tuple[str, ...] = tuple(dict.fromkeys(_MODULES.values()))
 
 @cache
 def get_wire(name: str) -> EmulatorWire:
-    """The wire of this name."""
+    """Return the wire of this name."""
     module: EmulatorWire = import_module(f"holdfast.testing.emulator.wires.{name}")
     return module
 
 
 def wire_for(path: str) -> EmulatorWire | None:
-    """The wire whose model calls go to `path`, or None.
+    """Return the wire of a path, or None.
 
     >>> wire_for("/v1/chat/completions").NAME, wire_for("/v1/messages").NAME
     ('openai_chat', 'anthropic')
