@@ -121,11 +121,13 @@ class PlainFile(MemoryJournal):
         super().__init__()
         self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
         """Write and sync."""
         line = encode(to_line(run, 1, Record(event))) + b"\n"
         await asyncio.to_thread(self._write, line)
-        await super().append(run, event, effect)
+        await super().append(run, event, effect, marker=marker)
 
     def _write(self, line: bytes) -> None:
         os.write(self._file, line)

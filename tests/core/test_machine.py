@@ -19,17 +19,17 @@ from holdfast.core.messages import (
     assistant,
     user,
 )
-from holdfast.core.model_request import OutputSchema
-from holdfast.core.output import Invalid, OutputType, ParseResult, Valid
+from holdfast.core.output_retries import OUTPUT_CHECKED
+from holdfast.core.problems import Problem
 from holdfast.core.session_state import Phase
 from holdfast.core.transitions import TRANSITIONS
 
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="the provider is down")
 
 
-def opened(limits: Limits | None = None, output: OutputType | None = None) -> SessionMachine:
-    machine = SessionMachine(output=output)
-    machine.apply(ev.TurnOpened("t1", 0.0, user("Hello"), limits or Limits()))
+def opened(limits: Limits | None = None, flags: int = 0) -> SessionMachine:
+    machine = SessionMachine()
+    machine.apply(ev.TurnOpened("t1", 0.0, user("Hello"), limits or Limits(), flags))
     return machine
 
 
@@ -221,30 +221,22 @@ def test_every_phase_can_be_left_and_every_event_is_in_the_table() -> None:
     assert {kind for _, kind in TRANSITIONS} == set(ev.Event.__args__)
 
 
-class Digit:
-    """An output type that accepts one digit."""
-
-    schema = OutputSchema("digit", {"type": "integer"})
-
-    def check(self, json_text: str) -> ParseResult:
-        if json_text.isdigit():
-            return Valid(int(json_text))
-        return Invalid((f"the answer: must be a digit, not {json_text!r}",))
-
-
-def test_an_invalid_output_is_requested_again_with_every_problem() -> None:
-    machine = opened(output=Digit())
+def test_an_answer_of_the_wrong_shape_is_asked_for_again_with_every_problem() -> None:
+    machine = opened(flags=OUTPUT_CHECKED)
     says(machine, Text("seven"))
-    assert "must be a digit, not 'seven'" in machine.transcript[-1].text
+    machine.apply(ev.OutputChecked("t1.i0.output", 2.0, problems=(Problem("", "no digit"),)))
+    assert "no digit" in machine.transcript[-1].text
     says(machine, Text("7"))
+    machine.apply(ev.OutputChecked("t1.i1.output", 3.0, "strict"))
     assert close(machine).status is ev.Status.COMPLETED
-    assert machine.output == 7
 
 
 def test_repairs_are_bounded() -> None:
-    machine = opened(Limits(output_repairs=1), output=Digit())
-    says(machine, Text("seven"))
-    says(machine, Text("eight"))
+    machine = opened(Limits(output_repairs=1), flags=OUTPUT_CHECKED)
+    for number, text in enumerate(("seven", "eight")):
+        says(machine, Text(text))
+        problems = (Problem("", "no digit"),)
+        machine.apply(ev.OutputChecked(f"t1.i{number}.output", 2.0, problems=problems))
     effect = close(machine)
     assert effect.status is ev.Status.FAILED
     assert effect.error is not None

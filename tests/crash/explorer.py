@@ -150,9 +150,8 @@ class Explorer:
             return self._told(state, number, label, state.store)
         if word == "claim":
             return self._claimed(state, number, label)
-        if word in ("keep", "hand"):
-            event, effect = process.waiting[label]
-            change, outcome = self.rules.append(state, process, event, effect)
+        if word == "keep":
+            change, outcome = self.rules.append(state, process, *process.waiting[label])
             return self._told(replace(state, **change), number, label, outcome)
         if word == "act" and what == "fail":
             state = replace(state, outages=state.outages + 1)

@@ -18,7 +18,7 @@ from tests.crash.talks import TALKS, agent_for, mark, prompt
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal.journal_errors import LeaseLostError
-from holdfast.journal.port import HandedOver, Journal, Then
+from holdfast.journal.port import Journal
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.sqlite import SqliteJournal
 
@@ -73,9 +73,10 @@ class Deadly:
         self._die(Death(self._appends, before=True))
         return self._appends
 
-    def after(self, event: Event, number: int) -> None:
+    def after(self, saved: tuple[Event, Event | None], number: int) -> None:
         """It was acknowledged."""
-        mark(self._acks, f"{event.key} {os.getpid()}")
+        for event in filter(None, saved):
+            mark(self._acks, f"{event.key} {os.getpid()}")
         self._die(Death(number, before=False))
 
     def _die(self, now: Death) -> None:
@@ -88,24 +89,12 @@ class DeadlyFile(SqliteJournal):
         super().__init__(job.journal, wait=10.0)
         self._deadly = deadly
 
-    def enqueue(
-        self,
-        run: str,
-        event: Event,
-        effect: Effect | None = None,
-        *,
-        after: HandedOver | None = None,
-        then: Then | None = None,
-    ) -> HandedOver:
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
         number = self._deadly.before()
-
-        def over(error: BaseException | None) -> None:
-            if error is None:
-                self._deadly.after(event, number)
-            if then is not None:
-                then(error)
-
-        return super().enqueue(run, event, effect, after=after, then=over)
+        await super().append(run, event, effect, marker=marker)
+        self._deadly.after((event, marker), number)
 
 
 class DeadlyDatabase(PostgresJournal):
@@ -114,11 +103,16 @@ class DeadlyDatabase(PostgresJournal):
         self._deadly = deadly
 
     async def _append_event(
-        self, run: str, event: Event, effect: Effect | None, token: int | None
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None,
+        marker: Event | None,
+        token: int | None,
     ) -> None:
         number = self._deadly.before()
-        await super()._append_event(run, event, effect, token)
-        self._deadly.after(event, number)
+        await super()._append_event(run, event, effect, marker, token)
+        self._deadly.after((event, marker), number)
 
 
 def live(job: Job, death: Death | None) -> int:

@@ -13,24 +13,20 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import msgspec
-from tests.crash.protocol import KeysOnly, Process, Queueing, Rules, State
+from tests.crash.protocol import KeysOnly, Process, Rules, State
 from tests.crash.stories import RUN
 
 from holdfast.core.batch import NOT_RUN_TEXT, Batch
 from holdfast.core.effects import Effect, RunTool, begun_key
 from holdfast.core.errors import ConflictError, ErrorInfo
 from holdfast.core.events import Event, QuestionAnswered, ToolFinished, ToolsBegun
-from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, tool_results
-from holdfast.core.notices import Notice
 from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Lease, SharedJournal
-from holdfast.runtime import active_turn as runs
 from holdfast.runtime import driver, leaving_open, perform
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.sessions.session_pool import SessionPool
-from holdfast.runtime.write_behind import WriteBehind
+from holdfast.runtime.turn_log import TurnLog
 
 Swap = tuple[object, str, object]
 
@@ -78,6 +74,41 @@ class TornBatch(Rules):
         return int(len(together) > 1)
 
 
+class TornPair(Rules):
+    """Of a reply and its marker, the marker is lost when the process dies."""
+
+    def append(
+        self,
+        state: State,
+        process: Process,
+        event: Event,
+        effect: Effect | None,
+        marker: Event | None,
+    ) -> tuple[dict[str, Any], str | None]:
+        change, outcome = super().append(state, process, event, effect, marker)
+        if change and marker is not None:
+            change["lost_at_crash"] = 1
+        return change, outcome
+
+
+class MarkerFirst(Rules):
+    """The two are saved in the other order."""
+
+    def append(
+        self,
+        state: State,
+        process: Process,
+        event: Event,
+        effect: Effect | None,
+        marker: Event | None,
+    ) -> tuple[dict[str, Any], str | None]:
+        change, outcome = super().append(state, process, event, effect, marker)
+        if change and marker is not None:
+            *before, reply, begun = change["store"]
+            change["store"] = (*before, begun, reply)
+        return change, outcome
+
+
 class LateLease:
     """A lease that is claimed only when there is something to keep."""
 
@@ -92,10 +123,12 @@ class LateLease:
     def token(self) -> int:
         return self._lease.token if self._lease is not None else 0
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
         if self._lease is None:
             self._lease = await self._journal.claim(run)
-        await self._lease.append(run, event, effect)
+        await self._lease.append(run, event, effect, marker=marker)
 
     async def release(self) -> None:
         """As in a right one."""
@@ -112,55 +145,82 @@ class TwoHold(Rules):
         return 1
 
 
-real_commit = ActiveTurn.commit
+real_commit = TurnLog.commit
 real_batch = driver._run_tools
 
 
-async def believe_first(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
-    self.machine.check_event(event)
-    self._apply_event(event, checked=True)
-    await self.journal.append(self.run_id, event, effect)
+def apply_now(log: TurnLog, *events: Event | None) -> None:
+    for event in filter(None, events):
+        log._pending_events.append(event)
+        log._apply(event)
 
 
-async def swallow_conflict(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
+async def believe_first(
+    self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+) -> None:
+    apply_now(self, event, marker)
+    await self._journal.append(self._run_id, event, effect, marker=marker)
+
+
+async def show_first(
+    self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+) -> None:
+    if self._emit is not None:
+        self._emit(event)
+    await real_commit(self, event, effect, marker=marker)
+
+
+async def swallow_conflict(
+    self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+) -> None:
     try:
-        await real_commit(self, event, effect)
+        await real_commit(self, event, effect, marker=marker)
     except (ConflictError, LeaseLostError):
-        self.journal_error = None
-        self._apply_event(event)
+        self.error = None
+        apply_now(self, event, marker)
 
 
-async def forget_answers(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
+async def forget_answers(
+    self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+) -> None:
     if isinstance(event, QuestionAnswered):
-        self._apply_event(event)
+        apply_now(self, event)
     else:
-        await real_commit(self, event, effect)
+        await real_commit(self, event, effect, marker=marker)
 
 
-async def key_by_position(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
+async def key_by_position(
+    self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+) -> None:
     """The first outcome that comes is that of the first effect."""
     if isinstance(event, ToolFinished):
         effect = self.machine.pending_effects()[0]
         event = msgspec.structs.replace(event, key=effect.key)
-    await real_commit(self, event, effect)
+    await real_commit(self, event, effect, marker=marker)
 
 
-async def believe_any_outcome(self: ActiveTurn, event: Event, effect: Effect | None = None) -> None:
+async def believe_any_outcome(
+    self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+) -> None:
     """What a cancelled append was about is taken as kept when its key is there."""
     try:
-        await self.journal.append(self.run_id, event, effect)
+        await self._journal.append(self._run_id, event, effect, marker=marker)
     except asyncio.CancelledError:
-        if any(one.event.key == event.key for one in await self.journal.read(self.run_id)):
-            self._apply_event(event)
+        if any(one.event.key == event.key for one in await self.read()):
+            apply_now(self, event, marker)
         raise
-    self._apply_event(event)
+    apply_now(self, event, marker)
 
 
 async def forget_cancelled_append(
-    self: ActiveTurn, event: Event, effect: Effect | None = None
+    self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
 ) -> None:
-    await self.journal.append(self.run_id, event, effect)
-    self._apply_event(event)
+    await self._journal.append(self._run_id, event, effect, marker=marker)
+    apply_now(self, event, marker)
+
+
+def no_marker(run: ActiveTurn, event: Event) -> None:
+    return None
 
 
 async def batch_without_mark(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
@@ -171,9 +231,9 @@ async def batch_marked_late(run: ActiveTurn, effects: tuple[Effect, ...]) -> Non
     machine = run.machine
     events = await asyncio.gather(*(perform.perform_effect(run, effect) for effect in effects))
     if not machine.has_begun_tools:
-        await run.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), 0.0))
+        await run.log.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), 0.0))
     for event, effect in zip(events, effects, strict=True):
-        await run.commit(event, effect)
+        await run.log.commit(event, effect)
 
 
 async def batch_starts_early(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
@@ -181,7 +241,7 @@ async def batch_starts_early(run: ActiveTurn, effects: tuple[Effect, ...]) -> No
     machine = run.machine
     mark = []
     if not machine.has_begun_tools:
-        mark.append(run.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), 0.0)))
+        mark.append(run.log.commit(ToolsBegun(begun_key(machine.turn, machine.iteration), 0.0)))
     await asyncio.gather(*mark, *(driver._run_effect(run, effect) for effect in effects))
 
 
@@ -201,43 +261,28 @@ def say_not_run(self: Batch, text: str, started: tuple[str, ...]) -> None:
     real_fill(self, NOT_RUN_TEXT, ())
 
 
-def goes_ahead_of_writes(
-    machine: SessionMachine, event: Event, plan: AgentPlan, *, all_kept: bool, keeping: int
-) -> bool:
-    marker = isinstance(event, ToolsBegun)
-    return marker or real_goes_ahead(machine, event, plan, all_kept=all_kept, keeping=keeping)
-
-
-def goes_ahead_of_replies(
-    machine: SessionMachine, event: Event, plan: AgentPlan, *, all_kept: bool, keeping: int
-) -> bool:
-    return real_goes_ahead(machine, event, plan, all_kept=True, keeping=keeping)
-
-
-def tell_at_once(self: WriteBehind, item: Event | Notice) -> None:
-    if self._show is not None:
-        self._show(item)
-
-
 def close_whatever_failed(error: ErrorInfo) -> bool:
     return True
 
 
 real_fill = Batch.fill_missing
-real_goes_ahead = runs.goes_ahead
 
 MUTANTS = (
-    Mutant("apply before append", "one write", swaps=((ActiveTurn, "commit", believe_first),)),
-    Mutant("no begun marker", "one write", swaps=((driver, "_run_tools", batch_without_mark),)),
+    Mutant("apply before append", "one write", swaps=((TurnLog, "commit", believe_first),)),
+    Mutant(
+        "no begun marker",
+        "one write",
+        swaps=((driver, "_run_tools", batch_without_mark), (driver, "marker_after", no_marker)),
+    ),
     Mutant(
         "begun marker after the tools",
         "one write",
-        swaps=((driver, "_run_tools", batch_marked_late),),
+        swaps=((driver, "_run_tools", batch_marked_late), (driver, "marker_after", no_marker)),
     ),
     Mutant(
         "begun marker beside the tools",
         "one write",
-        swaps=((driver, "_run_tools", batch_starts_early),),
+        swaps=((driver, "_run_tools", batch_starts_early), (driver, "marker_after", no_marker)),
     ),
     Mutant(
         "in-doubt write repeated", "one write", swaps=((perform, "_may_repeat", may_always_repeat),)
@@ -256,7 +301,7 @@ MUTANTS = (
     Mutant(
         "keys by position",
         "read and write at once",
-        swaps=((ActiveTurn, "commit", key_by_position),),
+        swaps=((TurnLog, "commit", key_by_position),),
     ),
     Mutant("zombie not fenced", "one write", AnybodyWrites),
     Mutant("lease checked only at claim", "one write", LeaseCheckedAtClaim),
@@ -267,41 +312,26 @@ MUTANTS = (
     ),
     Mutant("two drivers with one lease", "one write", TwoHold),
     Mutant("torn batch acknowledged", "read and write at once", TornBatch),
-    Mutant("answer not kept", "a question", swaps=((ActiveTurn, "commit", forget_answers),)),
-    Mutant("conflict swallowed", "one write", swaps=((ActiveTurn, "commit", swallow_conflict),)),
+    Mutant("answer not kept", "a question", swaps=((TurnLog, "commit", forget_answers),)),
+    Mutant("conflict swallowed", "one write", swaps=((TurnLog, "commit", swallow_conflict),)),
     Mutant(
         "foreign outcome believed",
         "two writes at once",
-        swaps=((ActiveTurn, "commit", believe_any_outcome),),
+        swaps=((TurnLog, "commit", believe_any_outcome),),
     ),
     Mutant(
         "cancelled append forgotten",
         "cancelled",
-        swaps=((ActiveTurn, "commit", forget_cancelled_append),),
+        swaps=((TurnLog, "commit", forget_cancelled_append),),
     ),
     Mutant(
         "started tool said not run",
         "another message",
         swaps=((Batch, "fill_missing", say_not_run),),
     ),
-    Mutant(
-        "a write began ahead of the marker",
-        "one write",
-        Queueing,
-        swaps=((runs, "goes_ahead", goes_ahead_of_writes),),
-    ),
-    Mutant(
-        "the model was asked ahead of its reply",
-        "one read",
-        Queueing,
-        swaps=((runs, "goes_ahead", goes_ahead_of_replies),),
-    ),
-    Mutant(
-        "shown before it was kept",
-        "one write",
-        Queueing,
-        swaps=((WriteBehind, "tell", tell_at_once),),
-    ),
+    Mutant("reply and marker torn by a crash", "one write", TornPair),
+    Mutant("marker saved before its reply", "one write", MarkerFirst),
+    Mutant("shown before it was saved", "one write", swaps=((TurnLog, "commit", show_first),)),
     Mutant(
         "a recovery that is stopped closes the turn",
         "recovered, cancelled and recovered",

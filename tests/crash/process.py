@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import events as running
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeAlias
@@ -19,7 +19,7 @@ from tests.crash.stories import RUN, Story
 
 from holdfast import Agent, Limits, RecoveryStatus, RetryOptions, tool
 from holdfast.core.effects import Effect
-from holdfast.core.errors import ConflictError, HoldfastError, TransportError
+from holdfast.core.errors import ConflictError, TransportError
 from holdfast.core.events import Event
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply
@@ -27,7 +27,7 @@ from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import Approved, PermissionQuestion
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import LeaseLostError
-from holdfast.journal.port import Record, RunEntry, Then
+from holdfast.journal.port import Record, RunEntry
 from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import ToolEffect
@@ -37,8 +37,8 @@ CONFLICT = "conflict"
 OUTAGE = "outage"
 FENCED = "fenced"
 
-Kind: TypeAlias = Literal["leases", "keys", "queue"]
-"""A journal with leases, one without, and one without that takes records at once."""
+Kind: TypeAlias = Literal["leases", "keys"]
+"""A journal with leases, or one without."""
 
 Log = tuple[tuple[str, Any], ...]
 """What a process was told, in order: the label of a gate and the outcome there."""
@@ -118,8 +118,10 @@ class GatedLog:
     def __init__(self, gates: Gates) -> None:
         self.gates = gates
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        await self.gates.pass_through(f"keep {event.key}", (event, effect))
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
+        await self.gates.pass_through(f"keep {event.key}", (event, effect, marker))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         if run != RUN:
@@ -141,72 +143,6 @@ class GatedJournal(GatedLog):
 
     async def delete(self, run: str) -> int:
         raise NotImplementedError
-
-
-Going: TypeAlias = asyncio.Task[None]
-
-
-class HandedOver:
-    """A record that was handed over: it is kept when all before it are, and when its gate opens.
-
-    The gate is called `keep` when somebody waits for it, who withdraws it when he is cancelled.
-    """
-
-    def __init__(
-        self, gates: Gates, what: tuple[Event, Effect | None], before: list[Going], then: Then
-    ) -> None:
-        self.error: HoldfastError | None = None
-        self._awaited = False
-        self._gates = gates
-        self._what = what
-        self._then = then
-        self.over = gates.loop.create_task(self._keep(before))
-
-    async def _keep(self, before: list[Going]) -> None:
-        if before:
-            await asyncio.wait(before)
-        word = "keep" if self._awaited else "hand"
-        try:
-            await self._gates.pass_through(f"{word} {self._what[0].key}", self._what)
-        except HoldfastError as error:
-            self.error = error
-        self._then(self.error)
-
-    def __await__(self) -> Generator[object, None, None]:
-        self._awaited = True
-        yield from self.over.__await__()
-        if self.error is not None:
-            raise self.error
-
-
-class QueueingGatedJournal(GatedJournal):
-    """A journal that takes a record at once, as one that belongs to one process may."""
-
-    def __init__(self, gates: Gates) -> None:
-        super().__init__(gates)
-        self._going: list[Going] = []
-
-    def enqueue(
-        self,
-        run: str,
-        event: Event,
-        effect: Effect | None = None,
-        *,
-        after: HandedOver | None = None,
-        then: Then | None = None,
-    ) -> HandedOver:
-        before = [one for one in self._going if not one.done()]
-        handed = HandedOver(self.gates, (event, effect), before, then or (lambda _: None))
-        self._going = [*before, handed.over]
-        return handed
-
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        await self.enqueue(run, event, effect)
-
-    async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        if self._going:
-            await asyncio.wait(self._going)
-        return await super().read(run, after)
 
 
 class GatedLease(GatedLog):
@@ -266,7 +202,6 @@ def _tool(name: str, effect: ToolEffect, *, asks: bool) -> Any:
 _JOURNALS: Mapping[Kind, Callable[[Gates], GatedJournal]] = {
     "leases": SharedGatedJournal,
     "keys": GatedJournal,
-    "queue": QueueingGatedJournal,
 }
 
 

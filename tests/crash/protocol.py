@@ -131,17 +131,25 @@ class Rules:
         return 0
 
     def append(
-        self, state: State, process: Process, event: Event, effect: Effect | None
+        self,
+        state: State,
+        process: Process,
+        event: Event,
+        effect: Effect | None,
+        marker: Event | None,
     ) -> tuple[dict[str, Any], str | None]:
-        """What changes, and what the driver is told."""
+        """What changes, and what the driver is told; an event and its marker are saved at once."""
         if not self.may_write(state, process):
             return {}, FENCED
-        if not self.is_free(state, event.key):
+        records = [Record(event, effect_digest(effect) if effect else "")]
+        if marker is not None:
+            records.append(Record(marker))
+        keys = [record.event.key for record in records]
+        if not all(self.is_free(state, key) for key in keys):
             return {}, CONFLICT
-        record = Record(event, effect_digest(effect) if effect else "")
         return {
-            "store": (*state.store, record),
-            "acked": state.acked | {event.key},
+            "store": (*state.store, *records),
+            "acked": state.acked | set(keys),
             "lost_at_crash": self.unsafe(state, process),
         }, None
 
@@ -153,9 +161,3 @@ class KeysOnly(Rules):
 
     def may_write(self, state: State, process: Process) -> bool:
         return True
-
-
-class Queueing(KeysOnly):
-    """The same in one process that is alone: a record is handed over before it is kept."""
-
-    kind: Kind = "queue"

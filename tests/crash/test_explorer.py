@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 from tests.crash.explorer import Explorer
 from tests.crash.mutants import MUTANTS, Mutant
-from tests.crash.protocol import KeysOnly, Queueing
+from tests.crash.protocol import KeysOnly
 from tests.crash.stories import STORIES, Story
 
 BY_NAME = {story.name: story for story in STORIES}
-ALONE = [replace(story, overlaps=0) for story in STORIES]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
@@ -31,20 +30,10 @@ def test_without_leases_one_outcome_per_key_still_keeps_writes_from_running_twic
     assert not found.violation, str(found)
 
 
-@pytest.mark.parametrize("story", ALONE, ids=lambda story: story.name)
-def test_going_on_while_records_are_on_their_way_breaks_no_promise(story: Story) -> None:
-    found = Explorer(story, Queueing()).explore()
-    print(f"{story.name}, queueing: {found}")
-    assert not found.violation, str(found)
-    assert found.ends
-
-
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_broken_rule_is_found_out(mutant: Mutant) -> None:
     with mutant.planted() as rules:
         story = BY_NAME[mutant.story]
-        if rules.kind == "queue":  # such a journal belongs to one process
-            story = replace(story, overlaps=0)
         found = Explorer(story, rules).explore()
     print(f"{mutant.name}, in {mutant.story!r} after {found.states} states: {found}")
     assert found.violation

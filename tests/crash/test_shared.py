@@ -139,13 +139,18 @@ class Dying(PostgresJournal):
     before = False
 
     async def _append_event(
-        self, run: str, event: Event, effect: Effect | None, token: int | None
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None,
+        marker: Event | None,
+        token: int | None,
     ) -> None:
         self.left -= 1
         is_last = self.left == 0
         if is_last and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        await super()._append_event(run, event, effect, token)
+        await super()._append_event(run, event, effect, marker, token)
         if is_last:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -166,9 +166,9 @@ async def record(name: str) -> None:
 async def record_file() -> None:
     """Write `version-N.sqlite` with the conversation of `answer`, for the schema of today."""
     from holdfast.journal.encoding import decode, record_of
-    from holdfast.journal.migrations import MIGRATIONS
+    from holdfast.journal.sqlite_schema import VERSION
 
-    with SqliteJournal(FOLDER / f"version-{len(MIGRATIONS)}.sqlite") as journal:
+    with SqliteJournal(FOLDER / f"version-{VERSION}.sqlite") as journal:
         for line in (FOLDER / "answer.jsonl").read_bytes().splitlines():
             kept: Record = record_of(decode(line))
             await journal.append("alice", kept.event)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.golden.digit import DIGIT
 
 from holdfast.core.effects import effect_digest
 from holdfast.core.machine import SessionMachine
@@ -18,19 +17,13 @@ JOURNALS = Path(__file__).parent / "journals"
 NAMES = sorted(file.stem for file in JOURNALS.glob("*.jsonl"))
 
 
-BY_TYPE = {"answer-by-type": DIGIT}
-"""Journals from before the check of an answer was an event; all others need no type."""
-
-
 def test_there_are_some() -> None:
-    assert {"answer", "answer-by-type", "answer-checked", "changes", "failures", "tools"} <= set(
-        NAMES
-    )
+    assert {"answer", "answer-checked", "changes", "failures", "tools"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recorded_journal_replays_to_the_same_messages(name: str) -> None:
-    machine = SessionMachine(output=BY_TYPE.get(name))
+    machine = SessionMachine()
     for line in (JOURNALS / f"{name}.jsonl").read_bytes().splitlines():
         record = record_of(decode(line))
         if record.digest:

@@ -20,10 +20,12 @@ class FullJournal(MemoryJournal):
 
     full = True
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
         if self.full and isinstance(event, TurnResumed):
             raise JournalStorageError("talk.db", "the disk is full")
-        await super().append(run, event, effect)
+        await super().append(run, event, effect, marker=marker)
 
 
 @tool(effect="write")

@@ -28,8 +28,10 @@ class Leaving(MemoryJournal):
         super().__init__()
         self.gone = asyncio.Event()
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        await super().append(run, event, effect)
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
+        await super().append(run, event, effect, marker=marker)
         if isinstance(event, QuestionAsked):
             self.gone.set()
             await asyncio.Event().wait()

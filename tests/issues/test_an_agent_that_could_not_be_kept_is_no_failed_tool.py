@@ -22,11 +22,13 @@ class FullOnce(MemoryJournal):
 
     full = True
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
         if self.full and "/" in run and isinstance(event, ModelReplied):
             self.full = False
             raise JournalStorageError("talk.db", "the disk is full")
-        await super().append(run, event, effect)
+        await super().append(run, event, effect, marker=marker)
 
 
 async def test_and_both_go_on_later() -> None:
@@ -44,7 +46,14 @@ async def test_and_both_go_on_later() -> None:
 
 async def test_where_the_agent_has_a_journal_of_its_own_its_caller_goes_on() -> None:
     class Full(MemoryJournal):
-        async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+        async def append(
+            self,
+            run: str,
+            event: Event,
+            effect: Effect | None = None,
+            *,
+            marker: Event | None = None,
+        ) -> None:
             raise JournalStorageError("talk.db", "the disk is full")
 
     clerk = Agent(ScriptedModel(), name="clerk", journal=Full())

@@ -14,7 +14,7 @@ from tests.issues.test_nothing_of_a_turn_that_was_given_up_stays_open import (
     clerk,
     scout,
 )
-from tests.runtime.test_write_behind import SlowJournal
+from tests.runtime.slow_journal import SlowJournal
 
 from holdfast import tool
 from holdfast.journal.journal_errors import JournalStorageError
@@ -36,12 +36,13 @@ async def test_and_goes_on_with_its_turn() -> None:
     agent = boss(journal, clerk(scout().as_tool()).as_tool(), pay)
     run = asyncio.create_task(agent.run("Go.", session="s"))
     under_way = agent._engine.answering.active_turns
-    while "s" not in under_way or not under_way["s"].suspended_effects:
+    while "s" not in under_way or not under_way["s"].effects.has_suspended:
         await asyncio.sleep(0)
     waits.set()
     await journal.until("t1.i0.tool.1")
-    run.cancel()
     journal.fail(JournalStorageError("talk.db", "the disk is full"))
+    await asyncio.sleep(0)
+    run.cancel()
     journal.let_go()
     with pytest.raises(JournalStorageError):
         await run

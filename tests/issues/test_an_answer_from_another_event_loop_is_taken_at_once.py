@@ -27,7 +27,7 @@ def test_it_is() -> None:
     @tool(effect="read")
     async def look() -> str:
         """Look, until there is an answer."""
-        while not agent._engine.answering.active_turns["ada"].suspended_effects:
+        while not agent._engine.answering.active_turns["ada"].effects.has_suspended:
             await asyncio.sleep(0)
         waits.set()
         await asyncio.to_thread(go_on.wait, 60)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.runtime.test_write_behind import CALL, SlowJournal
+from tests.runtime.slow_journal import CALL, SlowJournal
 
 from holdfast import Agent, ClarificationQuestion, ToolContext, tool
-from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.events import Observation
@@ -33,21 +32,13 @@ async def hang() -> str:
     return "never"
 
 
-class NotQueueing(SlowJournal):
-    """One that is waited for."""
-
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        await self.enqueue(run, event, effect)
-
-
 async def settled() -> None:
     for _ in range(100):
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("kind", [SlowJournal, NotQueueing])
-async def test_an_answer_during_the_end_of_a_turn_is_late(kind: type[SlowJournal]) -> None:
-    journal = kind()
+async def test_an_answer_during_the_end_of_a_turn_is_late() -> None:
+    journal = SlowJournal()
     journal.slow = False
     both = Reply((ToolCall("a", "ask", "{}"), ToolCall("b", "hang", "{}")))
     model = ScriptedModel(both, "I am back.")
@@ -85,9 +76,9 @@ async def test_no_result_overtakes_a_question_that_its_tool_left_behind() -> Non
     agent = Agent(model, tools=[pay], journal=journal, on_question=silent, observers=[observer])
     run = asyncio.create_task(agent.run("Pay.", session="s"))
     await journal.until("t1")
-    journal.keep("t1")
+    journal.save("t1")
     await journal.until("t1.i0.model", "t1.i0.begun")
-    journal.keep("t1.i0.model", "t1.i0.begun")
+    journal.save("t1.i0.model", "t1.i0.begun")
     await settled()
     await journal.until("t1.i0.tool.0.ask.0.asked")
     journal.let_go()

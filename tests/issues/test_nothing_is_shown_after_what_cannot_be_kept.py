@@ -8,25 +8,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.runtime.test_write_behind import CALL, SlowJournal
+from tests.runtime.slow_journal import CALL, SlowJournal
 
 from holdfast import Agent, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ToolFinished
-from holdfast.core.model_request import ModelRequest
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
-
-
-async def stubborn(_: ModelRequest) -> str:
-    """A model that answers also when it is told to stop."""
-    try:
-        await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        return "To nothing."
-    return "never"
 
 
 @pytest.mark.parametrize("error", [JournalStorageError("talk.db", "is full"), OSError("is gone")])
@@ -42,14 +32,14 @@ async def test_the_turn_ends_there_for_everybody(error: Exception) -> None:
         return "paid"
 
     agent = Agent(
-        ScriptedModel(CALL, stubborn),
+        ScriptedModel(CALL, "To nothing."),
         tools=[pay],
         journal=journal,
         observers=[lambda one: seen.append(one.item)],
     )
     async with asyncio.timeout(20), agent.stream("Pay.", session="s") as stream:
         await journal.until("t1.i0.tool.0")
-        journal.fail(error)  # type: ignore[arg-type]  # a journal may know others
+        journal.fail(error)
         with pytest.raises(type(error), match="is"):
             await stream.wait()
     assert paid == ["once"]

@@ -30,8 +30,10 @@ class Silent(MemoryJournal):
         self.results = 0
         self.all_there = asyncio.Event()
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        await super().append(run, event, effect)
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
+        await super().append(run, event, effect, marker=marker)
         if isinstance(event, ToolFinished):
             self.results += 1
             if self.results == TOOLS:

@@ -27,11 +27,13 @@ class Slow(MemoryJournal):
         super().__init__()
         self.reached = asyncio.Event()
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
         if isinstance(event, ToolFinished):
             self.reached.set()
             await asyncio.Event().wait()
-        await super().append(run, event, effect)
+        await super().append(run, event, effect, marker=marker)
 
 
 async def test_it_does() -> None:

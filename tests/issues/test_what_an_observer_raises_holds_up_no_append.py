@@ -24,16 +24,13 @@ def observer(seen: Observation) -> None:
         raise Exit
 
 
-async def test_the_turn_and_all_others_come_to_their_end(tmp_path: Path) -> None:
-    raised: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(
-        lambda _, said: raised.append(said["exception"])
-    )
+async def test_all_other_turns_come_to_their_end(tmp_path: Path) -> None:
     model = ScriptedModel(*["Done."] * 9)
     with SqliteJournal(tmp_path / "talk.db") as journal:
         agent = Agent(model, journal=journal, observers=[observer])
         runs = [agent.run("Go.", session=name) for name in "rstuvwxyz"]
         async with asyncio.timeout(20):
-            ended = await asyncio.gather(*runs)
-    assert [result.text for result in ended] == ["Done."] * 9
-    assert [type(error) for error in raised] == [Exit]
+            outcomes = await asyncio.gather(*runs, return_exceptions=True)
+    texts = [outcome.text for outcome in outcomes if not isinstance(outcome, BaseException)]
+    assert texts == ["Done."] * 8
+    assert isinstance(outcomes[1], Exit)

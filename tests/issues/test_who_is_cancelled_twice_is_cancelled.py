@@ -22,8 +22,10 @@ class CancelledAtTheEnd(MemoryJournal):
     task: asyncio.Task[object]
     reads = 0
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        await super().append(run, event, effect)
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
+        await super().append(run, event, effect, marker=marker)
         if event.key == "t1.closed":
             self.task.cancel()
             await asyncio.sleep(0)

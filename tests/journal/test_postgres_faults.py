@@ -358,22 +358,18 @@ async def test_tables_of_another_program_are_refused_and_left(
     assert postgres.rows(url, "SELECT to_regclass('holdfast_journal')") == [(None,)]
 
 
-async def test_an_older_version_is_brought_forward_with_what_it_holds(
+async def test_tables_that_cannot_be_made_are_not_half_made(
     postgres: PostgresServer, url: str
 ) -> None:
-    with PostgresJournal(url) as journal:
-        await journal.append("r", make_turn_opened(1))
-    newer = (*postgres_schema.MIGRATIONS, ("ALTER TABLE holdfast_runs ADD COLUMN title text",))
-    for _ in range(2):
-        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            await postgres_schema.prepare_schema(connection, "here", newer)
-    assert postgres.rows(url, "SELECT title, records FROM holdfast_runs") == [(None, 1)]
-    assert postgres.rows(url, "SELECT version FROM holdfast_journal") == [(len(newer),)]
-    broken = (*newer, ("CREATE TABLE half (a int)", "NONSENSE"))
+    broken = (*postgres_schema.SCHEMA, "NONSENSE")
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         with pytest.raises(psycopg.Error):
             await postgres_schema.prepare_schema(connection, "here", broken)
-    assert postgres.rows(url, "SELECT to_regclass('half')") == [(None,)]
+    assert postgres.rows(url, "SELECT to_regclass('holdfast_journal')") == [(None,)]
+    with PostgresJournal(url) as journal:
+        await journal.append("r", make_turn_opened(1))
+    found = postgres.rows(url, "SELECT version FROM holdfast_journal")
+    assert found == [(postgres_schema.VERSION,)]
 
 
 async def test_a_record_that_was_changed_by_hand_is_reported_by_number(
@@ -475,8 +471,7 @@ def test_a_process_that_ends_releases_its_leases(postgres: PostgresServer, url: 
 
 def test_a_fork_of_a_journal_that_is_in_use_is_refused(url: str) -> None:
     code = (
-        "import asyncio, os, sys\nfrom holdfast import PostgresJournal\n"
-        "from holdfast.errors import JournalError\n"
+        "import asyncio, os, sys\nfrom holdfast import PostgresJournal\nfrom holdfast.errors import JournalError\n"
         "journal = PostgresJournal(sys.argv[1])\nasyncio.run(journal.runs())\n"
         "child = os.fork()\n"
         "try:\n    said = str(asyncio.run(journal.runs()))\n"

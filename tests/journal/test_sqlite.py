@@ -26,13 +26,11 @@ from holdfast.journal.journal_errors import (
     JournalStorageError,
     JournalVersionError,
 )
-from holdfast.journal.migrations import MIGRATIONS
-from holdfast.journal.port import HandedOver
 from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite_schema import SCHEMA, VERSION
 from holdfast.journal.writer import WriterJob
 from holdfast.testing.journal_conformance import (
     JournalConformance,
-    QueueingConformance,
     make_turn_opened,
     read_keys,
 )
@@ -51,16 +49,7 @@ def journal(path: Path) -> Iterator[SqliteJournal]:
         yield opened_journal
 
 
-@pytest.fixture
-def queueing(journal: SqliteJournal) -> SqliteJournal:
-    return journal
-
-
 class TestSqliteJournal(JournalConformance):
-    pass
-
-
-class TestQueueing(QueueingConformance):
     pass
 
 
@@ -292,35 +281,6 @@ async def test_a_full_disk_fails_the_append_and_the_journal_continues_when_there
     assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
-async def test_what_was_handed_over_after_a_record_without_room_is_not_kept_either(
-    journal: SqliteJournal,
-) -> None:
-    def most(connection: sqlite3.Connection, pages: int) -> None:
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-
-    await journal.append("r", make_turn_opened(1))
-    journal._writer.submit(WriterJob(lambda c: most(c, 6), writes=False))
-    failing = journal.enqueue("r", make_turn_opened(2, "x" * 100_000))
-    # Between the two there is room again, and another group.
-    journal._writer.submit(WriterJob(lambda c: most(c, 100_000), writes=False))
-    with pytest.raises(JournalStorageError, match="the disk is full"):
-        await journal.enqueue("r", make_turn_opened(3), after=failing)
-    assert await read_keys(journal, "r") == ["t1"]
-
-
-async def test_a_record_follows_only_one_of_the_same_journal(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
-    class Wrapped:
-        def __init__(self, way: HandedOver) -> None:
-            self.__await__ = way.__await__
-
-    first = journal.enqueue("r", make_turn_opened(1))
-    with pytest.raises(ConfigurationError, match="after: must be what `enqueue` gave, got Wrapped"):
-        journal.enqueue("r", make_turn_opened(2), after=Wrapped(first))  # type: ignore[arg-type]  # that is it
-    assert await read_keys(journal, "r") == ["t1"], "nothing else was handed over"
-
-
 async def test_an_append_writes_few_pages_also_between_the_records_of_other_runs(
     journal: SqliteJournal,
 ) -> None:
@@ -441,49 +401,15 @@ async def test_every_version_is_read_for_ever(path: Path, version: str) -> None:
         assert first.event.key == "t1"
 
 
-async def test_an_old_file_with_many_runs_keeps_every_record_in_its_place(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    opening.apply_migrations(connection, str(path), MIGRATIONS[:3])
-    for number in range(1, 41):
-        run, seq = f"run {number % 4}", (number + 3) // 4
-        kind = "turn_opened" if seq == 1 else "tools_begun"
-        event = '{"message":{"role":"user","parts":[]}}' if seq == 1 else "{}"
-        values = (run, seq, f"t1.{seq}", "", kind, float(number), event)
-        connection.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, 1, ?)", values)
-    connection.commit()
-    kept = "SELECT run, seq, key, digest, type, at, schema, event FROM records ORDER BY run, seq"
-    before = connection.execute(kept).fetchall()
+async def test_a_schema_that_fails_half_way_changes_nothing(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    with pytest.raises(JournalStorageError, match="syntax error"):
+        opening.create_schema(connection, str(path), (*SCHEMA, "NONSENSE"))
+    assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
     connection.close()
     with SqliteJournal(path) as journal:
-        assert await read_keys(journal, "run 2") == [f"t1.{seq}" for seq in range(1, 11)]
-        assert [entry.run for entry in await journal.runs(turn_open=True)] == [
-            f"run {number}" for number in range(4)
-        ]
-        await journal.append("run 2", make_turn_opened(2))
-        with pytest.raises(ConflictError):
-            await journal.append("run 2", make_turn_opened(2))
-        assert (await journal.read_lines("run 2"))[-1].seq == 11
-        assert await journal.delete("run 2") == 11
-    assert raw(path, kept) == [[row for row in before if row[0] != "run 2"]]
-
-
-async def test_an_old_file_is_migrated_in_order_and_a_failed_migration_changes_nothing(
-    path: Path,
-) -> None:
-    await filled(path, 3)
-    connection = opening.open_connection(str(path), 0)
-    good = ("ALTER TABLE records ADD COLUMN hash TEXT NOT NULL DEFAULT ''",)
-    bad = ("CREATE TABLE half (x)", "NONSENSE")
-    with pytest.raises(JournalStorageError, match="syntax error"):
-        opening.apply_migrations(connection, str(path), (*MIGRATIONS, good, bad))
-    opening.apply_migrations(connection, str(path), (*MIGRATIONS, good))
-    connection.close()
-    names = "SELECT name FROM sqlite_master WHERE name = 'half'"
-    assert raw(path, "PRAGMA user_version", names, "SELECT COUNT(hash) FROM records") == [
-        [(len(MIGRATIONS) + 1,)],
-        [],
-        [(3,)],
-    ]
+        await journal.append("r", make_turn_opened(1))
+    assert raw(path, "PRAGMA user_version") == [[(VERSION,)]]
 
 
 async def test_a_deleted_run_leaves_no_trace_on_the_disk(path: Path) -> None:

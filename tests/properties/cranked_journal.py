@@ -10,15 +10,13 @@ import asyncio
 import sqlite3
 import weakref
 from collections import defaultdict
-from collections.abc import Generator
 from typing import Any, Literal
 
 from holdfast import SqliteJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal.journal_errors import JournalStorageError
-from holdfast.journal.opening import apply_migrations
-from holdfast.journal.port import HandedOver, Then
+from holdfast.journal.opening import create_schema
 from holdfast.journal.writer import WriterJob, _perform_group
 
 Fault = Literal["", "insert", "commit"]
@@ -41,17 +39,15 @@ class Disk(sqlite3.Connection):
 
 
 class Handed:
-    """A record on its way, as whoever handed it over holds it.
+    """A record that is being saved.
 
-    `known` is how many records had been handed over when its failure was known to the run.
+    `known` is how many records had been handed over when the turn learned that it is not saved.
     """
 
-    def __init__(self, journal: CrankedJournal, run: str, event: Event) -> None:
-        self._journal = journal
+    def __init__(self, run: str, event: Event) -> None:
         self.run = run
         self.event = event
         self.act: WriterJob[Any] | None = None
-        self.awaited = self.cancelled = False
         self.known: int | None = None
 
     @property
@@ -62,22 +58,6 @@ class Handed:
     def error(self) -> BaseException | None:
         assert self.act is not None
         return self.act.error
-
-    def told(self, error: BaseException | None) -> None:
-        if error is not None and not self.awaited:
-            self.known = len(self._journal.handed)
-
-    def __await__(self) -> Generator[object, None, None]:
-        self.awaited = True
-        assert self.act is not None
-        try:
-            yield from self.act.__await__()
-        except asyncio.CancelledError:
-            self.cancelled = True
-            raise
-        except BaseException:
-            self.known = len(self._journal.handed)
-            raise
 
 
 class Unwatched:
@@ -92,14 +72,19 @@ class CrankedWriter:
 
     def __init__(self) -> None:
         self.disk = sqlite3.connect(":memory:", isolation_level=None, factory=Disk)
-        apply_migrations(self.disk, ":memory:")
+        create_schema(self.disk, ":memory:")
         self.waiting: list[WriterJob[Any]] = []
         self.group: list[WriterJob[Any]] = []
         self.done: set[int] = set()
         self.by_hand = True
+        self.next_records: list[Handed] = []
+        """Those that are submitted next."""
 
     def submit(self, act: WriterJob[Any]) -> WriterJob[Any]:
         self.waiting.append(act)
+        for one in self.next_records:
+            one.act = act
+        self.next_records = []
         if not self.by_hand:
             asyncio.get_running_loop().call_soon(self.turn, 256)
         return act
@@ -147,27 +132,18 @@ class CrankedJournal(SqliteJournal):
         self._finalizer = weakref.finalize(self, self.writer.close)
         self.handed: list[Handed] = []
 
-    def enqueue(
-        self,
-        run: str,
-        event: Event,
-        effect: Effect | None = None,
-        *,
-        after: HandedOver | None = None,
-        then: Then | None = None,
-    ) -> HandedOver:
-        handed = Handed(self, run, event)
-
-        def told(error: BaseException | None) -> None:
-            handed.told(error)
-            if then is not None:
-                then(error)
-
-        earlier = after.act if isinstance(after, Handed) else None
-        act: Any = super().enqueue(run, event, effect, after=earlier, then=told)
-        handed.act = act
-        self.handed.append(handed)
-        return handed
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
+        handed = [Handed(run, one) for one in (event, marker) if one is not None]
+        self.handed += handed
+        self.writer.next_records = handed
+        try:
+            await super().append(run, event, effect, marker=marker)
+        except Exception:
+            for one in handed:
+                one.known = len(self.handed)
+            raise
 
     def kept(self) -> dict[str, list[Event]]:
         """What is in the file now, by run, in order; nothing that a group has not committed."""

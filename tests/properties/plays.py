@@ -18,7 +18,13 @@ from holdfast import Agent, Limits, Middleware, RetryOptions, SqliteJournal, too
 from holdfast.codecs.pairing import check_pairs
 from holdfast.core.effects import begun_key, nested_run_id
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
-from holdfast.core.events import Event, ModelReplied, Status, TurnOpened
+from holdfast.core.events import (
+    Event,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionUnanswered,
+    Status,
+)
 from holdfast.core.messages import Message, Reply, ReplyKind, Text, ToolCall, Usage
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import FromAgent
@@ -36,6 +42,7 @@ from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import Tool, ToolEffect
 
 RUN = "s"
+_ASKING = (QuestionAsked, QuestionAnswered, QuestionUnanswered)
 Line: TypeAlias = str | tuple[str, ...]
 """A word for a reply without tools, or the names of the tools that it asks for."""
 Decided: TypeAlias = Mapping[tuple[str, int], str]
@@ -226,7 +233,7 @@ class Play:
             self.wrong.append(f"{context.key} is checked while a record is on its way")
 
     def at_model(self, key: str, messages: tuple[Message, ...]) -> None:
-        """Nobody is asked before what was said is kept, nor to go on with a reply that is not."""
+        """The model is not asked before all that was done is saved; somebody may answer meanwhile."""
         try:
             check_pairs(messages)
         except HoldfastError as error:
@@ -236,12 +243,12 @@ class Play:
             for one in self.cranked.on_the_way(
                 nested_run_id(RUN, said) if ".tool." in said else RUN
             ):
-                if isinstance(one.event, ModelReplied | TurnOpened):
-                    self.wrong.append(f"the model is asked at {key} while {one.key} is on its way")
+                if not isinstance(one.event, _ASKING):
+                    self.wrong.append(f"the model is asked at {key} while {one.key} is being saved")
 
     def at_tool(self, context: ToolContext[Any], effect: ToolEffect) -> None:
-        """Nothing that may change something begins before its marker is kept."""
-        if self.cranked is None or effect == "read":
+        """No tool begins before its marker is saved."""
+        if self.cranked is None:
             return
         marker = begun_key(*numbers_of(context.key))
         if marker not in {event.key for event in self.cranked.kept()[context.run_id]}:

@@ -63,7 +63,7 @@ CHECKS = st.tuples(
 )
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
 FLAGS = st.sampled_from(
-    [turn_flags(checked=True), 0, turn_flags(checked=False), turn_flags(checked=True)]
+    [turn_flags(checked=True), turn_flags(checked=False), turn_flags(checked=True)]
 )
 REASONS = st.sampled_from(["cancelled", "deadline"])
 SEVERAL = st.lists(st.integers(0, 15), max_size=4)
@@ -302,7 +302,7 @@ def test_an_answer_that_must_be_checked_completes_no_turn_unchecked(log: list[ev
     limits = Limits()
     for event in log:
         if isinstance(event, ev.TurnOpened):
-            wants, checked, repairs, limits = event.flags & 2, 0, 0, event.limits
+            wants, checked, repairs, limits = event.flags & 1, 0, 0, event.limits
         if isinstance(event, ev.OutputChecked):
             assert wants
             checked = bool(event.parsed_by) and event.error is None

@@ -133,7 +133,7 @@ async def test_a_resumed_run_is_seen_from_where_it_goes_on() -> None:
         ).run("go", session="s")
     agent = Agent(ScriptedModel("done"), tools=[look], journal=journal, observers=[watcher])
     await agent.resume("s")
-    assert watcher.names()[0] == "ToolsBegun"
+    assert watcher.names()[0] == "ToolStarted"
     assert watcher.names()[-1] == "TurnClosed"
 
 

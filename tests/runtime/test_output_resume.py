@@ -15,7 +15,7 @@ from holdfast.core.events import ModelReplied, Status, TurnOpened
 from holdfast.core.limits import Limits
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply, Text, ToolCall, user
-from holdfast.core.output_retries import OUTPUT_CHECKED, OUTPUT_FLAGGED
+from holdfast.core.output_retries import OUTPUT_CHECKED
 from holdfast.core.session_state import Phase
 from holdfast.events import OutputChecked
 from holdfast.journal.encoding import decode, encode, record_of, to_line
@@ -231,8 +231,7 @@ def opened(flags: int) -> SessionMachine:
 
 def test_the_flags_of_a_turn_say_what_happens_with_an_answer() -> None:
     assert opened(0).phase is Phase.CLOSING
-    assert opened(OUTPUT_FLAGGED).phase is Phase.CLOSING
-    machine = opened(OUTPUT_FLAGGED | OUTPUT_CHECKED)
+    machine = opened(OUTPUT_CHECKED)
     assert machine.phase is Phase.OUTPUT
     assert machine.pending_effects() == (CheckOutput("t1.i0.output", 2),)
     machine.apply(OutputChecked("t1.i0.output", 2.0, "strict"))
@@ -242,7 +241,7 @@ def test_the_flags_of_a_turn_say_what_happens_with_an_answer() -> None:
 def test_flags_of_a_newer_version_are_refused_and_change_nothing() -> None:
     machine = SessionMachine()
     with pytest.raises(IllegalEventError, match="newer version"):
-        machine.apply(TurnOpened("t1", 0.0, user("go"), Limits(), 4))
+        machine.apply(TurnOpened("t1", 0.0, user("go"), Limits(), 2))
     assert machine.phase is Phase.IDLE
     assert machine.event_count == 0
 

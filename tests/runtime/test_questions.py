@@ -32,11 +32,12 @@ from holdfast.core.questions import (
 )
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.tool_permission import ToolPermission
-from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.sessions.session_pool import OpenSession
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
 
@@ -209,15 +210,16 @@ async def test_an_answer_that_comes_before_the_wait_begins_is_not_lost() -> None
     questions = QuestionBroker(has_reader=True)
 
     class Eager(MemoryJournal):
-        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
-            await super().append(run, event, effect)
+        async def append(
+            self, run: str, event: ev.Event, effect: Any = None, *, marker: ev.Event | None = None
+        ) -> None:
+            await super().append(run, event, effect, marker=marker)
             if isinstance(event, ev.QuestionAsked):
                 key = event.key.removesuffix(".asked")
                 assert questions.answer(Answer(key, Approved()))
 
     given = agent(call("pay"), clock=FakeClock())
-    run = ActiveTurn(given._engine.plan, "r", SessionMachine(), Eager())
-    run.questions = questions
+    run = new_turn(given, SessionMachine(), Eager(), questions)
     await opened(run)
     assert seen == [Approved()]
     assert run.plan.clock.sleeps == [300.0]  # type: ignore[attr-defined]
@@ -669,6 +671,13 @@ class Crash(BaseException):
     pass
 
 
+def new_turn(
+    given: Agent[str], machine: SessionMachine, journal: MemoryJournal, questions: QuestionBroker
+) -> ActiveTurn:
+    opened = OpenSession(machine, None, journal)
+    return ActiveTurn(given._engine.plan, "r", opened, TurnContext(questions=questions))
+
+
 async def crashed(
     kill: Callable[[ev.Event], bool], answer: Callable[[QuestionBroker], Awaitable[None]]
 ) -> tuple[SessionMachine, MemoryJournal]:
@@ -676,14 +685,15 @@ async def crashed(
     questions = QuestionBroker(has_reader=True)
 
     class Dying(MemoryJournal):
-        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
+        async def append(
+            self, run: str, event: ev.Event, effect: Any = None, *, marker: ev.Event | None = None
+        ) -> None:
             if kill(event):
                 raise Crash
-            await super().append(run, event, effect)
+            await super().append(run, event, effect, marker=marker)
 
     journal = Dying()
-    run = ActiveTurn(agent(call("pay"))._engine.plan, "r", SessionMachine(), journal)
-    run.questions = questions
+    run = new_turn(agent(call("pay")), SessionMachine(), journal, questions)
     other = asyncio.create_task(answer(questions))  # type: ignore[arg-type]
     with pytest.raises(Crash):
         await opened(run)
@@ -700,10 +710,9 @@ async def resumed(
     machine: SessionMachine, journal: MemoryJournal, questions: QuestionBroker
 ) -> list[type[ev.Event]]:
     before = len(await journal.read("r"))
-    plan = agent(call("pay"), clock=FakeClock())._engine.plan
-    plan.model._script.pop(0)  # type: ignore[attr-defined]  # that line was read before the crash
-    run = ActiveTurn(plan, "r", machine, journal)
-    run.questions = questions
+    given = agent(call("pay"), clock=FakeClock())
+    given._engine.plan.model._script.pop(0)  # type: ignore[attr-defined]  # read before the crash
+    run = new_turn(given, machine, journal, questions)
     await drive_turn(run)
     assert machine.status is ev.Status.COMPLETED
     return [type(record.event) for record in (await journal.read("r"))[before:]]
@@ -755,12 +764,11 @@ async def test_after_a_crash_a_timeout_stays_a_timeout() -> None:
 async def test_a_hook_asks_with_numbers_of_its_own() -> None:
     given = agent(call("pay"))
     machine = SessionMachine()
-    run = ActiveTurn(given._engine.plan, "r", machine, MemoryJournal())
 
     async def handler(request: Question[Any]) -> object:
         return "Porto" if isinstance(request, ClarificationQuestion) else Approved()
 
-    run.questions = QuestionBroker(handler)
+    run = new_turn(given, machine, MemoryJournal(), QuestionBroker(handler))
     from holdfast.core.messages import user
 
     await run.open_turn(user("go"))
@@ -808,12 +816,14 @@ async def test_an_approval_may_wait_across_a_restart_since_the_tool_has_not_begu
     class Dying(MemoryJournal):
         dead = False
 
-        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
+        async def append(
+            self, run: str, event: ev.Event, effect: Any = None, *, marker: ev.Event | None = None
+        ) -> None:
             last = ev.ToolFinished if answered else ev.QuestionAnswered
             if self.dead or isinstance(event, last):
                 self.dead = True
                 raise Stopped
-            await super().append(run, event, effect)
+            await super().append(run, event, effect, marker=marker)
 
     async def yes(request: Question[Any]) -> object:
         assert isinstance(request, PermissionQuestion)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
+from tests.runtime.slow_journal import BeforeToolsHook
 
 from holdfast import Agent, ConfigurationError, SqliteJournal, Status, tool
 from holdfast.core.errors import HoldfastError
@@ -43,7 +44,8 @@ def agent(journal: object, *, name: str = "payer", **keywords: Any) -> Agent[Any
     paid = keywords.pop("paid", [])
     tools = keywords.pop("tools", [paying(keywords.pop("effect", "write"), paid)])
     model = ScriptedModel(*[answer] * 50)
-    return Agent(model, name=name, tools=tools, journal=journal, **keywords)
+    middleware = [BeforeToolsHook()]  # so that a reply and the marker of its tools are two appends
+    return Agent(model, name=name, tools=tools, journal=journal, middleware=middleware, **keywords)
 
 
 async def interrupt(journal: object, session: str, moment: int = BEGUN, **keywords: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.postgres_server import PostgresServer
+from tests.runtime.slow_journal import BeforeToolsHook
 
 from holdfast import (
     Agent,
@@ -68,7 +69,14 @@ async def look(task: str) -> str:
 
 
 def agent(journal: Journal, *answers: Any, **keywords: Any) -> Agent[Any]:
-    keywords = {"tools": [look], "retry": NO_RETRIES, **keywords}
+    # With the hook, a reply and the marker of its tools are two appends.
+    hooks = [BeforeToolsHook(), *keywords.pop("middleware", ())]
+    keywords = {
+        "tools": [look],
+        "error_handling": NO_RETRIES,
+        "middleware": hooks,
+        **keywords,
+    }
     return Agent(ScriptedModel(*answers), journal=journal, **keywords)
 
 
@@ -262,8 +270,10 @@ class TestACancellation:
 
     async def test_a_turn_that_was_completed_meanwhile_has_its_result(self) -> None:
         class SlowAtTheEnd(MemoryJournal):
-            async def append(self, run: str, event: Event, effect: Any = None) -> None:
-                await super().append(run, event, effect)
+            async def append(
+                self, run: str, event: Event, effect: Any = None, *, marker: Event | None = None
+            ) -> None:
+                await super().append(run, event, effect, marker=marker)
                 if isinstance(event, TurnClosed):
                     await asyncio.Event().wait()
 

@@ -398,11 +398,13 @@ async def test_a_write_that_asked_by_itself_is_in_doubt_once_it_was_run_again() 
     class Dying(MemoryJournal):
         dead = False
 
-        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
+        async def append(
+            self, run: str, event: ev.Event, effect: Any = None, *, marker: ev.Event | None = None
+        ) -> None:
             if self.dead or isinstance(event, ev.ToolFinished):
                 self.dead = True
                 raise OSError("the disk is gone")
-            await super().append(run, event, effect)
+            await super().append(run, event, effect, marker=marker)
 
     dying = Dying()
     world = World(book("Porto"), "done", journal=dying)
@@ -586,7 +588,7 @@ async def asked_and_left(agent: Agent[str]) -> AnyQuestion:
     """The question, when who asked it has left and a sibling is still at work."""
     while True:
         run = agent._engine.answering.active_turns.get("s")
-        if run is not None and run.suspended_effects:
+        if run is not None and run.effects.has_suspended:
             return (await agent.questions("s"))[0]
         await asyncio.sleep(0)
 
@@ -846,11 +848,13 @@ async def test_a_run_waits_for_an_answer_that_is_being_kept() -> None:
     writing, written = asyncio.Event(), asyncio.Event()
 
     class Slow(MemoryJournal):
-        async def append(self, run: str, event: ev.Event, effect: Any = None) -> None:
+        async def append(
+            self, run: str, event: ev.Event, effect: Any = None, *, marker: ev.Event | None = None
+        ) -> None:
             if isinstance(event, ev.QuestionAnswered):
                 writing.set()
                 await written.wait()
-            await super().append(run, event, effect)
+            await super().append(run, event, effect, marker=marker)
 
     world = World((book("Porto", "a"), call("slow", call_id="b")), "done", journal=Slow())
     tools, started, free = gate(world)

@@ -229,9 +229,11 @@ class Overtaken:
         self._journal, self._event = journal, event
         self.read, self.runs, self.delete = journal.read, journal.runs, journal.delete
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
         await self._journal.append(run, self._event)
-        await self._journal.append(run, event, effect)
+        await self._journal.append(run, event, effect, marker=marker)
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,9 @@ from holdfast.core.effects import (
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
 from holdfast.core.history_versions import HistoryVersions, compact_history, find_split
-from holdfast.core.legacy_output import parse_legacy_output
 from holdfast.core.limits import ITERATION_LIMIT_TEXT, Limits
 from holdfast.core.messages import Message, Reply, ReplyKind, Usage, assistant, user
-from holdfast.core.output import Invalid, OutputParsedBy, OutputType, repair_message
+from holdfast.core.output import OutputParsedBy, repair_message
 from holdfast.core.output_retries import (
     OUTPUT_CHECKED,
     OutputRetries,
@@ -64,22 +63,20 @@ class SessionMachine:
     """A conversation as a fold over events. It may have many turns, one after another.
 
     Args:
-        history: the messages before the first turn.
-        output: the wanted type of the output in turns recorded before `OutputChecked` existed.
+        history: what was said before the first turn.
     """
 
     __slots__ = (
-        "_batch", "_downtime", "_extended_key", "_flags", "_legacy_output", "_opened_at",
+        "_batch", "_downtime", "_extended_key", "_flags", "_opened_at",
         "_planned", "_start_length", "_versions", "error", "event_count", "iteration",
         "last_event", "limits", "model_calls", "output", "output_retries", "parsed_by",
         "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
         "tools_run", "transcript", "tried", "turn", "usage",
     )  # fmt: skip
 
-    def __init__(self, history: Iterable[Message] = (), output: OutputType | None = None) -> None:
+    def __init__(self, history: Iterable[Message] = ()) -> None:
         self.transcript = history.fork() if isinstance(history, Transcript) else Transcript(history)
         self._versions = HistoryVersions(len(self.transcript))
-        self._legacy_output = output
         self.phase = Phase.IDLE
         self.turn = 0
         self.event_count = 0
@@ -267,19 +264,25 @@ class SessionMachine:
         calls = reply.calls
         if calls:
             self._batch = Batch(self.turn, self.iteration, calls)
-            self._use_tools(unfinished=reply.kind is ReplyKind.TRUNCATED)
+            self._use_tools(reply)
         elif reply.kind is ReplyKind.PAUSED:
             self._next_iteration(event.at)
         else:
             self._take_output(reply, event.at)
 
-    def _use_tools(self, *, unfinished: bool) -> None:
-        most = self.limits.tool_calls
-        if most is not None and self.tools_run + len(self._batch.calls) > most:
+    def allows_tools(self, reply: Reply) -> bool:
+        """Whether the tools of this reply are what comes after it."""
+        most, calls = self.limits.tool_calls, len(reply.calls)
+        return bool(calls) and (most is None or self.tools_run + calls <= most)
+
+    def _use_tools(self, reply: Reply) -> None:
+        if not self.allows_tools(reply):
+            most = self.limits.tool_calls
             self._fill_results(OVER_LIMIT_TEXT, ())
             self._end_at_limit("tool_calls", f"The limit of {most} tool calls is reached.")
             return
         self.phase = Phase.TOOLS
+        unfinished = reply.kind is ReplyKind.TRUNCATED
         self._planned = self._batch.plan_effects(unfinished=unfinished)
 
     def _take_output(self, reply: Reply, at: float) -> None:
@@ -289,15 +292,7 @@ class SessionMachine:
             key = output_key(self.turn, self.iteration)
             self._plan_only(CheckOutput(key, len(self.transcript)))
             return
-        if self._flags or self._legacy_output is None:
-            self.output = reply.text
-            self._end_turn(ev.Status.COMPLETED)
-            return
-        parsed = parse_legacy_output(reply.text, self._legacy_output)
-        if isinstance(parsed, Invalid):
-            self._retry_output(parsed.problems, at)
-            return
-        self.output, self.parsed_by = parsed.value, parsed.parsed_by
+        self.output = reply.text
         self._end_turn(ev.Status.COMPLETED)
 
     def _on_output_checked(self, event: ev.OutputChecked) -> None:

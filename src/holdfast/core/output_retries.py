@@ -1,8 +1,7 @@
-"""The rules for the output of a turn: check it, ask the model again, or give up.
+"""What a turn does with an output of a wanted type: check it, ask again, or give up; as pure rules.
 
-The numbers of `TurnOpened.flags` are here, and are for ever. A turn that says nothing (0) was
-written before answers were checked by an effect, and is replayed as it was. This module must never
-look into a type: what an answer is worth stands on the event.
+The numbers of `TurnOpened.flags` are here, and never change. This module must never look into a
+type: whether an output fits stands on the event.
 """
 
 from __future__ import annotations
@@ -15,22 +14,19 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, Usage, assistant
 from holdfast.core.problems import Problem
 
-OUTPUT_FLAGGED: Final = 1
-"""Whether answers are checked stands in these flags, and not in whoever replays them."""
+OUTPUT_CHECKED: Final = 1
+"""An output is checked by the effect `CheckOutput` before the turn completes."""
 
-OUTPUT_CHECKED: Final = 2
-"""An answer is checked by the effect `CheckOutput` before the turn completes."""
-
-_KNOWN: Final = OUTPUT_FLAGGED | OUTPUT_CHECKED
+_KNOWN: Final = OUTPUT_CHECKED
 
 
 def turn_flags(*, checked: bool) -> int:
     """The flags of a turn that is opened now.
 
     >>> turn_flags(checked=False), turn_flags(checked=True)
-    (1, 3)
+    (0, 1)
     """
-    return _KNOWN if checked else OUTPUT_FLAGGED
+    return OUTPUT_CHECKED if checked else 0
 
 
 def check_flags(event: Event) -> None:

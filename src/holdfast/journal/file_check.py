@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
-from holdfast.journal.migrations import APPLICATION_ID, MIGRATIONS
+from holdfast.journal.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION
 
 RESTORE = "Keep the file as it is for an attempt to recover it, and restore a backup elsewhere"
 
@@ -85,10 +85,10 @@ def _check_mark(path: str, mark: int, version: int, *, may_be_empty: bool) -> No
         raise JournalVersionError(
             path, "is a database of another program", fix="Choose another path"
         )
-    if version > len(MIGRATIONS):
+    if version > VERSION:
         raise JournalVersionError(
             path,
-            f"has version {version}, and this Holdfast reads up to {len(MIGRATIONS)}",
+            f"has version {version}, and this Holdfast reads up to {VERSION}",
             fix="Update Holdfast to the version that wrote it, or a newer one",
         )
     if version < 0:
@@ -139,12 +139,11 @@ def check_owner(connection: sqlite3.Connection, path: str) -> int:
 
 @cache
 def expected_schema(version: int) -> frozenset[SchemaEntry]:
-    """Return the schema that the migrations up to a version create."""
+    """The tables and indexes of a version; none of version 0, a file that is new."""
     connection = sqlite3.connect(":memory:")
     try:
-        for statements in MIGRATIONS[:version]:
-            for statement in statements:
-                connection.execute(statement)
+        for statement in SCHEMA if version else ():
+            connection.execute(statement)
         return _read_schema(connection)
     finally:
         connection.close()

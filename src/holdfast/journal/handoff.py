@@ -12,8 +12,6 @@ from collections.abc import Generator, Iterable, Sequence
 from threading import Lock
 from typing import Generic, TypeVar
 
-from holdfast.journal.port import Then
-
 T = TypeVar("T")
 
 
@@ -23,23 +21,19 @@ class Handoff(Generic[T]):
     Made on the loop that asks; claimed and ended by the thread that acts. An act that nobody awaits
     is done as well.
 
-    Args:
-        then: called before whoever awaits it goes on.
-
     Attributes:
         loop: where it was made.
         value: what came of the act; set before `finish`.
         error: what it raised; set before `finish`.
     """
 
-    __slots__ = ("_claim_lock", "_is_over", "_then", "_waiter", "error", "loop", "value")
+    __slots__ = ("_claim_lock", "_is_over", "_waiter", "error", "loop", "value")
 
-    def __init__(self, then: Then | None = None) -> None:
+    def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] = self.loop.create_future()
         self._claim_lock = Lock()
         self._is_over = False
-        self._then = then
         self.value: T | None = None
         self.error: BaseException | None = None
 
@@ -67,8 +61,6 @@ class Handoff(Generic[T]):
         self._is_over = True
         if not self._waiter.done():
             self._waiter.set_result(None)  # who awaits it goes on after this callback
-        if self._then is not None:
-            self._then(self.error)
 
     async def _wait_until_over(self) -> None:
         """Wait for an act that has begun, whoever else cancels meanwhile: it ends by itself."""
@@ -93,10 +85,5 @@ def finish_all(acts: Iterable[Handoff[T]]) -> None:
 
 
 def _wake_all(acts: Sequence[Handoff[T]]) -> None:
-    for number, act in enumerate(acts, 1):
-        try:
-            act.wake()
-        except BaseException:
-            # Whatever somebody's callback raises, the others must not wait for ever.
-            act.loop.call_soon(_wake_all, acts[number:])
-            raise
+    for act in acts:
+        act.wake()

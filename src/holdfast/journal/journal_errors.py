@@ -14,7 +14,7 @@ A message never contains the content of a record, since messages are logged.
 
 from __future__ import annotations
 
-from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
+from holdfast.core.errors import ConflictError, ErrorCategory, ErrorInfo, HoldfastError, Landed
 
 
 class JournalError(HoldfastError):
@@ -96,3 +96,8 @@ class JournalClosedError(JournalError):
     """The journal was closed, or was opened before this process was forked."""
 
     landed = Landed.NO
+
+
+def conflict_error(run: str, key: str) -> ConflictError:
+    """The error of an append whose key has an outcome already."""
+    return ConflictError(f"the run {run!r} has an outcome for {key!r} already")

@@ -45,7 +45,7 @@ from holdfast.journal.log_file import (
     read_note,
     size_of,
 )
-from holdfast.journal.migrations import APPLICATION_ID
+from holdfast.journal.sqlite_schema import APPLICATION_ID
 from holdfast.journal.trial_copy import copied_files, remove_leftover
 
 if sys.platform != "win32":

@@ -173,7 +173,7 @@ class LogKeeper:
             self._journal = connection.execute("SELECT journal FROM identity").fetchone()[0]
             if self._found_log:
                 self._is_folded = _fold(connection, "TRUNCATE")
-            elif size_of(self._path + LOG):  # the migrations wrote and named it
+            elif size_of(self._path + LOG):  # the statements of the schema wrote it, and named it
                 self._note()
         except (OSError, sqlite3.Error):
             return

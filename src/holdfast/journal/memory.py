@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.effects import Effect, effect_digest
-from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.journal.journal_errors import conflict_error
 from holdfast.journal.port import Record, RunEntry
 
 
@@ -26,14 +26,27 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._runs: dict[str, dict[str, tuple[Event, Effect | None]]] = {}
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Save one event. Raises ConflictError if the run already has its key."""
-        records = self._runs.get(run)
-        if records is None:
-            records = self._runs[run] = {}
-        if event.key in records:
-            raise ConflictError(f"the run {run!r} has an outcome for {event.key!r} already")
-        records[event.key] = (event, effect)
+    async def append(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        marker: Event | None = None,
+    ) -> None:
+        """Save one event, or an event and its marker. Raises ConflictError if a key is taken."""
+        saved = self._runs.get(run)
+        if saved is None:
+            saved = self._runs[run] = {}
+        if event.key in saved:
+            raise conflict_error(run, event.key)
+        if marker is None:
+            saved[event.key] = (event, effect)
+        elif marker.key in saved or marker.key == event.key:
+            raise conflict_error(run, marker.key)
+        else:
+            # At once, as another thread may read meanwhile.
+            saved.update({event.key: (event, effect), marker.key: (marker, None)})
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`."""

@@ -1,4 +1,4 @@
-"""Opens the file of a SQLite journal: locks it, checks it, and migrates it to the newest schema.
+"""Opens the file of a SQLite journal: one owner, checked, and with its tables.
 
 It does not change a file that is damaged, of a newer version or of another program; each of these
 raises its own error.
@@ -18,7 +18,7 @@ from holdfast.journal.journal_errors import (
     JournalStorageError,
 )
 from holdfast.journal.log_check import busy_error, check_files, check_left_alone
-from holdfast.journal.migrations import MIGRATIONS
+from holdfast.journal.sqlite_schema import SCHEMA, VERSION
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -78,7 +78,7 @@ def _failure_to_open(error: OSError, path: str) -> JournalStorageError:
 
 
 def open_connection(path: str, wait: float) -> sqlite3.Connection:
-    """Open the connection: exclusive, durable, checked and migrated.
+    """The one connection: exclusive, durable and checked, with its tables.
 
     Args:
         path: a locked file.
@@ -131,27 +131,27 @@ def _prepare_connection(connection: sqlite3.Connection, path: str) -> None:
     run("PRAGMA trusted_schema = OFF")
     run("BEGIN IMMEDIATE")  # takes the lock, which EXCLUSIVE mode keeps
     run("COMMIT")
-    apply_migrations(connection, path)
+    create_schema(connection, path)
     if run("PRAGMA auto_vacuum").fetchone()[0] == _FULL_VACUUM:
         run("PRAGMA auto_vacuum = INCREMENTAL")  # otherwise a commit could shorten the file
 
 
-def apply_migrations(
-    connection: sqlite3.Connection, path: str, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS
+def create_schema(
+    connection: sqlite3.Connection, path: str, schema: tuple[str, ...] = SCHEMA
 ) -> None:
-    """Apply the missing migrations, each in one transaction."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    for number, statements in enumerate(migrations[version:], version + 1):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in statements:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {number}")
-            connection.execute("COMMIT")
-        except (sqlite3.Error, ValueError) as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise to_journal_error(error, path) from error
+    """Create the tables of a new file in one transaction; a file that has them is left alone."""
+    if int(connection.execute("PRAGMA user_version").fetchone()[0]):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in schema:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except (sqlite3.Error, ValueError) as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise to_journal_error(error, path) from error
 
 
 def to_journal_error(error: Exception, path: str, *, is_open: bool = False) -> JournalError:

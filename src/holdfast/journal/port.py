@@ -8,8 +8,8 @@ journal that several processes share provides leases; a journal of a single proc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -49,22 +49,31 @@ class RunEntry(Struct, frozen=True):
 class RunLog(Protocol):
     """The part of a journal that the driver of a run uses."""
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Save one event; return when it is saved.
+    async def append(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        marker: Event | None = None,
+    ) -> None:
+        """Save one event, or an event and its marker; returns when they are saved.
 
-        A cancelled append raises CancelledError only after it has ended. The record was then saved
-        or it was not, and `read` tells which.
+        An event and its marker are saved in one transaction: both or neither, the marker directly
+        after the event. When an append is cancelled, it raises CancelledError only after it has
+        ended: its records are then saved or not, `read` tells which, and nothing is saved later.
 
         Args:
             run: the run.
-            event: the event.
-            effect: the effect that the event ends, whose digest is saved too; None for a marker.
+            event: what happened.
+            effect: the effect that the event ends, whose digest is saved; None if it ends none.
+            marker: an event that follows, and ends no effect.
 
         Raises:
-            ConflictError: the run already has a record with this key.
+            ConflictError: the run has an outcome for one of these keys already.
             SessionBusyError: another driver has a lease of the run.
-            LeaseLostError: this log is a lease, and another driver has taken over.
-            JournalError: the event could not be saved.
+            LeaseLostError: this is a lease, and another driver has taken over.
+            JournalError: it could not be saved.
         """
         ...
 
@@ -87,62 +96,6 @@ class Journal(RunLog, Protocol):
 
     async def delete(self, run: str) -> int:
         """Delete a run permanently; return the number of its records."""
-        ...
-
-
-Then: TypeAlias = Callable[[BaseException | None], None]
-"""Called later, on the loop that handed a record over: when it is kept, or with why it could not be."""
-
-
-class HandedOver(Protocol):
-    """A record on its way: await it, at most once, for what `append` would have told."""
-
-    def __await__(self) -> Generator[object, None, None]: ...
-
-
-class Enqueue(Protocol):
-    """Hands one event over; never waits."""
-
-    def __call__(
-        self,
-        run: str,
-        event: Event,
-        effect: Effect | None = None,
-        *,
-        after: HandedOver | None = None,
-        then: Then | None = None,
-    ) -> HandedOver:
-        """Hand it over.
-
-        What nobody awaits is kept all the same. What is awaited, and cancelled, ends as `append`.
-
-        Args:
-            run: the run.
-            event: what happened.
-            effect: what the event ends; None for a marker.
-            after: what was handed over earlier; when that cannot be kept, neither is this, and the
-                error is the same.
-            then: told when it is kept, before whoever awaits it goes on.
-
-        Raises:
-            ConfigurationError: `after` was handed over to another journal.
-            JournalError: it cannot even be handed over.
-        """
-        ...
-
-
-class QueueingLog(RunLog, Protocol):
-    """A log that takes a record at once and says later that it is kept.
-
-    Records are kept in the order in which they were handed over, and those that come together are
-    kept together; `read` tells of all that were handed over before it. Whoever has this can prepare
-    what comes next while the disk is at work; it must not be shared with other drivers of the run,
-    who could not be told from this one any more.
-    """
-
-    @property
-    def enqueue(self) -> Enqueue:
-        """Hands over one event; a method will do."""
         ...
 
 

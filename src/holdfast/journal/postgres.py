@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.journal.postgres_renewal import LeaseState
 
 Row = tuple[object, ...]
-Append: TypeAlias = Callable[[str, Event, Effect | None, int | None], Awaitable[None]]
+Append: TypeAlias = Callable[[str, Event, Effect | None, Event | None, int | None], Awaitable[None]]
 Release: TypeAlias = Callable[[int], Awaitable[None]]
 
 _LONGEST_KEY = 2000  # bytes; below the limit of an index of the server
@@ -97,33 +97,44 @@ class PostgresJournal:
         # Also runs when the interpreter exits, so that leases end at once.
         self._finalizer = weakref.finalize(self, self._thread.close)
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Save one event; return when it is committed.
+    async def append(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        marker: Event | None = None,
+    ) -> None:
+        """Save one event, or an event and its marker; returns when they are committed.
 
-        If the connection is lost, the append is sent again and saved once.
+        When the connection is lost meanwhile, the append is sent again, and saved once.
 
         Raises:
-            ConflictError: the run already has a record with this key.
+            ConflictError: the run has an outcome for one of these keys already.
             SessionBusyError: another driver has a lease of the run.
-            JournalUnreachableError: the server is unreachable; the event may have been saved.
-            JournalError: the event could not be saved.
+            JournalUnreachableError: the server is gone, and it is unknown whether it was saved.
+            JournalError: it could not be saved.
         """
-        await self._append_event(run, event, effect, None)
+        await self._append_event(run, event, effect, marker, None)
 
     async def _append_event(
-        self, run: str, event: Event, effect: Effect | None, token: int | None
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None,
+        marker: Event | None,
+        token: int | None,
     ) -> None:
         from holdfast.journal.postgres_server import Insert
 
-        name = _digest_name(run)
-        line, body = encode_record(run, event, effect)
-        if len(_check_text(event.key, "event.key").encode()) > _LONGEST_KEY:
-            raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
+        rows = [_encode_row(run, event, effect)]
+        if marker is not None:
+            rows.append(_encode_row(run, marker, None))
         opens = isinstance(event, TurnOpened)
         insert = Insert(
-            line=line,
-            event=body,
-            name=name,
+            run=run,
+            rows=rows,
+            name=_digest_name(run),
             ticket=os.urandom(16),
             open=True if opens else False if isinstance(event, TurnClosed) else None,
             agent=_check_text(event.agent, "name") if isinstance(event, TurnOpened) else None,
@@ -289,12 +300,19 @@ class PostgresLease:
         """The claimed run."""
         return self._state.run
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Save one event. Raises LeaseLostError if another driver has taken over the run."""
+    async def append(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        marker: Event | None = None,
+    ) -> None:
+        """Save as `PostgresJournal.append`; LeaseLostError when another driver has taken over."""
         self._check_run(run)
         if self._state.is_lost or self._is_released:
             raise lease_lost_error(self._journal.path, run)
-        await self._append(run, event, effect, self.token)
+        await self._append(run, event, effect, marker, self.token)
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of the run in order, without the first `after`."""
@@ -319,6 +337,12 @@ def _check_number(name: str, value: float, least: float, most: float) -> None:
     check_type(name, value, float)
     if not least <= value <= most:
         raise ConfigurationError(name, f"must be from {least:g} to {most:g}, got {value!r}")
+
+
+def _encode_row(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
+    if len(_check_text(event.key, "event.key").encode()) > _LONGEST_KEY:
+        raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
+    return encode_record(run, event, effect)
 
 
 def _digest_name(run: str) -> bytes:

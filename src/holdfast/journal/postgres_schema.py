@@ -1,8 +1,8 @@
-"""The tables of a PostgreSQL journal as the ordered changes that lead to them.
+"""The tables of a PostgreSQL journal; `holdfast_journal.version` says which version they have.
 
-`holdfast_journal.version` counts those that were applied. Rules for editing: a migration that was
-released is never changed, and there is no way back. Two processes that start at the same time must
-never both migrate: an advisory lock of the database is held meanwhile.
+Rules for editing: a version that was released is never changed, and there is no way back. Two
+processes that start at the same time must never both make the tables: an advisory lock of the
+database is held meanwhile.
 """
 
 from __future__ import annotations
@@ -16,80 +16,78 @@ from holdfast.journal.journal_errors import JournalStorageError, JournalVersionE
 LOCK = 0x48464A31
 """`HFJ1`: the advisory lock."""
 
+VERSION = 1
+"""The version of the schema below."""
+
 # `name` is the SHA-256 of `run`: an index takes no text of any length.
-MIGRATIONS: tuple[tuple[LiteralString, ...], ...] = (
+SCHEMA: tuple[LiteralString, ...] = (
+    "CREATE TABLE holdfast_journal (version integer NOT NULL)",
+    "INSERT INTO holdfast_journal (version) VALUES (1)",
+    "CREATE SEQUENCE holdfast_tokens AS bigint",
     (
-        "CREATE TABLE holdfast_journal (version integer NOT NULL)",
-        "INSERT INTO holdfast_journal (version) VALUES (0)",
-        "CREATE SEQUENCE holdfast_tokens AS bigint",
-        (
-            "CREATE TABLE holdfast_runs ("
-            " id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
-            " name bytea NOT NULL UNIQUE,"
-            " run text NOT NULL,"
-            " records bigint NOT NULL DEFAULT 0,"
-            " opened_at double precision,"
-            " changed_at double precision,"
-            " turn_open boolean NOT NULL DEFAULT false,"
-            " agent text NOT NULL DEFAULT '',"
-            " token bigint UNIQUE,"
-            " owner bytea,"
-            " expires timestamptz"
-            ") WITH (fillfactor = 80)"
-        ),
-        "CREATE INDEX holdfast_runs_open ON holdfast_runs (id) WHERE turn_open",
-        (
-            "CREATE TABLE holdfast_records ("
-            " run_id bigint NOT NULL,"
-            " seq bigint NOT NULL,"
-            ' key text COLLATE "C" NOT NULL,'
-            " digest text NOT NULL,"
-            " type text NOT NULL,"
-            " at double precision NOT NULL,"
-            " schema integer NOT NULL,"
-            " event text NOT NULL,"
-            " ticket bytea NOT NULL,"
-            " PRIMARY KEY (run_id, seq),"
-            " UNIQUE (run_id, key)"
-            ")"
-        ),
+        "CREATE TABLE holdfast_runs ("
+        " id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+        " name bytea NOT NULL UNIQUE,"
+        " run text NOT NULL,"
+        " records bigint NOT NULL DEFAULT 0,"
+        " opened_at double precision,"
+        " changed_at double precision,"
+        " turn_open boolean NOT NULL DEFAULT false,"
+        " agent text NOT NULL DEFAULT '',"
+        " token bigint UNIQUE,"
+        " owner bytea,"
+        " expires timestamptz"
+        ") WITH (fillfactor = 80)"
     ),
-    ("CREATE TABLE holdfast_snapshots (run_id bigint PRIMARY KEY, state bytea NOT NULL)",),
+    "CREATE INDEX holdfast_runs_open ON holdfast_runs (id) WHERE turn_open",
+    (
+        "CREATE TABLE holdfast_records ("
+        " run_id bigint NOT NULL,"
+        " seq bigint NOT NULL,"
+        ' key text COLLATE "C" NOT NULL,'
+        " digest text NOT NULL,"
+        " type text NOT NULL,"
+        " at double precision NOT NULL,"
+        " schema integer NOT NULL,"
+        " event text NOT NULL,"
+        " ticket bytea NOT NULL,"
+        " PRIMARY KEY (run_id, seq),"
+        " UNIQUE (run_id, key)"
+        ")"
+    ),
+    "CREATE TABLE holdfast_snapshots (run_id bigint PRIMARY KEY, state bytea NOT NULL)",
 )
 
 
 async def prepare_schema(
     connection: psycopg.AsyncConnection[Any],
     location: str,
-    migrations: tuple[tuple[LiteralString, ...], ...] = MIGRATIONS,
+    schema: tuple[LiteralString, ...] = SCHEMA,
     *,
     create: bool = True,
 ) -> None:
-    """Bring the tables to the newest version, or make them, if that is wanted.
+    """Make the tables when they are missing, if that is wanted.
 
     Raises:
         JournalVersionError: a newer Holdfast made them.
         JournalStorageError: there are none, and they are not to be made.
         psycopg.Error: the server refused.
     """
-    version = await _read_version(connection, location, len(migrations))
-    if version == len(migrations):
+    if await _read_version(connection, location):
         return
-    if not version and not create:
+    if not create:
         raise JournalStorageError(
             location, "holds no journal", fix="Check the database and its search path"
         )
-    # Others may hold the lock for as long as their migration takes. It is the session's and not the
+    # Others may hold the lock for as long as they make the tables. It is the session's and not the
     # transaction's, since a transaction that waits for it might not see the tables of the other.
     limit = await _set_timeout(connection, "0")
     await connection.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
     try:
         async with connection.transaction():
-            version = await _read_version(connection, location, len(migrations))
-            for statements in migrations[version:]:
-                for statement in statements:
+            if not await _read_version(connection, location):
+                for statement in schema:
                     await connection.execute(statement)
-            await connection.execute("UPDATE holdfast_journal SET version = %s", (len(migrations),))
     finally:
         await connection.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
         await _set_timeout(connection, limit)
@@ -103,8 +101,8 @@ async def _set_timeout(connection: psycopg.AsyncConnection[Any], limit: str) -> 
     return before
 
 
-async def _read_version(connection: psycopg.AsyncConnection[Any], place: str, known: int) -> int:
-    """The number of migrations that were applied."""
+async def _read_version(connection: psycopg.AsyncConnection[Any], place: str) -> int:
+    """The version of the tables; 0 when there are none."""
     cursor = await connection.execute("SELECT to_regclass('holdfast_journal') IS NOT NULL")
     if (await cursor.fetchone() or [False])[0] is not True:
         return 0
@@ -115,10 +113,10 @@ async def _read_version(connection: psycopg.AsyncConnection[Any], place: str, kn
         raise JournalVersionError(
             place, "has tables of another program", fix="Choose another schema or database"
         )
-    if version > known:
+    if version > VERSION:
         raise JournalVersionError(
             place,
-            f"has version {version}, and this Holdfast knows up to {known}",
+            f"has version {version}, and this Holdfast knows up to {VERSION}",
             fix="Update Holdfast to the version that wrote it, or a newer one",
         )
     return version

@@ -14,10 +14,10 @@ from typing import TypeVar
 from msgspec import Struct
 from psycopg import errors
 
-from holdfast.core.errors import ConflictError, SessionBusyError
+from holdfast.core.errors import SessionBusyError
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.encoding import Line
-from holdfast.journal.journal_errors import JournalError, lease_lost_error
+from holdfast.journal.journal_errors import JournalError, conflict_error, lease_lost_error
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres_failures import PostgresAddress
 from holdfast.journal.postgres_pool import Connection, ConnectionPolicy, Pool, Work
@@ -29,11 +29,11 @@ Row = tuple[object, ...]
 
 
 class Insert(Struct, frozen=True):
-    """The values of one append.
+    """One append: its rows, what they say about the run, and whose they are.
 
     Args:
-        line: the columns of the record.
-        event: the event as text.
+        run: the run.
+        rows: the columns of each record, and its event as text.
         name: the digest of the run's name.
         ticket: a random value that identifies this append.
         open: whether a turn is open after it; None if the event does not change that.
@@ -41,8 +41,8 @@ class Insert(Struct, frozen=True):
         token: the fencing token of the lease; None without a lease.
     """
 
-    line: Line
-    event: str
+    run: str
+    rows: Sequence[tuple[Line, str]]
     name: bytes
     ticket: bytes
     open: bool | None
@@ -71,29 +71,32 @@ class PostgresServer:
         self._renewal = Renewal(self._renew_leases, lease)
 
     async def append(self, insert: Insert, begin: Begin) -> None:
-        """Save a record; see `RunLog.append`."""
+        """Save one record or several in one transaction; see the port."""
 
         async def work(connection: Connection) -> bool:
             begin()
-            return await self._insert_record(connection, insert)
+            return await self._insert_records(connection, insert)
 
         if await self._pool.perform(work):
             return
         if insert.token is None:
-            raise SessionBusyError(insert.line.run, "another process has a lease of it")
-        raise lease_lost_error(self.address.location, insert.line.run)
+            raise SessionBusyError(insert.run, "another process has a lease of it")
+        raise lease_lost_error(self.address.location, insert.run)
 
-    async def _insert_record(self, connection: Connection, insert: Insert) -> bool:
-        line = insert.line
+    async def _insert_records(self, connection: Connection, insert: Insert) -> bool:
+        lines = [line for line, _ in insert.rows]
         values = {
-            "run": line.run,
+            "run": insert.run,
             "name": insert.name,
-            "key": line.key,
-            "digest": line.digest,
-            "type": line.type,
-            "at": line.at,
-            "schema": line.schema,
-            "event": insert.event,
+            "count": len(lines),
+            "first": lines[0].at,
+            "last": lines[-1].at,
+            "keys": [line.key for line in lines],
+            "digests": [line.digest for line in lines],
+            "types": [line.type for line in lines],
+            "times": [line.at for line in lines],
+            "schemas": [line.schema for line in lines],
+            "events": [event for _, event in insert.rows],
             "ticket": insert.ticket,
             "open": insert.open,
             "agent": insert.agent,
@@ -107,14 +110,12 @@ class PostgresServer:
         except errors.UniqueViolation:
             if await self._is_saved(connection, insert):
                 return True
-            raise ConflictError(
-                f"the run {line.run!r} has an outcome for {line.key!r} already"
-            ) from None
+            raise conflict_error(insert.run, lines[0].key) from None
         return await self._is_saved(connection, insert)
 
     async def _is_saved(self, connection: Connection, insert: Insert) -> bool:
-        """Whether this append was committed before its connection was lost."""
-        values = {"name": insert.name, "key": insert.line.key}
+        """Whether this very append was committed before its connection was lost."""
+        values = {"name": insert.name, "key": insert.rows[0][0].key}
         row = await (await connection.execute(sql.TICKET, values)).fetchone()
         return row is not None and row[0] == insert.ticket
 

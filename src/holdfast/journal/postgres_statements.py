@@ -13,39 +13,45 @@ APPEND: Final = """
 WITH head AS (
   INSERT INTO holdfast_runs AS r
     (name, run, records, opened_at, changed_at, turn_open, agent)
-  VALUES (%(name)s, %(run)s, 1, %(at)s, %(at)s,
+  VALUES (%(name)s, %(run)s, %(count)s, %(first)s, %(last)s,
     COALESCE(%(open)s::boolean, false), COALESCE(%(agent)s::text, ''))
   ON CONFLICT (name) DO UPDATE SET
-    records = r.records + 1,
-    opened_at = LEAST(r.opened_at, %(at)s),
-    changed_at = GREATEST(r.changed_at, %(at)s),
+    records = r.records + %(count)s,
+    opened_at = LEAST(r.opened_at, %(first)s),
+    changed_at = GREATEST(r.changed_at, %(last)s),
     turn_open = COALESCE(%(open)s::boolean, r.turn_open),
     agent = COALESCE(%(agent)s::text, r.agent),
     token = NULL, owner = NULL, expires = NULL
   WHERE r.expires IS NULL OR r.expires <= clock_timestamp()
   RETURNING id, records)
 INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
-SELECT id, records, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s, %(ticket)s
-FROM head RETURNING seq
+SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event, %(ticket)s
+FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
+  %(schemas)s::integer[], %(events)s::text[])
+  WITH ORDINALITY AS new (key, digest, type, at, schema, event, n)
+RETURNING seq
 """
-"""An append without a lease. It ends an expired lease, so that its driver cannot append later."""
+"""One record or several, without a lease. A lease that ran out ends here, so that its holder cannot append after this."""
 
 APPEND_LEASED: Final = """
 WITH head AS (
   UPDATE holdfast_runs AS r SET
-    records = r.records + 1,
-    opened_at = LEAST(r.opened_at, %(at)s),
-    changed_at = GREATEST(r.changed_at, %(at)s),
+    records = r.records + %(count)s,
+    opened_at = LEAST(r.opened_at, %(first)s),
+    changed_at = GREATEST(r.changed_at, %(last)s),
     turn_open = COALESCE(%(open)s::boolean, r.turn_open),
     agent = COALESCE(%(agent)s::text, r.agent),
     expires = clock_timestamp() + make_interval(secs => %(lease)s)
   WHERE name = %(name)s AND token = %(token)s
   RETURNING id, records)
 INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
-SELECT id, records, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s, %(ticket)s
-FROM head RETURNING seq
+SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event, %(ticket)s
+FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
+  %(schemas)s::integer[], %(events)s::text[])
+  WITH ORDINALITY AS new (key, digest, type, at, schema, event, n)
+RETURNING seq
 """
-"""An append with a lease, which it also renews; no row if another driver has taken over."""
+"""One record or several under a lease, which this renews; nothing when another driver has taken over."""
 
 TICKET: Final = """
 SELECT ticket FROM holdfast_records

@@ -18,11 +18,12 @@ import msgspec
 
 from holdfast.core.argument_checks import check_instance, check_text, check_type
 from holdfast.core.effects import Effect
-from holdfast.core.errors import ConfigurationError, ConflictError
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.journal import sqlite_queries
 from holdfast.journal.encoding import Line, corrupt_record
-from holdfast.journal.port import HandedOver, Record, RunEntry, Then
+from holdfast.journal.journal_errors import conflict_error
+from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.rows import check_unicode, encode_record, line_from, records_from, row_of
 from holdfast.journal.writer import Writer, WriterJob
 
@@ -35,6 +36,7 @@ _SELECT = (
     "SELECT schema, run, seq, key, digest, type, at, event FROM records"
     " WHERE run = ? AND seq > ? ORDER BY seq"
 )
+_FIND = "SELECT 1 FROM records WHERE run = ? AND key = ?"
 _RUNS = (
     "WITH turns AS ("
     "SELECT run, MAX(CASE type WHEN 'turn_opened' THEN seq END) AS opened,"
@@ -96,31 +98,26 @@ class SqliteJournal:
         # Also runs when the interpreter exits, so that queued records are not lost.
         self._finalizer = weakref.finalize(self, self._writer.close)
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Save one event; return when it is on the disk.
-
-        Raises:
-            ConflictError: the run already has a record with this key.
-            JournalError: the event could not be saved, for example because the disk is full.
-        """
-        await self.enqueue(run, event, effect)
-
-    def enqueue(
+    async def append(
         self,
         run: str,
         event: Event,
         effect: Effect | None = None,
         *,
-        after: HandedOver | None = None,
-        then: Then | None = None,
-    ) -> HandedOver:
-        """Hand over one event; see `holdfast.journal.port.Enqueue`. `append` is this, awaited."""
-        if after is not None and not isinstance(after, WriterJob):
-            problem = f"must be what `enqueue` gave, got {type(after).__name__}"
-            raise ConfigurationError("after", problem, fix="Hand on that very object")
+        marker: Event | None = None,
+    ) -> None:
+        """Save one event, or an event and its marker; returns when they are on the disk.
+
+        Raises:
+            ConflictError: the run has an outcome for one of these keys already.
+            JournalError: it could not be saved, for instance because the disk is full.
+        """
         line, body = encode_record(check_unicode(run), event, effect)
-        insert = partial(_insert_record, line, body)
-        return self._writer.submit(WriterJob(insert, writes=True, after=after, then=then))
+        if marker is None:
+            insert = partial(_insert_record, line, body)
+        else:
+            insert = partial(_insert_pair, (line, body), encode_record(run, marker, None))
+        await self._writer.submit(WriterJob(insert, writes=True))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`; none if it is unknown."""
@@ -240,9 +237,18 @@ def _insert_record(line: Line, body: str, connection: sqlite3.Connection) -> Non
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
             raise
-        raise ConflictError(
-            f"the run {line.run!r} has an outcome for {line.key!r} already"
-        ) from error
+        raise conflict_error(run, line.key) from error
+
+
+def _insert_pair(
+    first: tuple[Line, str], second: tuple[Line, str], connection: sqlite3.Connection
+) -> None:
+    line = second[0]
+    # Looked at first: the transaction has other jobs, so what raises here must leave nothing to undo.
+    if line.key == first[0].key or connection.execute(_FIND, (line.run, line.key)).fetchone():
+        raise conflict_error(line.run, line.key)
+    _insert_record(*first, connection)
+    _insert_record(*second, connection)
 
 
 def _fetch_rows(

@@ -24,7 +24,6 @@ from holdfast.journal.file_watch import FileWatch
 from holdfast.journal.handoff import Handoff, finish_all
 from holdfast.journal.journal_errors import JournalClosedError, JournalError
 from holdfast.journal.log_file import LogKeeper
-from holdfast.journal.port import Then
 
 MOST_IN_GROUP = 256
 
@@ -37,31 +36,17 @@ class WriterJob(Handoff[T]):
     Args:
         work: does it; whatever it raises that is no HoldfastError fails the whole group.
         writes: whether it needs a transaction, and may share it.
-        after: an earlier act; when that one failed, this one fails with the same error.
-        then: called when it is over.
     """
 
-    __slots__ = ("_after", "work", "writes")
+    __slots__ = ("work", "writes")
 
-    def __init__(
-        self,
-        work: Callable[[sqlite3.Connection], T],
-        *,
-        writes: bool,
-        after: WriterJob[object] | None = None,
-        then: Then | None = None,
-    ) -> None:
-        super().__init__(then)
+    def __init__(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> None:
+        super().__init__()
         self.work = work
         self.writes = writes
-        self._after = after
 
     def perform(self, connection: sqlite3.Connection) -> None:
         """Do it, and hold the outcome back."""
-        before, self._after = self._after, None  # or a run would hold all its acts
-        if before is not None and before.error is not None:
-            self.error = before.error
-            return
         try:
             self.value = self.work(connection)
         except HoldfastError as error:

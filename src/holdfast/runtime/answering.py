@@ -16,7 +16,7 @@ from holdfast.core.questions import AnyAnswer, AnyQuestion, plain_form, validate
 from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
-from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.open_question import Receipt
@@ -58,7 +58,7 @@ class Answering:
 
     async def _load_machine(self, run_id: str) -> SessionMachine:
         """The run as the journal tells it, whoever drives it."""
-        machine = SessionMachine(output=self._plan.output)
+        machine = SessionMachine()
         for record in await self._session_pool.journal.read(run_id):
             machine.apply(record.event)
         _check_run_exists(machine, run_id)
@@ -71,27 +71,26 @@ class Answering:
             receipt = await _deliver_answer(run, answer)
             if receipt is not None:
                 return receipt
-        async with self._session_pool.open_session(run_id, max_wait=_PATIENCE) as entry:
-            machine = entry.machine
+        async with self._session_pool.open_session(run_id, max_wait=_PATIENCE) as opened:
+            machine = opened.machine
             _check_run_exists(machine, run_id)
             at = self._plan.clock.now()
             request = find_answerable(machine, answer.key, at)
             if isinstance(request, Receipt):
                 return request
             validate_answer(request, answer.value)
-            run = ActiveTurn(self._plan, run_id, machine, entry.log)
-            run.folds = entry.folds
+            run = ActiveTurn(self._plan, run_id, opened, TurnContext())
             value = plain_form(answer.value)
-            await run.commit(QuestionAnswered(answer.key, at, value, deferred=True))
+            await run.log.commit(QuestionAnswered(answer.key, at, value, deferred=True))
             return Receipt()
 
     async def abandon(self, run_id: str) -> Result[object]:
         """See `Agent.abandon`."""
-        async with self._session_pool.open_session(run_id) as entry:
-            _check_run_exists(entry.machine, run_id)
-            run = ActiveTurn(self._plan, run_id, entry.machine, entry.log)
-            run.folds, run.child_journal = entry.folds, self._journal
-            if entry.machine.phase is not Phase.IDLE:
+        async with self._session_pool.open_session(run_id) as opened:
+            _check_run_exists(opened.machine, run_id)
+            context = TurnContext(child_journal=self._journal)
+            run = ActiveTurn(self._plan, run_id, opened, context)
+            if opened.machine.phase is not Phase.IDLE:
                 await finalize_left_turn(run)
             return run.build_result()
 

@@ -16,9 +16,8 @@ from holdfast.core.events import TurnOpened
 from holdfast.core.messages import Message, ToolResult
 from holdfast.core.questions import AnyQuestion, Timeout
 from holdfast.core.session_state import Phase
-from holdfast.middleware.chain import Chain, Hook
+from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Deny, Patch, Stop
-from holdfast.middleware.folds import Folds
 from holdfast.middleware.hook_calls import call_after, call_hook
 from holdfast.middleware.hook_contexts import AfterTurn, BeforeTurn, RunFacts
 from holdfast.resilience.pipeline import Done
@@ -29,42 +28,50 @@ from holdfast.runtime.hooks.between_effects import get_stop_event
 from holdfast.runtime.turn_hooks import Iteration, TurnHooks
 
 
-async def run_turn(run: ActiveTurn, message: Message, chain: Chain, folds: Folds) -> None:
-    """Run one turn with hooks.
+async def start_turn(run: ActiveTurn, message: Message) -> None:
+    """Open a turn and drive it, with the hooks around it.
 
     Raises:
         StoppedError: a hook refused the message; nothing was kept.
         MiddlewareError: a before hook failed, and nothing was kept; or an after hook failed.
     """
-    hooks = _build_hooks(run, chain, folds, run.machine.turn + 1)
+    hooks = _build_hooks(run, run.machine.turn + 1)
+    if hooks is None:
+        await run.open_turn(message)
+        await drive_turn(run)
+        return
     moment = await _call_before_turn(run, hooks, message)
     hooks.instructions = moment.instructions
     run.hooks = hooks
     own = moment.instructions if moment.instructions != run.plan.instructions else None
     await run.open_turn(moment.message, own)
     if (end := get_stop_event(run, hooks)) is not None:
-        await run.commit(end)
+        await run.log.commit(end)
     await drive_turn(run)
     await _call_after_turn(run, hooks)
 
 
-async def continue_turn(run: ActiveTurn, chain: Chain, folds: Folds) -> None:
+async def continue_turn(run: ActiveTurn) -> None:
     """Finish a turn that another process began: its before-turn hooks have had their say.
 
     Raises:
         MiddlewareError: an after hook failed.
     """
-    run.hooks = _build_hooks(run, chain, folds, run.machine.turn)
-    run.hooks.instructions = await _read_instructions(run)
-    run.hooks.iteration = _restore_iteration(run)
+    hooks = _build_hooks(run, run.machine.turn)
+    if hooks is None:
+        await drive_turn(run)
+        return
+    run.hooks = hooks
+    hooks.instructions = await _read_instructions(run)
+    hooks.iteration = _restore_iteration(run)
     await drive_turn(run)
-    await _call_after_turn(run, run.hooks)
+    await _call_after_turn(run, hooks)
 
 
 async def _read_instructions(run: ActiveTurn) -> str:
     """The instructions of the turn, as its hooks made them when it was opened."""
     key = turn_key(run.machine.turn)
-    for record in reversed(await run.journal.read(run.run_id)):
+    for record in reversed(await run.log.read()):
         event = record.event
         if isinstance(event, TurnOpened) and event.key == key:
             return run.plan.instructions if event.instructions is None else event.instructions
@@ -93,13 +100,16 @@ def _collect_results(last: Message) -> dict[int, ToolResult]:
     return dict(enumerate(found))
 
 
-def _build_hooks(run: ActiveTurn, chain: Chain, folds: Folds, turn: int) -> TurnHooks:
-    plan = run.plan
+def _build_hooks(run: ActiveTurn, turn: int) -> TurnHooks | None:
+    """The hooks of the turn; None for an agent without middleware."""
+    plan, folds = run.plan, run.log.folds
+    if plan.chain is None or folds is None:
+        return None
     facts = RunFacts(
         plan.name,
         run.run_id,
-        run.session,
-        run.deps,
+        run.context.session,
+        run.context.deps,
         turn,
         folds.view,
         plan.clock.monotonic,
@@ -108,7 +118,7 @@ def _build_hooks(run: ActiveTurn, chain: Chain, folds: Folds, turn: int) -> Turn
         partial(_ask_question, run),
         pausable_timeout,
     )
-    return TurnHooks(chain, folds, facts, plan.instructions)
+    return TurnHooks(plan.chain, folds, facts, plan.instructions)
 
 
 async def _ask_question(

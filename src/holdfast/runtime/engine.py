@@ -24,28 +24,30 @@ from holdfast.core.errors import (
 )
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
-from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
 from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
-from holdfast.middleware.chain import limits_with
 from holdfast.resilience.system_clock import new_run_id
-from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.answering import Answering
-from holdfast.runtime.around_turn import continue_turn, run_turn
+from holdfast.runtime.around_turn import continue_turn, start_turn
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.compile import AgentOptions, compile_plan
-from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
-from holdfast.runtime.recovery import RecoveredRun, RecoveryProgress, RecoveryTime, recover_each
+from holdfast.runtime.recovery import (
+    RecoveredRun,
+    RecoveryProgress,
+    RecoveryTime,
+    is_interrupted,
+    recover_each,
+)
 from holdfast.runtime.result import Result
 from holdfast.runtime.run_stream import RunStream
 from holdfast.runtime.sessions.session_pool import (
-    OpenSession,
     SessionPool,
     check_on_busy,
     resolve_journal,
@@ -83,9 +85,7 @@ class Engine(Generic[T]):
         self._on_wait = check_on_wait(options.on_wait, options.journal)
         self._max_wait = check_on_busy(options.on_busy)
         self._journal = journal = resolve_journal(options.journal)
-        self.session_pool = SessionPool(
-            journal or MemoryJournal(), self.plan.output, self.plan.chain
-        )
+        self.session_pool = SessionPool(journal or MemoryJournal(), self.plan.chain)
         self.answering = Answering(self.plan, self.session_pool, journal)
 
     @staticmethod
@@ -101,13 +101,9 @@ class Engine(Generic[T]):
             message=to_message(prompt), session=session, history=history, limits=limits, deps=deps
         )
 
-    async def run(self, turn: TurnInput) -> Result[T]:
-        """Run a turn that nobody watches."""
-        return await self._run_turn(turn, None, self._make_broker())
-
     def stream(self, turn: TurnInput) -> RunStream[T]:
         """Run a turn that somebody watches."""
-        return self._open_stream(partial(self._run_turn, turn))
+        return self._open_stream(partial(self.run, turn))
 
     def _open_stream(
         self, work: Callable[[Channel, QuestionBroker], Awaitable[Result[T]]]
@@ -130,13 +126,18 @@ class Engine(Generic[T]):
     async def _resume_turn(
         self, run_id: str, deps: object, channel: Channel | None, questions: QuestionBroker
     ) -> Result[T]:
-        self._require_journal("resume")
-        async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as entry:
-            if not entry.machine.turn:
+        journal = self._require_journal("resume")
+        context = TurnContext(
+            channel=channel,
+            questions=questions,
+            session=run_id,
+            deps=deps,
+            child_journal=journal,
+        )
+        async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
+            if not opened.machine.turn:
                 raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
-            return await self._continue_turn(
-                self._restore_turn(run_id, entry, deps, channel, questions)
-            )
+            return await self._continue_turn(ActiveTurn(self.plan, run_id, opened, context))
 
     def _require_journal(self, action: str) -> Journal:
         if self._journal is None:
@@ -144,20 +145,6 @@ class Engine(Generic[T]):
                 "journal", f"there is none to {action} from", fix="Pass journal= to the Agent"
             )
         return self._journal
-
-    def _restore_turn(
-        self,
-        run_id: str,
-        entry: OpenSession,
-        deps: object,
-        channel: Channel | None,
-        questions: QuestionBroker,
-    ) -> ActiveTurn:
-        """The run of a turn that was left as the journal tells it."""
-        run = ActiveTurn(self.plan, run_id, entry.machine, entry.log, channel)
-        run.folds, run.session, run.deps = entry.folds, run_id, deps
-        run.questions, run.child_journal = questions, self._journal
-        return run
 
     async def recover(
         self, deps: object, parallel: int, seconds: float | None
@@ -173,13 +160,21 @@ class Engine(Generic[T]):
             and entry.run not in self.answering.active_turns
         ]
 
-        async def go_on(progress: RecoveryProgress[T]) -> None:
-            async with self.session_pool.open_session(progress.run_id, max_wait=0) as entry:
-                run = self._restore_turn(progress.run_id, entry, deps, None, self._make_broker())
-                if progress.begin(run):
-                    progress.result = await self._continue_turn(run)
+        async def resume(progress: RecoveryProgress[T]) -> None:
+            run_id = progress.run_id
+            context = TurnContext(
+                questions=self._make_broker(),
+                session=run_id,
+                deps=deps,
+                child_journal=journal,
+                recovery=progress.recovery,
+            )
+            async with self.session_pool.open_session(run_id, max_wait=0) as opened:
+                if is_interrupted(opened.machine):
+                    progress.run = ActiveTurn(self.plan, run_id, opened, context)
+                    progress.result = await self._continue_turn(progress.run)
 
-        return await recover_each(runs, go_on, parallel, timing)
+        return await recover_each(runs, resume, parallel, timing)
 
     async def abandon(self, run_id: str) -> Result[T]:
         """Close a turn that nobody will finish; see `Agent.abandon`."""
@@ -199,27 +194,43 @@ class Engine(Generic[T]):
         )
         return subagent_tool(agent, name, description)
 
-    async def _run_turn(
-        self, turn: TurnInput, channel: Channel | None, questions: QuestionBroker
+    async def run(
+        self,
+        turn: TurnInput,
+        channel: Channel | None = None,
+        questions: QuestionBroker | None = None,
     ) -> Result[T]:
+        """Run a turn.
+
+        Args:
+            turn: what was asked for.
+            channel: where the turn is shown; None when nobody watches.
+            questions: takes the questions of the turn; None makes one for a turn without a reader.
+        """
+        context = TurnContext(
+            channel=channel,
+            questions=self._make_broker() if questions is None else questions,
+            session=turn.session,
+            deps=turn.deps,
+            history=turn.history if self._journal is not None else (),
+            limits=turn.limits,
+            parent_meter=turn.parent_meter,
+            child_journal=self._journal,
+        )
         if turn.session is not None:
             async with self.session_pool.open_session(
                 turn.session, max_wait=self._max_wait
-            ) as entry:
-                run = ActiveTurn(self.plan, turn.session, entry.machine, entry.log, channel)
-                run.folds = entry.folds
-                run.questions, run.child_journal = questions, self._journal
-                return await self._start_turn(run, turn)
+            ) as opened:
+                run = ActiveTurn(self.plan, turn.session, opened, context)
+                await _close_left_turn(run)
+                return await self._drive_to_end(run, start_turn(run, turn.message))
         run_id = new_run_id()
         # Nobody else can know a run that is in no journal.
         lease = None if self._journal is None else await self.session_pool.acquire_lease(run_id)
         try:
-            machine = SessionMachine(turn.history, self.plan.output)
-            run = ActiveTurn(self.plan, run_id, machine, lease or MemoryJournal(), channel)
-            run.folds = self.plan.chain.new_folds() if self.plan.chain is not None else None
-            run.questions, run.child_journal = questions, self._journal
-            run.history = turn.history if self._journal is not None else ()
-            return await self._start_turn(run, turn)
+            opened = self.session_pool.make_session(lease or MemoryJournal(), turn.history)
+            run = ActiveTurn(self.plan, run_id, opened, context)
+            return await self._drive_to_end(run, start_turn(run, turn.message))
         finally:
             if lease is not None:
                 await lease.release()
@@ -233,51 +244,37 @@ class Engine(Generic[T]):
     ) -> Result[T]:
         """A turn as the tool of another run; one that its journal knows goes on."""
         if child_run is None:
-            return await self._run_turn(turn, channel, questions)
-        conversations = SessionPool(child_run.journal, self.plan.output, self.plan.chain)
+            return await self.run(turn, channel, questions)
+        context = TurnContext(
+            channel=channel,
+            questions=questions,
+            deps=turn.deps,
+            limits=turn.limits,
+            parent_meter=turn.parent_meter,
+            child_journal=child_run.journal,
+            recovery=child_run.recovery,
+        )
+        sessions = SessionPool(child_run.journal, self.plan.chain)
         for run_id in nested_run_ids(child_run.run_id):
-            async with conversations.open_session(run_id) as entry:
-                run = ActiveTurn(self.plan, run_id, entry.machine, entry.log, channel)
-                run.folds, run.questions, run.child_journal = (
-                    entry.folds,
-                    questions,
-                    child_run.journal,
-                )
-                run.deps, run.parent_meter = turn.deps, turn.parent_meter
-                run.recover_under(child_run.recovery)
+            async with sessions.open_session(run_id) as opened:
+                run = ActiveTurn(self.plan, run_id, opened, context)
                 if turn.parent_meter is not None:
-                    turn.parent_meter.take_over(run_id, entry.machine.usage)
-                if not entry.machine.turn:
-                    return await self._start_turn(run, turn)
+                    turn.parent_meter.take_over(run_id, opened.machine.usage)
+                if not opened.machine.turn:
+                    return await self._drive_to_end(run, start_turn(run, turn.message))
                 # What was cancelled is an attempt of the call, which is tried again from new.
-                if entry.machine.status is not Status.CANCELLED:
+                if opened.machine.status is not Status.CANCELLED:
                     return await self._continue_turn(run)
         raise AssertionError("unreachable")
-
-    async def _start_turn(self, run: ActiveTurn, turn: TurnInput) -> Result[T]:
-        run.session, run.deps, run.parent_meter = turn.session, turn.deps, turn.parent_meter
-        if turn.limits is not None:
-            run.limits = self.plan.cap_limits(limits_with(self.plan.middlewares, turn.limits))
-        if run.machine.phase is not Phase.IDLE:
-            if (log := run.machine.questions).is_waiting:
-                keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open_questions)
-                raise WaitingError(run.run_id, keys)
-            await finalize_left_turn(run)
-        if self.plan.chain is None or run.folds is None:
-            return await self._drive_to_end(run, _run_plain_turn(run, turn.message))
-        return await self._drive_to_end(
-            run, run_turn(run, turn.message, self.plan.chain, run.folds)
-        )
 
     async def _continue_turn(self, run: ActiveTurn) -> Result[T]:
         machine = run.machine
         if machine.has_begun_tools:
-            run.left_effects.update(effect.key for effect in machine.pending_effects())
-            run.in_doubt = frozenset(run.left_effects - machine.questions.rerunnable_askers)
+            left = [effect.key for effect in machine.pending_effects()]
+            run.effects.leave(left)
+            run.effects.put_in_doubt(set(left) - machine.questions.rerunnable_askers)
         run.take_over()
-        if self.plan.chain is None or run.folds is None:
-            return await self._drive_to_end(run, drive_turn(run))
-        return await self._drive_to_end(run, continue_turn(run, self.plan.chain, run.folds))
+        return await self._drive_to_end(run, continue_turn(run))
 
     async def _drive_to_end(self, run: ActiveTurn, work: Awaitable[None]) -> Result[T]:
         """Drive the run; as long as it is under way, answers are handed to it."""
@@ -288,8 +285,6 @@ class Engine(Generic[T]):
         finally:
             del under_way[run.run_id]
             await run.questions.close()
-            if run.recovery is not None:
-                await run.until_settled()
         return self._finish_turn(run)
 
     def _finish_turn(self, run: ActiveTurn) -> Result[T]:
@@ -300,10 +295,19 @@ class Engine(Generic[T]):
         raise _build_failure(run, result)
 
 
-async def _run_plain_turn(run: ActiveTurn, message: Message) -> None:
-    """A turn of an agent without middleware."""
-    await run.open_turn(message)
-    await drive_turn(run)
+async def _close_left_turn(run: ActiveTurn) -> None:
+    """Close a turn that a crash left open, so that the next one can begin.
+
+    Raises:
+        WaitingError: it waits for an answer.
+    """
+    if run.machine.phase is Phase.IDLE:
+        return
+    log = run.machine.questions
+    if log.is_waiting:
+        keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open_questions)
+        raise WaitingError(run.run_id, keys)
+    await finalize_left_turn(run)
 
 
 def _build_failure(run: ActiveTurn, result: Result[T]) -> HoldfastError:

@@ -20,7 +20,7 @@ from holdfast.core.effects import (
 from holdfast.core.events import Status, TurnClosed, TurnInterrupted
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
-from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.live_text import filter_partial
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.sessions.session_pool import SessionPool
@@ -42,7 +42,7 @@ async def finalize_turn(run: ActiveTurn, reason: Literal["cancelled", "deadline"
     """Close the turn, unless a recovery drives it and is itself what was stopped.
 
     Args:
-        run: whose turn; `started` says which tools had begun, so that their outcome is unknown.
+        run: whose turn; the outcome of the tools that have started is unknown.
         reason: who stopped it.
 
     Raises:
@@ -54,9 +54,9 @@ async def finalize_turn(run: ActiveTurn, reason: Literal["cancelled", "deadline"
         recovery.check_stop(run.machine, reason)
     if run.machine.phase not in (Phase.IDLE, Phase.CLOSING):
         await finalize_children(run)
-        key, begun = interrupted_key(run.machine.turn), tuple(sorted(run.started_effects))
+        key, begun = interrupted_key(run.machine.turn), run.effects.started_keys()
         at = run.plan.clock.now()
-        await run.commit(
+        await run.log.commit(
             TurnInterrupted(
                 key,
                 at,
@@ -68,45 +68,47 @@ async def finalize_turn(run: ActiveTurn, reason: Literal["cancelled", "deadline"
         )
     for effect in run.machine.pending_effects():
         if isinstance(effect, CloseTurn):
-            await run.commit(await close_turn(run, effect), effect)
+            await run.log.commit(await close_turn(run, effect), effect)
 
 
 async def finalize_left_turn(run: ActiveTurn) -> None:
     """Close a turn that another process, or a failing journal, left: what had begun is in doubt."""
     machine = run.machine
     if machine.has_begun_tools:
-        run.left_effects.update(effect.key for effect in machine.pending_effects())
-        run.started_effects.update(run.left_effects - machine.questions.unstarted_askers)
+        left = {effect.key for effect in machine.pending_effects()}
+        run.effects.leave(left)
+        for key in left - machine.questions.unstarted_askers:
+            run.effects.start(key)
     await finalize_turn(run, "cancelled")
 
 
 async def finalize_children(run: ActiveTurn) -> None:
     """End what agents in tools of the turn left open: the turn ends without them."""
-    run.raise_if_unsaved()  # a turn whose end cannot be kept goes on later, and they with it
+    run.log.raise_if_failed()  # a turn whose end cannot be kept goes on later, and they with it
     for effect in run.machine.pending_effects():
         # An agent that is under way ends its own turn when it is cancelled.
         if (
             isinstance(effect, RunTool)
-            and effect.key in run.left_effects
-            and run.child_journal is not None
+            and run.effects[effect.key].is_left
+            and run.context.child_journal is not None
         ):
-            await _finalize_child(run, effect, run.child_journal)
+            await _finalize_child(run, effect, run.context.child_journal)
 
 
 async def _finalize_child(run: ActiveTurn, effect: RunTool, journal: Journal) -> None:
     agent = agent_of(run.plan.registry.get(effect.call.name))
     plan = agent.plan if agent is not None else _make_placeholder(run.plan)
     channel = make_child_channel(make_event_sink(run.env), effect.key, effect.call.name)
-    conversations = SessionPool(journal, plan.output, plan.chain)
+    sessions = SessionPool(journal, plan.chain)
+    context = TurnContext(channel=channel, child_journal=journal)
     for run_id in nested_run_ids(nested_run_id(run.run_id, effect.key)):
         if not await journal.read(run_id):
             return
-        async with conversations.open_session(run_id) as entry:
-            one = ActiveTurn(plan, run_id, entry.machine, entry.log, channel)
-            one.folds, one.child_journal = entry.folds, journal
-            if one.machine.phase is not Phase.IDLE:
-                await finalize_left_turn(one)
-            _meter_child(run, effect, one, agent)
+        async with sessions.open_session(run_id) as opened:
+            child = ActiveTurn(plan, run_id, opened, context)
+            if child.machine.phase is not Phase.IDLE:
+                await finalize_left_turn(child)
+            _meter_child(run, effect, child, agent)
 
 
 def _make_placeholder(plan: AgentPlan) -> AgentPlan:
@@ -120,6 +122,6 @@ def _meter_child(
     """What an agent has spent counts for its caller, unless it has a budget of its own."""
     if agent is None or not agent.own_budget:
         notes = run.usage_meters.setdefault(
-            effect.key, UsageMeter(run.tokens_left, run.parent_meter)
+            effect.key, UsageMeter(run.tokens_left, run.context.parent_meter)
         )
         notes.take_over(child.run_id, child.machine.usage)

@@ -118,8 +118,8 @@ def _build_context(run: ActiveTurn, effect: CheckOutput, text: str) -> OutputCon
     return OutputContext(
         run_id=run.run_id,
         key=effect.key,
-        session=run.session,
-        deps=run.deps,
+        session=run.context.session,
+        deps=run.context.deps,
         text=text,
         failures=run.machine.output_retries.failed,
     )

@@ -82,7 +82,7 @@ async def call_model(
         tools=plan.registry.specs,
         output=plan.output.schema if plan.output is not None else None,
         settings=plan.settings,
-        stream=run.channel is not None and run.channel.live,
+        stream=run.context.channel is not None and run.context.channel.live,
     )
     if run.hooks is None:
         outcome = await _ask_model(run, effect, request)
@@ -96,8 +96,8 @@ async def call_model(
         outcome = _make_over_limit(run) if over else hooked
     at = plan.clock.now()
     if isinstance(outcome, Done):
-        if run.parent_meter is not None:
-            _meter_usage(run.parent_meter, outcome.value, lost_usage(outcome))
+        if run.context.parent_meter is not None:
+            _meter_usage(run.context.parent_meter, outcome.value, lost_usage(outcome))
         return ModelReplied(
             effect.key, at, outcome.value, outcome.attempts, outcome.tried, lost=lost_usage(outcome)
         )
@@ -108,8 +108,8 @@ async def call_model(
     partial = filter_partial(run, _partial_of(outcome))
     if isinstance(outcome.error, HoldfastError):
         outcome.error.partial = partial
-    if run.parent_meter is not None:
-        _meter_usage(run.parent_meter, partial, lost_usage(outcome))
+    if run.context.parent_meter is not None:
+        _meter_usage(run.context.parent_meter, partial, lost_usage(outcome))
     return ModelFailed(
         effect.key,
         at,
@@ -135,10 +135,14 @@ def _meter_usage(parent: UsageSink, reply: Reply | None, lost: Usage | None) -> 
 async def _ask_model(run: ActiveTurn, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
     if run.machine.is_over_limit:
         return _make_over_limit(run)
-    left = run.parent_meter.remaining_tokens() if run.parent_meter is not None else None
+    left = (
+        run.context.parent_meter.remaining_tokens()
+        if run.context.parent_meter is not None
+        else None
+    )
     if left is not None and left <= 0:
         return _make_limit_failure(SHARED_LIMIT_TEXT, "tokens")
-    run.called_effects.add(effect.key)
+    run.effects.note_call(effect.key)
     try:
         env = run.env if run.hooks is None else run.hooks.env or run.env
         return await run.plan.ask_model(
@@ -162,7 +166,7 @@ def _make_limit_failure(text: str, limit: str) -> Failed:
 
 async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     """Run one tool; a failure becomes the text that the model reads."""
-    if effect.key in run.in_doubt and not _may_repeat(run, effect):
+    if run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect):
         return _make_in_doubt(run, effect)
     if run.hooks is None:
         return _finish_tool(run, effect, await _use_tool(run, effect, None))
@@ -190,15 +194,17 @@ async def _use_tool(
     run: ActiveTurn, effect: RunTool, checked: CheckedCall | Invocation | None
 ) -> Outcome[ToolResult]:
     call = effect.call
-    notes = run.usage_meters.setdefault(effect.key, UsageMeter(run.tokens_left, run.parent_meter))
-    run.called_effects.add(effect.key)
+    notes = run.usage_meters.setdefault(
+        effect.key, UsageMeter(run.tokens_left, run.context.parent_meter)
+    )
+    run.effects.note_call(effect.key)
     context = ToolContext(
         run_id=run.run_id,
         key=effect.key,
         call_id=call.id,
         tool=call.name,
-        session=run.session,
-        deps=run.deps,
+        session=run.context.session,
+        deps=run.context.deps,
         remaining=run.time_left(),
         asker=run.questions.make_tool_asker(run),
         event_sink=make_event_sink(run.env),

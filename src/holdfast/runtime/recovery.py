@@ -25,6 +25,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.events import Status
 from holdfast.core.limits import check_count, check_seconds
+from holdfast.core.machine import SessionMachine
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
 from holdfast.journal.port import Journal, RunEntry
@@ -144,24 +145,16 @@ class RecoveryProgress(Generic[T]):
         recovery: that of all runs.
     """
 
-    __slots__ = ("_recovery", "outcome", "result", "run", "run_id")
+    __slots__ = ("outcome", "recovery", "result", "run", "run_id")
 
     def __init__(self, run_id: str, recovery: Recovery) -> None:
-        self._recovery = recovery
+        self.recovery = recovery
         self.run_id = run_id
         self.run: ActiveTurn | None = None
-        """The run, once it goes on."""
+        """Its turn, once it goes on."""
         self.result: Result[T] | None = None
         """Its result, once there is one."""
         self.outcome: RecoveredRun[T] | None = None
-
-    def begin(self, run: ActiveTurn) -> bool:
-        """Whether there is something to do: a crash cut the turn short, and not a question."""
-        if not is_interrupted(run):
-            return False
-        run.recover_under(self._recovery)
-        self.run = run
-        return True
 
     def take_result(self) -> None:
         """Take the result of a turn that was completed, and then stopped before it could tell."""
@@ -172,11 +165,11 @@ class RecoveryProgress(Generic[T]):
             self.result = self.run.build_result()  # type: ignore[assignment]  # the plan's output type is T
 
 
-def is_interrupted(run: ActiveTurn) -> bool:
+def is_interrupted(machine: SessionMachine) -> bool:
     """Whether a crash cut its turn short, and not a question that nobody has answered yet."""
-    if run.machine.phase is Phase.IDLE:
+    if machine.phase is Phase.IDLE:
         return False  # somebody else was faster
-    return bool(run.machine.questions.due_askers) or not all_suspended(run.machine)
+    return bool(machine.questions.due_askers) or not all_suspended(machine)
 
 
 async def recover_each(

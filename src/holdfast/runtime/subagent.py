@@ -175,8 +175,6 @@ async def _run_agent(agent: Subagent[T], name: str, task: str, context: ToolCont
     )
     channel = make_child_channel(context.event_sink, context.key, name)
     caller = context.asker if isinstance(context.asker, TurnAsker) else None
-    if caller is not None:
-        await caller.run.until_kept()  # its hooks see the task, also where it only reads
     left: set[str] = set()
     on_wait = caller.questions.on_wait if caller is not None else "hold"
     questions = QuestionBroker(
@@ -187,9 +185,8 @@ async def _run_agent(agent: Subagent[T], name: str, task: str, context: ToolCont
         result = await agent.turn(turn, channel, questions, beside)
     except HoldfastError as error:
         if caller and beside and isinstance(error, JournalError | ConflictError):
-            caller.run.journal_error = (
-                error  # or it would stay open when its caller goes on without it
-            )
+            # Or the run of the child would stay open when its caller goes on without it.
+            caller.run.log.error = error
         raise ToolError(f"Agent '{name}' failed: {error.info.safe}") from error
     if result.status is Status.WAITING:
         raise Suspended(frozenset(left))
@@ -200,10 +197,10 @@ async def _run_agent(agent: Subagent[T], name: str, task: str, context: ToolCont
 
 def _make_child_run(caller: TurnAsker | None, context: ToolContext) -> ChildRun | None:
     run = caller.run if caller is not None else None
-    if run is None or run.child_journal is None:
+    if run is None or run.context.child_journal is None:
         return None
     recovery = run.recovery.recovery if run.recovery is not None else None
-    return ChildRun(run.child_journal, nested_run_id(context.run_id, context.key), recovery)
+    return ChildRun(run.context.child_journal, nested_run_id(context.run_id, context.key), recovery)
 
 
 def _cap_limits(own: Limits, remaining: float | None) -> Limits:

@@ -26,7 +26,7 @@ def mark_suspended(run: ActiveTurn, effects: tuple[Effect, ...], error: BaseExce
     """
     if run.recovery is not None and isinstance(error, TurnLeftOpen):
         run.recovery.left_open = error
-        run.left_effects.update(effect.key for effect in effects)
+        run.effects.leave(effect.key for effect in effects)
         return True
     keys = find_suspended_keys(error)
     if keys is None:
@@ -38,13 +38,10 @@ def mark_suspended(run: ActiveTurn, effects: tuple[Effect, ...], error: BaseExce
 
 def _suspend_effect(run: ActiveTurn, effect: str, keys: frozenset[str]) -> None:
     still = {asked.key.removesuffix(ASKED) for asked in run.machine.questions.open_questions}
-    run.suspended_effects[effect] = keys.union(key for key in still if asker_key(key) == effect)
+    asked = keys.union(key for key in still if asker_key(key) == effect)
     for scope in {effect, *map(asker_key, keys)}:
         run.questions.forget_scope(scope)
-    if effect not in run.called_effects:
-        run.started_effects.discard(effect)
-    run.called_effects.discard(effect)
-    run.left_effects.add(effect)
+    run.effects.suspend(effect, asked)
 
 
 def find_suspended_keys(error: BaseException | None) -> frozenset[str] | None:
@@ -70,10 +67,10 @@ def has_suspended(run: ActiveTurn) -> bool:
     """Whether an effect was left to wait or left open, or an answer was not taken up yet."""
     if run.recovery is not None and run.recovery.left_open is not None:
         return True
-    return bool(run.suspended_effects or run.machine.questions.due_askers)
+    return run.effects.has_suspended or bool(run.machine.questions.due_askers)
 
 
-async def runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
+async def find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
     """What can be performed now; nothing when all the rest of the turn waits.
 
     Args:
@@ -86,15 +83,15 @@ async def runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect
     if run.recovery is not None and run.recovery.left_open is not None:
         raise run.recovery.left_open
     machine = run.machine
-    found = _find_runnable(run, pending)
+    found = _select_runnable(run, pending)
     if not found:
         if run.hooks is not None and run.hooks.wants_to_end():
             return pending  # a hook ends the turn, whatever waits
         await run.questions.collect_late_answers()
-        found = _find_runnable(run, pending)
+        found = _select_runnable(run, pending)
     if found and machine.questions.due_askers:
         key = resumed_key(machine.turn, machine.questions.resume_count)
-        await run.commit(TurnResumed(key, run.plan.clock.now()))
+        await run.log.commit(TurnResumed(key, run.plan.clock.now()))
     return found
 
 
@@ -106,10 +103,7 @@ def all_suspended(machine: SessionMachine) -> bool:
     return all(effect.key in rested for effect in machine.pending_effects())
 
 
-def _find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
+def _select_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
     """Those that do not wait, or of whose questions one has ended."""
-    ended = run.machine.questions.outcomes
-    for effect, keys in list(run.suspended_effects.items()):
-        if any(key in ended for key in keys):
-            del run.suspended_effects[effect]
-    return tuple(effect for effect in pending if effect.key not in run.suspended_effects)
+    run.effects.wake(run.machine.questions.outcomes)
+    return tuple(effect for effect in pending if run.effects[effect.key].waits_for is None)

@@ -1,7 +1,6 @@
 """Computes the history of a session from its records, without the agent that wrote them.
 
-It does not need the output type of the agent: whether a reply was accepted follows from the record
-after it. This module performs no effect.
+This module must never plan or perform anything.
 """
 
 from __future__ import annotations
@@ -15,31 +14,15 @@ from msgspec.structs import replace
 from holdfast.core.events import (
     Event,
     HistoryCompacted,
-    ModelReplied,
     SessionRewound,
     Status,
     TurnClosed,
     TurnOpened,
 )
 from holdfast.core.machine import SessionMachine
-from holdfast.core.messages import Message, ReplyKind
-from holdfast.core.model_request import OutputSchema
-from holdfast.core.output import Invalid, ParseResult, Valid
+from holdfast.core.messages import Message
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Record
-
-
-class _RecordedOutput:
-    """An output type whose check returns the result that the journal implies."""
-
-    schema = OutputSchema("any", {})
-
-    def __init__(self) -> None:
-        self.recorded_result: ParseResult = Valid(None)
-
-    def check(self, json_text: str) -> ParseResult:  # noqa: ARG002  # REASON: the result is known
-        """Return the recorded result."""
-        return self.recorded_result
 
 
 class Replay:
@@ -49,33 +32,19 @@ class Replay:
         records: all records, in order.
     """
 
-    __slots__ = ("_next", "_recorded_output", "machine", "records")
+    __slots__ = ("_next", "machine", "records")
 
     def __init__(self, records: Sequence[Record]) -> None:
-        self._recorded_output = _RecordedOutput()
         self._next = 0
-        self.machine = SessionMachine(output=self._recorded_output)
+        self.machine = SessionMachine()
         self.records = records
 
     def apply_next(self) -> Event:
         """Apply the next record. Raises IllegalEventError, and IndexError at the end."""
         event = self.records[self._next].event
         self._next += 1
-        if isinstance(event, ModelReplied):
-            self._recorded_output.recorded_result = (
-                Valid(None) if self._was_accepted(event) else Invalid(())
-            )
         self.machine.apply(event)
         return event
-
-    def _was_accepted(self, event: ModelReplied) -> bool:
-        """Whether the turn ended with this reply instead of asking the model again."""
-        if event.reply.calls or event.reply.kind is ReplyKind.PAUSED:
-            return True
-        if self._next == len(self.records):
-            return True
-        after = self.records[self._next].event
-        return isinstance(after, TurnClosed) and after.status is Status.COMPLETED
 
 
 Kind = Literal["turn", "rewind", "compaction"]

@@ -20,12 +20,14 @@ class SimulatedCrash(BaseException):
 
 
 class CrashAt:
-    """A journal that crashes directly after, or directly before, its n-th append.
+    """A journal that dies right after, or right before, it saves its n-th record.
+
+    An event and its marker are one append: the journal dies after both or before both.
 
     Args:
-        journal: the journal that stores the records.
-        append: the number of the append, from 1.
-        before: crash before the record is saved: its effect has happened but is not recorded.
+        journal: the one that keeps the records.
+        append: which record, from 1.
+        before: die before the record is kept: what it tells of has happened, and nobody knows.
     """
 
     def __init__(self, journal: Journal, append: int, *, before: bool = False) -> None:
@@ -37,13 +39,21 @@ class CrashAt:
         self._before = before
         self._dead = False
 
-    async def append(self, run: str, event: Event, effect: Effect | None = None) -> None:
-        """Append the event, and crash if it is the chosen one; later appends crash at once."""
-        self._left -= 1
-        last = self._left == 0  # other appends may start while this one waits
+    async def append(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        marker: Event | None = None,
+    ) -> None:
+        """Save, and die when it is time; a dead process saves nothing more."""
+        left = self._left
+        self._left -= 1 if marker is None else 2
+        last = self._left <= 0 < left  # others may come while this one waits
         if self._dead or (last and self._before):
             self._die()
-        await self._journal.append(run, event, effect)
+        await self._journal.append(run, event, effect, marker=marker)
         if last or self._dead:
             self._die()
 

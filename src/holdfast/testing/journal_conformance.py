@@ -7,9 +7,8 @@
             yield journal
             journal.close()
 
-A journal that several processes share inherits `LeaseConformance` as well, and one that takes
-records at once `QueueingConformance`. Nothing here may know how
-a journal keeps its records. The tests are coroutines, run by anyio's plugin for pytest.
+A journal that several processes share inherits `LeaseConformance` as well. Nothing here may know
+how a journal saves its records. The tests are coroutines, run by anyio's plugin for pytest.
 """
 
 # ruff: noqa: S101  # REASON: these are tests that ship with the package
@@ -26,7 +25,7 @@ from holdfast.core.errors import ConfigurationError, ConflictError, HoldfastErro
 from holdfast.core.events import ModelReplied, Status, ToolsBegun, TurnClosed, TurnOpened
 from holdfast.core.messages import Media, Reply, Text, ToolCall, user
 from holdfast.journal.journal_errors import LeaseLostError
-from holdfast.journal.port import Journal, QueueingLog, RunLog, SharedJournal
+from holdfast.journal.port import Journal, RunLog, SharedJournal
 
 Lapse: TypeAlias = Callable[[str], Awaitable[None]]
 
@@ -85,6 +84,69 @@ class JournalConformance:
             make_turn_opened(1, "first"),
             make_turn_opened(2),
         ]
+
+    async def test_an_event_and_its_marker_are_saved_together(self, journal: Journal) -> None:
+        """In this order; the marker ends no effect."""
+        effect = CallModel("t1.i0.model", 0, 1)
+        reply = ModelReplied(effect.key, 2.0, Reply((Text("hi"),)), 1)
+        begun = ToolsBegun("t1.i0.begun", 3.0)
+        await journal.append("r", make_turn_opened(1))
+        await journal.append("r", reply, effect, marker=begun)
+        await journal.append("r", TurnClosed("t1.closed", 4.0, Status.COMPLETED))
+        saved = await journal.read("r")
+        assert [record.event.key for record in saved] == ["t1", reply.key, begun.key, "t1.closed"]
+        assert [record.event for record in saved][1:3] == [reply, begun]
+        assert [record.digest for record in saved] == ["", effect_digest(effect), "", ""]
+        (entry,) = await journal.runs()
+        assert (entry.records, entry.opened_at, entry.changed_at) == (4, 1.0, 4.0)
+
+    async def test_an_event_and_its_marker_may_begin_a_run(self, journal: Journal) -> None:
+        """The entry counts both."""
+        marker = ToolsBegun("t1.i0.begun", 3.0)
+        await journal.append("r", make_turn_opened(1, at=2.0), marker=marker)
+        (entry,) = await journal.runs(turn_open=True)
+        assert (entry.records, entry.opened_at, entry.changed_at) == (2, 2.0, 3.0)
+
+    async def test_an_event_and_its_marker_are_both_refused(self, journal: Journal) -> None:
+        """Whichever of the two keys has an outcome, and when both have the same key."""
+        begun = ToolsBegun("t1.i0.begun", 3.0)
+        await journal.append("r", make_turn_opened(1))
+        for event, marker in (
+            (make_turn_opened(2), make_turn_opened(1, "again")),
+            (make_turn_opened(1, "again"), begun),
+            (begun, begun),
+        ):
+            # Beside others, which may be saved in the same group.
+            outcomes = await asyncio.gather(
+                journal.append("s", make_turn_opened(1)),
+                journal.append("r", event, marker=marker),
+                journal.append("t", make_turn_opened(1)),
+                return_exceptions=True,
+            )
+            assert [type(outcome) for outcome in outcomes[1:2]] == [ConflictError]
+            assert (outcomes[0], outcomes[2]) == (None, None)
+            assert [record.event for record in await journal.read("r")] == [make_turn_opened(1)]
+            await journal.delete("s")
+            await journal.delete("t")
+        await journal.append("r", make_turn_opened(2), marker=begun)
+        assert await read_keys(journal, "r") == ["t1", "t2", "t1.i0.begun"]
+
+    async def test_a_cancelled_append_saves_an_event_and_its_marker_or_neither(
+        self, journal: Journal
+    ) -> None:
+        """Whenever it is cancelled; and nothing is saved later."""
+        for turns in range(20):
+            marker = ToolsBegun(f"t{turns}.i0.begun", 3.0)
+            append = journal.append("r", make_turn_opened(turns), marker=marker)
+            task = asyncio.ensure_future(append)
+            for _ in range(turns % 6):
+                await asyncio.sleep(0.0 if turns < 10 else 0.001)
+            task.cancel()
+            await asyncio.wait([task])
+            saved = set(await read_keys(journal, "r"))
+            assert (f"t{turns}" in saved) == (marker.key in saved)
+            await asyncio.sleep(0.001)
+            assert set(await read_keys(journal, "r")) == saved
 
     async def test_of_many_at_once_one_wins(self, journal: Journal) -> None:
         """All others get a ConflictError, and the record is that of the successful append."""
@@ -219,52 +281,6 @@ class JournalConformance:
         assert [entry.records for entry in await journal.runs()] == [10] * 4
 
 
-class QueueingConformance:
-    """What a journal with `holdfast.journal.port.QueueingLog.enqueue` must do beside.
-
-    Give a fixture `queueing`, new for each test.
-    """
-
-    async def test_what_nobody_awaits_is_kept_in_order(self, queueing: QueueingLog) -> None:
-        """And whoever handed it over is told."""
-        told: list[BaseException | None] = []
-        handed = [queueing.enqueue("r", make_turn_opened(n), then=told.append) for n in range(20)]
-        assert told == []
-        await queueing.append("r", make_turn_opened(20))
-        assert told == [None] * len(handed)
-        assert await read_keys(queueing, "r") == [f"t{n}" for n in range(21)]
-
-    async def test_a_reader_sees_what_was_handed_over_before(self, queueing: QueueingLog) -> None:
-        """Also when nobody knows yet whether it is kept: the next turn may begin there."""
-        for number in range(20):
-            queueing.enqueue("r", make_turn_opened(number))
-        assert await read_keys(queueing, "r") == [f"t{n}" for n in range(20)]
-
-    async def test_whoever_awaits_it_is_told_after_the_others(self, queueing: QueueingLog) -> None:
-        """So that what depends on it is in order when he goes on."""
-        told: list[str] = []
-        first = queueing.enqueue("r", make_turn_opened(1), then=lambda _: told.append("first"))
-        await queueing.enqueue(
-            "r", make_turn_opened(2), after=first, then=lambda _: told.append("second")
-        )
-        assert told == ["first", "second"]
-
-    async def test_what_comes_after_a_failure_fails_too(self, queueing: QueueingLog) -> None:
-        """With the same error, and other runs do not notice."""
-        await queueing.append("r", make_turn_opened(1))
-        told: list[BaseException | None] = []
-        failing = queueing.enqueue("r", make_turn_opened(1, "again"), then=told.append)
-        after = queueing.enqueue("r", make_turn_opened(2), after=failing, then=told.append)
-        last = queueing.enqueue("r", make_turn_opened(3), after=after)
-        assert told == []
-        await queueing.append("s", make_turn_opened(1))
-        await _expect_error(ConflictError, last)
-        assert [type(error) for error in told] == [ConflictError] * 2
-        assert await read_keys(queueing, "r") == ["t1"]
-        await queueing.append("r", make_turn_opened(2))
-        assert await read_keys(queueing, "r") == ["t1", "t2"]
-
-
 class LeaseConformance:
     """The additional contract of `holdfast.journal.port.SharedJournal`.
 
@@ -311,6 +327,24 @@ class LeaseConformance:
         await lease.release()
         await _expect_error(LeaseLostError, lease.append("r", make_turn_opened(2)))
         assert await read_keys(journal, "r") == ["t1"]
+
+    async def test_a_lease_saves_an_event_and_its_marker_or_neither(
+        self, journal: SharedJournal, other: SharedJournal, lapse: Lapse
+    ) -> None:
+        """As a journal does, unless another driver has taken over."""
+        begun = ToolsBegun("t1.i0.begun", 3.0)
+        first = await journal.claim("r")
+        await _expect_error(
+            ConflictError, first.append("r", make_turn_opened(1), marker=make_turn_opened(1))
+        )
+        await first.append("r", make_turn_opened(1), marker=begun)
+        assert await read_keys(journal, "r") == ["t1", "t1.i0.begun"]
+        await lapse("r")
+        second = await other.claim("r")
+        late = first.append("r", make_turn_opened(2), marker=ToolsBegun("t2.i0.begun", 4.0))
+        await _expect_error(LeaseLostError, late)
+        assert await read_keys(journal, "r") == ["t1", "t1.i0.begun"]
+        await second.append("r", make_turn_opened(2))
 
     async def test_who_was_taken_over_cannot_append(
         self, journal: SharedJournal, other: SharedJournal, lapse: Lapse

@@ -7,6 +7,7 @@ conversation. It uses no network, runs no tool and asks no person.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,15 +19,14 @@ from holdfast.core.errors import ConfigurationError, StoppedError
 from holdfast.core.limits import Limits
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
-from holdfast.core.output_retries import OUTPUT_FLAGGED
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Record
-from holdfast.middleware.chain import limits_with
-from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.around_turn import run_turn
-from holdfast.runtime.driver import drive_turn
+from holdfast.runtime.active_turn import ActiveTurn, TurnContext
+from holdfast.runtime.around_turn import start_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
+from holdfast.runtime.sessions.session_pool import OpenSession
+from holdfast.runtime.turn_log import TurnLog
 from holdfast.sessions.session_history import fold_history
 from holdfast.testing.event_text import describe_difference, describe_event
 from holdfast.testing.fake_clock import FakeClock
@@ -126,9 +126,9 @@ class _Player:
         self._recording = recording
         self._plan = plan
         self._deps = deps
-        self._limits = limits_with(plan.middlewares, limits) if limits is not None else plan.limits
+        self._limits = limits
         self._folds = plan.chain.new_folds() if plan.chain is not None else None
-        self.machine = SessionMachine(output=plan.output)
+        self.machine = SessionMachine()
         self.turns = 0
         self.events = 0
 
@@ -146,7 +146,7 @@ class _Player:
         self.turns += 1
         run = self._new_run(tape)
         try:
-            await _run_again(run, opened.message)
+            await start_turn(run, opened.message)
             if (left := tape.find_first_remaining()) is not None:
                 raise DifferenceFound(
                     left.key, f"was done then, but not now: {describe_event(left)}"
@@ -160,19 +160,21 @@ class _Player:
             raise self._to_difference(
                 opened.key, f"the message is refused now: {stopped}"
             ) from None
-        self.events += run.matched_events
+        self.events += len(tape.done_keys)
 
-    def _new_run(self, tape: Tape) -> _Rerun:
+    def _new_run(self, tape: Tape) -> ActiveTurn:
         plan = dataclasses.replace(
             self._plan, ask_model=tape.ask_model, use_tool=tape.use_tool, clock=FakeClock()
         )
-        run = _Rerun(plan, self._recording.run, self.machine, MemoryJournal())
-        run.tape = tape
-        run.folds = self._folds
-        run.questions = QuestionBroker(tape.answer)
-        run.session, run.deps = self._recording.run, self._deps
-        run.limits = self._limits
-        return run
+        context = TurnContext(
+            questions=QuestionBroker(tape.answer),
+            session=self._recording.run,
+            deps=self._deps,
+            limits=self._limits,
+        )
+        opened = OpenSession(self.machine, self._folds, MemoryJournal())
+        run_id = self._recording.run
+        return ActiveTurn(plan, run_id, opened, context, partial(_ReplayLog, tape))
 
     def _apply_recorded(self, event: ev.Event) -> None:
         """Apply an event that only the recording has: a change of the history, or an interruption."""
@@ -205,23 +207,28 @@ def _split_turns(records: tuple[Record, ...]) -> list[list[Record]]:
     return parts
 
 
-async def _run_again(run: ActiveTurn, message: Message) -> None:
-    if run.plan.chain is None or run.folds is None:
-        await run.open_turn(message)
-        await drive_turn(run)
-    else:
-        await run_turn(run, message, run.plan.chain, run.folds)
+class _ReplayLog(TurnLog):
+    """A log that applies what was recorded, and only when the same happens again.
 
+    Args:
+        tape: the recording.
+        parts: those of `TurnLog`.
+    """
 
-class _Rerun(ActiveTurn):
-    """A turn that compares each event with its record and then applies the record."""
+    def __init__(self, tape: Tape, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._tape = tape
 
-    tape: Tape
-    matched_events: int = 0
+    async def commit(
+        self, event: ev.Event, effect: Effect | None = None, *, marker: ev.Event | None = None
+    ) -> None:
+        """Compare with the record of the same key, and go on with that one."""
+        await self._commit_recorded(event, effect)
+        if marker is not None:
+            await self._commit_recorded(marker, None)
 
-    async def commit(self, event: ev.Event, effect: Effect | None = None) -> None:
-        """Compare the event with the record of the same key, and apply that record."""
-        tape = self.tape
+    async def _commit_recorded(self, event: ev.Event, effect: Effect | None) -> None:
+        tape = self._tape
         left = tape.find_first_remaining()
         if isinstance(event, ev.TurnClosed) and left is not None and not tape.is_truncated:
             raise DifferenceFound(
@@ -233,7 +240,6 @@ class _Rerun(ActiveTurn):
         _check_plan(tape.by_key[event.key], effect)
         await super().commit(_merge_recorded(then, event), effect)
         tape.done_keys.add(event.key)
-        self.matched_events += 1
 
 
 def _check_plan(record: Record, effect: Effect | None) -> None:
@@ -245,9 +251,7 @@ def _check_plan(record: Record, effect: Effect | None) -> None:
 def _merge_recorded(then: ev.Event, now: ev.Event) -> ev.Event:
     """Return the recorded event with the values of the current agent."""
     if isinstance(then, ev.TurnOpened) and isinstance(now, ev.TurnOpened):
-        # Journals from before the flags were told are played as they were made.
-        flags = now.flags if then.flags & OUTPUT_FLAGGED else then.flags
-        return msgspec.structs.replace(then, limits=now.limits, flags=flags)
+        return msgspec.structs.replace(then, limits=now.limits, flags=now.flags)
     if isinstance(then, ev.QuestionAnswered | ev.QuestionUnanswered | ev.QuestionAsked):
         return msgspec.structs.replace(now, at=then.at)
     return then

@@ -59,10 +59,8 @@ async def around_model(
     if chain.live:
         hooks.model_call = moment
         ask = with_live_filters(ask, moment)
-        await run.until_kept()
     try:
         if (first := find_pending_hooks(chain.before_iteration, moment)) is not None:
-            await run.until_kept()
             moment = await call_each(first, moment, partial(_apply_decision, hooks))
             if (end := get_stop_event(run, hooks)) is not None:
                 return end
@@ -70,25 +68,21 @@ async def around_model(
             replaced = True
             outcome: Outcome[Reply] = Done(moment.reply, 0)
         elif chain.wrap_model:
-            await run.until_kept()
             outcome = await _call_through_wraps(hooks, moment, request, partial(ask, run, effect))
         else:
             sent = request if moment is asked else _patch_request(request, moment)
             outcome = await ask(run, effect, sent)
             if isinstance(outcome, Failed):
-                await run.until_kept()
                 outcome = await _retry_with_less(
                     hooks, moment, sent, partial(ask, run, effect), outcome
                 )
     except MiddlewareError as error:
         outcome = failed_outcome(error)
     if isinstance(outcome, Failed):
-        await run.until_kept()
         await _call_on_error(hooks, moment, outcome)
     if (
         after := _prepare_after_reply(hooks, moment, outcome, this.started_at, replaced=replaced)
     ) is not None:
-        await run.until_kept()
         outcome = await _call_after_reply(hooks, *after, outcome)
     this.outcome = outcome
     return outcome

@@ -61,7 +61,6 @@ async def around_tool(
         if this is not None:
             this.results[effect.index] = event.result
         return event
-    await run.until_kept()
     number = this.number if this is not None else run.machine.iteration
     checked = _check_effect(run, this, effect)
     moment = ToolUse(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from holdfast.core.effects import Effect, begun_key
 from holdfast.core.errors import MiddlewareError
-from holdfast.core.events import TurnStopped
+from holdfast.core.events import ModelReplied, TurnStopped
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ReplyKind, ToolCall
 from holdfast.core.session_state import Phase
@@ -72,6 +72,16 @@ def hooks_idle(run: ActiveTurn) -> bool:
     return True
 
 
+def may_act_before_tools(run: ActiveTurn) -> bool:
+    """Whether a hook may look at the next reply, or end the turn, before its tools begin."""
+    hooks = run.hooks
+    if hooks is None:
+        return False
+    chain = hooks.chain
+    folds_reply = ModelReplied in chain.fold_table.by_kind  # a fold that fails ends the turn
+    return bool(chain.before_tools) or folds_reply or hooks.wants_to_end()
+
+
 async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bool:
     """Whether a hook between two effects ended the turn, or left those that come to wait.
 
@@ -80,11 +90,10 @@ async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bo
         effects: those that come.
     """
     try:
-        await run.until_kept()
         if run.hooks is None or (end := await _call_hooks(run, run.hooks)) is None:
             return False
         await finalize_children(run)
-        await run.commit(end)
+        await run.log.commit(end)
     except BaseException as error:
         if not mark_suspended(run, effects, error):
             raise

@@ -218,7 +218,7 @@ class QuestionBroker:
             run.machine, scope, taken, add_description(run.plan.registry, request)
         )
         # What was done before a hook asks would be done again, if it left now.
-        done = hook and scope in run.called_effects
+        done = hook and run.effects[scope].is_called
         suspends = self.on_wait == "suspend" and not done
         asking = PendingQuestion(request, plain, timeout, suspends, hook and not done)
         if request.key in self._late_answers:
@@ -263,7 +263,7 @@ class QuestionBroker:
         self, run: AskingTurn, asking: PendingQuestion
     ) -> QuestionOutcome | None:
         request = asking.question
-        by = Answerers(self.handler, run.channel, self.has_reader, run.plan.clock)
+        by = Answerers(self.handler, run.context.channel, self.has_reader, run.plan.clock)
         waiter = OpenQuestion(request, by.parties, suspends=asking.suspends)
         self._open_questions[request.key] = waiter
         leaves = False

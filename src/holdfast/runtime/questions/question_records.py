@@ -24,10 +24,39 @@ from holdfast.core.recorded_questions import require_known_kind, restore_questio
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.channel import Channel
+from holdfast.runtime.effect_table import EffectTable
 from holdfast.runtime.leaving_open import TurnRecovery
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.open_question import QuestionOutcome, Receipt
 from holdfast.runtime.questions.question_checks import PendingQuestion
+
+
+class AskingLog(Protocol):
+    """Where the events of a turn that asks are saved."""
+
+    error: BaseException | None
+
+    async def commit(self, event: Event) -> None:
+        """Save an event and apply it."""
+        ...
+
+    async def wait_applied(self) -> None:
+        """Wait until every event that is being saved is applied."""
+        ...
+
+
+class AskingContext(Protocol):
+    """Who runs a turn that asks."""
+
+    @property
+    def channel(self) -> Channel | None:
+        """Where questions are shown."""
+        ...
+
+    @property
+    def child_journal(self) -> Journal | None:
+        """Where the runs of agents that are tools are saved."""
+        ...
 
 
 class AskingTurn(Protocol):
@@ -35,25 +64,20 @@ class AskingTurn(Protocol):
 
     machine: SessionMachine
     plan: AgentPlan
-    channel: Channel | None
     deadline: float | None
-    called_effects: set[str]
+    effects: EffectTable
     run_id: str
     loop: asyncio.AbstractEventLoop
-    child_journal: Journal | None
-    journal_error: BaseException | None
     recovery: TurnRecovery | None
 
-    async def commit(self, event: Event) -> None:
-        """Keep a fact."""
+    @property
+    def context(self) -> AskingContext:
+        """Who runs the turn."""
         ...
 
-    async def wait_applied(self) -> None:
-        """Wait until nothing is being kept that is not believed yet."""
-        ...
-
-    async def until_kept(self) -> None:
-        """Wait until nothing of the turn is on its way into the journal."""
+    @property
+    def log(self) -> AskingLog:
+        """Where its events are saved."""
         ...
 
 
@@ -71,7 +95,7 @@ async def record_question(run: AskingTurn, pending: PendingQuestion) -> float | 
             pending.before_effect,
             pending.compute_expiry(at),
         )
-        await run.commit(asked)
+        await run.log.commit(asked)
     return asked.until
 
 
@@ -87,15 +111,15 @@ async def record_outcome(
         later: nobody waits for it any more; a question that is not open by now is left alone.
     """
     if later:
-        await run.wait_applied()
+        await run.log.wait_applied()
         if not is_open(run.machine, key):
             return
     at = run.plan.clock.now()
     if isinstance(outcome, Answer):
-        await run.commit(QuestionAnswered(key, at, plain_form(outcome.value), later))
+        await run.log.commit(QuestionAnswered(key, at, plain_form(outcome.value), later))
     else:
         why = "failed" if isinstance(outcome, AnswerTypeError) else outcome
-        await run.commit(QuestionUnanswered(key, at, why, later))
+        await run.log.commit(QuestionUnanswered(key, at, why, later))
 
 
 async def extend_limit(run: AskingTurn, question: AnyQuestion, answer: object) -> None:
@@ -106,7 +130,7 @@ async def extend_limit(run: AskingTurn, question: AnyQuestion, answer: object) -
     if machine.phase is Phase.MODEL and machine.is_over_limit:
         key = extended_key(machine.turn, machine.iteration)
         more = answer.iterations or question.extension
-        await run.commit(LimitExtended(key, run.plan.clock.now(), more))
+        await run.log.commit(LimitExtended(key, run.plan.clock.now(), more))
 
 
 def find_open_question(machine: SessionMachine, key: str) -> QuestionAsked | None:

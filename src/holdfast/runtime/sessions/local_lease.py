@@ -10,7 +10,6 @@ import threading
 
 from holdfast.core.errors import SessionBusyError
 from holdfast.journal.port import Journal
-from holdfast.runtime.write_behind import enqueue_of
 
 _lock = threading.Lock()
 _held_leases: set[tuple[int, str]] = set()
@@ -27,7 +26,7 @@ class LocalLease:
         SessionBusyError: somebody in this process holds it.
     """
 
-    __slots__ = ("_is_held", "_journal", "append", "enqueue", "read", "run")
+    __slots__ = ("_is_held", "_journal", "append", "read", "run")
 
     token = 0
 
@@ -35,7 +34,6 @@ class LocalLease:
         self._is_held = False
         self._journal = journal
         self.append, self.read = journal.append, journal.read
-        self.enqueue = enqueue_of(journal)
         self.run = run
         with _lock:
             # The journal cannot be another one with the same id while somebody holds a run of it.

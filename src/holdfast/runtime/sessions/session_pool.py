@@ -14,7 +14,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
@@ -22,7 +22,7 @@ from holdfast.core.effects import effect_digest
 from holdfast.core.errors import ConfigurationError, ReplayMismatchError, SessionBusyError
 from holdfast.core.events import SessionRewound
 from holdfast.core.machine import SessionMachine
-from holdfast.core.output import OutputType
+from holdfast.core.messages import Message
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal
 from holdfast.middleware.chain import Chain
@@ -67,16 +67,13 @@ class OpenSession:
 class SessionPool:
     """The open sessions of one agent, least recently used first."""
 
-    __slots__ = ("_chain", "_open", "_output", "_shared", "_snapshots", "_table_lock", "journal")
+    __slots__ = ("_chain", "_open", "_shared", "_snapshots", "_table_lock", "journal")
 
-    def __init__(
-        self, journal: Journal, output: OutputType | None, chain: Chain | None = None
-    ) -> None:
+    def __init__(self, journal: Journal, chain: Chain | None = None) -> None:
         self._chain = chain
         self.journal = journal
         self._shared = journal if isinstance(journal, SharedJournal) else None
-        self._output = output
-        self._snapshots = Snapshots(journal, output, chain)
+        self._snapshots = Snapshots(journal, chain)
         self._open: OrderedDict[str, OpenSession] = OrderedDict()
         self._table_lock = threading.Lock()  # of the table and of who uses what: loops have threads
 
@@ -129,11 +126,11 @@ class SessionPool:
                     raise SessionBusyError(session)
                 if entry.loop is not asyncio.get_running_loop():
                     # Nobody can wait for a lock of another loop. The lease keeps the two apart.
-                    entry = OpenSession(*self._make_state(), self.journal)
+                    entry = self.make_session(self.journal)
                     entry.add_user()
                     return entry
             if entry is None:
-                entry = self._open[session] = OpenSession(*self._make_state(), self.journal)
+                entry = self._open[session] = self.make_session(self.journal)
             self._open.move_to_end(session)
             entry.add_user()
             return entry
@@ -172,9 +169,19 @@ class SessionPool:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
+    def make_session(self, log: RunLog, history: Sequence[Message] = ()) -> OpenSession:
+        """A session that is not in the pool.
+
+        Args:
+            log: where its events are saved.
+            history: what was said before its first turn.
+        """
+        folds = self._chain.new_folds() if self._chain else None
+        return OpenSession(SessionMachine(history), folds, log)
+
     def _make_state(self) -> tuple[SessionMachine, Folds | None]:
         folds = self._chain.new_folds() if self._chain else None
-        return SessionMachine(output=self._output), folds
+        return SessionMachine(), folds
 
     async def _catch_up(self, session: str, entry: OpenSession) -> None:
         known = entry.machine.event_count

@@ -8,14 +8,12 @@ fail.
 from __future__ import annotations
 
 import logging
-from hashlib import blake2b
 from typing import Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.core.machine import SessionMachine
-from holdfast.core.output import OutputType
 from holdfast.core.snapshot import FORMAT, SessionSnapshot
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
@@ -43,7 +41,7 @@ class SnapshotStore(Protocol):
 class _StoredSnapshot(Struct, frozen=True):
     """A snapshot, and for whom it is good."""
 
-    made_for: str
+    format: int
     snapshot: SessionSnapshot
 
 
@@ -55,18 +53,15 @@ class Snapshots:
 
     Args:
         journal: where they are kept, if it can.
-        output: the wanted type of its answers, on which the history of old journals depends.
         chain: its middlewares; with one that remembers a session, every event is needed.
     """
 
-    __slots__ = ("_journal", "_made_for")
+    __slots__ = ("_journal",)
 
-    def __init__(self, journal: Journal, output: OutputType | None, chain: Chain | None) -> None:
+    def __init__(self, journal: Journal, chain: Chain | None) -> None:
         remembers = chain is not None and chain.has_session_state
         keeps = isinstance(journal, SnapshotStore) and not remembers
         self._journal = journal if keeps and isinstance(journal, SnapshotStore) else None
-        schema = msgspec.json.encode(output.schema, order="deterministic") if output else b""
-        self._made_for = f"{FORMAT} {blake2b(schema, digest_size=8).hexdigest()}"
 
     async def load(self, session: str, machine: SessionMachine) -> int:
         """Let a new machine go on from the latest snapshot; returns how many records it knows."""
@@ -77,7 +72,7 @@ class Snapshots:
             kept = _decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError):
             return 0
-        if kept.made_for != self._made_for:
+        if kept.format != FORMAT:
             return 0
         machine.restore_snapshot(kept.snapshot)
         return machine.event_count
@@ -97,7 +92,7 @@ class Snapshots:
         if self._journal is None:
             return
         try:
-            state = msgspec.json.encode(_StoredSnapshot(self._made_for, snapshot))
+            state = msgspec.json.encode(_StoredSnapshot(FORMAT, snapshot))
             await self._journal.save_snapshot(session, snapshot.event_count, state)
         except (TypeError, ValueError, JournalError) as error:
             _log.info("no snapshot of the session was kept: %s", type(error).__name__)

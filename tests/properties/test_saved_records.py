@@ -1,23 +1,18 @@
-"""Whenever the records of a turn are kept, or cannot be kept: what was promised of it holds.
+"""Whenever the records of a turn are saved, or cannot be saved: the promises of a journal hold.
 
 Random turns are played on a journal whose thread is turned by hand, with faults of the disk and
-cancellations, and beside it on journals that are never late.
+cancellations, and beside it on journals that are never late. After each move:
 
-What is promised, and looked at after each move:
+* what a stream or an observer was shown is saved, in the order of the journal, each once;
+* no tool begins before the marker of its reply is saved, and no write happens twice;
+* no hook is called while a record of its run is being saved. Hooks of a tool are called beside the
+  other tools of the same reply, and of those alone something may be under way;
+* the model is not asked, and no answer is checked, while a record is being saved;
+* what is saved can be folded, whatever the rest comes to.
 
-* what a stream or an observer was shown is kept, in the order of the journal, each once;
-* no tool that may change something begins before the marker of its reply is kept, and no write
-  happens twice;
-* no hook is called while a record of its run is on its way. Hooks of a tool are called beside the
-  other tools of the same reply, and of those alone something may be on its way;
-* the model is not asked, and no answer is checked, while what the user said, or a reply, is on
-  its way;
-* what is kept can be folded, whatever the rest came to.
-
-And at the end of the turn: when a record could not be kept, no later one of its run is, and the run
-raises the error of the journal. While somebody waits for a record, nothing rests on it, so that the
-results of other tools may be kept until its failure is known; and if whoever waits for it was
-cancelled, the turn is closed without it.
+At the end of the turn: when a record could not be saved, no later one of its run is, and the run
+raises the error of the journal. The results of other tools may be saved until its failure is known;
+and if whoever waits for it was cancelled, the turn is closed without it.
 """
 
 from __future__ import annotations
@@ -216,11 +211,11 @@ class Theatre:
     def check_failures(self, end: End) -> None:
         """Nothing is kept that rests on what could not be kept, or comes after that was known."""
         handed, done = self.journal.handed, self.journal.writer.done
-        for at, one in enumerate(handed, 1):
+        for one in handed:
             if one.error is None or one.known is None:
                 continue
             assert isinstance(one.error, JournalError), one.error
-            for later in handed[one.known if one.awaited else at :]:
+            for later in handed[one.known :]:
                 assert later.run != one.run or id(later.act) not in done, (
                     f"{later.key} is kept, and {one.key} is not"
                 )

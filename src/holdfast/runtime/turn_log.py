@@ -1,0 +1,170 @@
+"""The commit log of one turn: each event is checked, saved in the journal, and then applied.
+
+An event must never be applied or shown before it is saved, and nothing may be saved after an event
+that could not be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, MutableMapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.core.effects import Effect
+from holdfast.core.events import Event, ModelReplied, OutputChecked, ToolFinished
+from holdfast.journal.port import Record
+from holdfast.runtime.channel import wake_all
+from holdfast.runtime.sessions.session_pool import OpenSession
+
+T = TypeVar("T")
+
+
+class TurnLog:
+    """Saves the events of one turn and applies them to its machine.
+
+    Args:
+        run_id: names the run in its journal.
+        opened: the session, whose machine and folds take each event after it is saved.
+        emit: shows an event that is saved; None when nobody looks.
+        meters: of the tools under way. That of a call is removed when its outcome is applied, since the
+            machine counts it from then on.
+    """
+
+    __slots__ = (
+        "_emit",
+        "_journal",
+        "_meters",
+        "_only_results",
+        "_pending_events",
+        "_run_id",
+        "_waiters",
+        "error",
+        "folds",
+        "idle_seconds",
+        "machine",
+    )
+
+    def __init__(
+        self,
+        run_id: str,
+        opened: OpenSession,
+        emit: Callable[[Event], None] | None,
+        meters: MutableMapping[str, object],
+    ) -> None:
+        self.machine = opened.machine
+        self.folds = opened.folds
+        self.error: BaseException | None = None
+        """Why an event could not be saved; nothing may be saved after it."""
+        self.idle_seconds = 0.0
+        """Seconds in which no process drove the turn, until an event records them."""
+        self._run_id = run_id
+        self._journal = opened.log
+        self._emit = emit
+        self._meters = meters
+        self._pending_events: list[Event] = []  # being saved, and not applied yet
+        self._only_results = False  # whether those are results of tools
+        self._waiters: list[asyncio.Future[None]] = []
+
+    async def commit(
+        self, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
+        """Check an event against the machine, save it and apply it; one event after another.
+
+        Answers come from other tasks than that of the turn, and must be true where they stand in
+        the journal. Only results of tools are true in any order, and may be saved at the same time.
+
+        Args:
+            event: what happened.
+            effect: the effect that was performed.
+            marker: an event that is saved in the same transaction, directly after the first.
+
+        Raises:
+            BaseException: why this event, or one before it, could not be saved.
+        """
+        is_result = type(event) is ToolFinished
+        while self._pending_events and not (is_result and self._only_results):
+            await self._wait_for_pending()
+        # A tool or a hook may have caught it, and what it made of it is no outcome.
+        self.raise_if_failed()
+        machine = self.machine
+        if self.idle_seconds and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
+            event = msgspec.structs.replace(event, downtime=self.idle_seconds)
+            self.idle_seconds = 0.0
+        machine.check_event(event)
+        applied = machine.event_count
+        # A hook can end the turn in place of the effect; that event ends nothing that was planned.
+        ended = effect if effect is not None and effect.key == event.key else None
+        events = (event,) if marker is None else (event, marker)
+        self._pending_events += events
+        self._only_results = is_result
+        try:
+            await self._save(event, ended, marker)
+        except Exception as error:
+            self.error = error
+            raise
+        else:
+            self._apply(event, is_checked=machine.event_count == applied)
+            if marker is not None:
+                self._apply(marker)
+        finally:
+            for one in events:
+                if one in self._pending_events:
+                    self._pending_events.remove(one)
+            if self._waiters:
+                wake_all(self._waiters)
+
+    async def _save(self, event: Event, ended: Effect | None, marker: Event | None) -> None:
+        try:
+            if marker is None:
+                await self._journal.append(self._run_id, event, ended)
+            else:
+                await self._journal.append(self._run_id, event, ended, marker=marker)
+        except asyncio.CancelledError:
+            # Saved or not: what the journal says is what happened, in its order, or the next event
+            # would not fit. The outcome of another driver for the key is not this one.
+            for record in await _finish_uncancelled(self._journal.read(self._run_id)):
+                self._apply(record.event)
+            raise
+
+    def _apply(self, event: Event, *, is_checked: bool = False) -> None:
+        if event not in self._pending_events:
+            return  # it was applied when another commit was cancelled that began after it
+        self._pending_events.remove(event)
+        self.machine.apply(event, is_checked=is_checked)
+        self._meters.pop(event.key, None)
+        if self.folds is not None:
+            self.folds.apply(event)
+        if self._emit is not None:
+            self._emit(event)
+
+    def raise_if_failed(self) -> None:
+        """Raise why an event of the turn could not be saved, if that is so."""
+        if self.error is not None:
+            raise self.error
+
+    async def wait_applied(self) -> None:
+        """Wait until every event that is being saved is applied."""
+        while self._pending_events:
+            await self._wait_for_pending()
+
+    async def _wait_for_pending(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def read(self) -> Sequence[Record]:
+        """The records of the run, in order."""
+        return await self._journal.read(self._run_id)
+
+
+async def _finish_uncancelled(work: Coroutine[object, object, T]) -> T:
+    """The outcome of something short, also when the caller is cancelled again meanwhile."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            continue  # the caller raises it when it knows
+    return task.result()
