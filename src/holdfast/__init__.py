@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.recovery import RecoveryStatus as RecoveryStatus
     from holdfast.runtime.result import Result as Result
     from holdfast.runtime.run_stream import RunStream as RunStream
-    from holdfast.runtime.turn_input import Prompt as Prompt
+    from holdfast.runtime.turn_state.turn_input import Prompt as Prompt
     from holdfast.sessions.overview import SessionInfo as SessionInfo
     from holdfast.sessions.sessions import Sessions as Sessions
     from holdfast.skills.collection import Skills as Skills
@@ -119,7 +119,7 @@ _HOME: dict[str, str] = {
     "OutputRejected": "holdfast.core.output",
     "PermissionQuestion": "holdfast.core.questions",
     "PostgresJournal": "holdfast.journal.postgres",
-    "Prompt": "holdfast.runtime.turn_input",
+    "Prompt": "holdfast.runtime.turn_state.turn_input",
     "ProviderError": "holdfast.core.errors",
     "Question": "holdfast.core.questions",
     "Receipt": "holdfast.runtime.questions.open_question",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.result import Result
     from holdfast.runtime.run_stream import RunStream
     from holdfast.runtime.sessions.session_pool import OnBusy
-    from holdfast.runtime.turn_input import Prompt
+    from holdfast.runtime.turn_state.turn_input import Prompt
     from holdfast.sessions.sessions import Sessions
     from holdfast.telemetry.observers import Observer
     from holdfast.tools.tool import Tool

@@ -23,10 +23,11 @@ from holdfast.core.events import Event, QuestionAnswered, ToolFinished, ToolsBeg
 from holdfast.core.messages import Message, tool_results
 from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Lease, SharedJournal
-from holdfast.runtime import driver, leaving_open, perform
+from holdfast.runtime import driver, perform
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.sessions.session_pool import SessionPool
-from holdfast.runtime.turn_log import TurnLog
+from holdfast.runtime.turn_state import leaving_open
+from holdfast.runtime.turn_state.turn_log import TurnLog
 
 Swap = tuple[object, str, object]
 

@@ -22,14 +22,14 @@ from holdfast.journal.port import Journal
 from holdfast.middleware.chain import limits_with
 from holdfast.resilience.pipeline import ExecutionContext
 from holdfast.runtime.channel import Channel
-from holdfast.runtime.effect_table import EffectTable
-from holdfast.runtime.leaving_open import Recovery, TurnRecovery
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import OpenSession
-from holdfast.runtime.turn_hooks import TurnHooks
-from holdfast.runtime.turn_log import TurnLog
+from holdfast.runtime.turn_state.effect_table import EffectTable
+from holdfast.runtime.turn_state.leaving_open import Recovery, TurnRecovery
+from holdfast.runtime.turn_state.turn_hooks import TurnHooks
+from holdfast.runtime.turn_state.turn_log import TurnLog
 from holdfast.runtime.usage_meter import UsageMeter, count_remaining
 from holdfast.telemetry.observers import make_emitter, wait_for_nobody
 from holdfast.tools.context import UsageSink

@@ -25,7 +25,7 @@ from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.hooks.between_effects import get_stop_event
-from holdfast.runtime.turn_hooks import Iteration, TurnHooks
+from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 
 
 async def start_turn(run: ActiveTurn, message: Message) -> None:

@@ -53,7 +53,7 @@ from holdfast.runtime.sessions.session_pool import (
     resolve_journal,
 )
 from holdfast.runtime.subagent import ChildRun, Subagent, subagent_tool
-from holdfast.runtime.turn_input import Prompt, TurnInput, to_message
+from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput, to_message
 from holdfast.tools.tool import Tool
 
 T = TypeVar("T", default=str)

@@ -22,7 +22,7 @@ from holdfast.middleware.hook_contexts import ModelCall
 from holdfast.middleware.live import Delta, LiveFilter
 from holdfast.resilience.pipeline import Outcome
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.turn_hooks import TurnHooks
+from holdfast.runtime.turn_state.turn_hooks import TurnHooks
 
 AskModel: TypeAlias = Callable[[ActiveTurn, CallModel, ModelRequest], Awaitable[Outcome[Reply]]]
 """Asks the model, with all its attempts."""

@@ -10,8 +10,8 @@ from holdfast.core.events import TurnResumed
 from holdfast.core.machine import SessionMachine
 from holdfast.core.question_log import ASKED, asker_key
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.leaving_open import TurnLeftOpen
 from holdfast.runtime.questions.open_question import Suspended
+from holdfast.runtime.turn_state.leaving_open import TurnLeftOpen
 
 
 def mark_suspended(run: ActiveTurn, effects: tuple[Effect, ...], error: BaseException) -> bool:

@@ -26,7 +26,7 @@ from holdfast.runtime.around_turn import start_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.sessions.session_pool import OpenSession
-from holdfast.runtime.turn_log import TurnLog
+from holdfast.runtime.turn_state.turn_log import TurnLog
 from holdfast.sessions.session_history import fold_history
 from holdfast.testing.event_text import describe_difference, describe_event
 from holdfast.testing.fake_clock import FakeClock

@@ -33,7 +33,7 @@ from holdfast.resilience.pipeline import Done, Failed, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.between_effects import get_stop_event
 from holdfast.runtime.live_text import AskModel, with_live_filters
-from holdfast.runtime.turn_hooks import Iteration, TurnHooks
+from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 
 AskAgain: TypeAlias = Callable[[ModelRequest], Awaitable[Outcome[Reply]]]
 

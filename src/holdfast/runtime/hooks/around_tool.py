@@ -34,7 +34,7 @@ from holdfast.middleware.hook_calls import (
 from holdfast.middleware.hook_contexts import AfterTool, OnError, ToolUse, arguments_of
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.turn_hooks import Iteration, TurnHooks
+from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 
 Checked: TypeAlias = CheckedCall | Invocation

@@ -24,7 +24,7 @@ from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import finalize_children
 from holdfast.runtime.questions.open_question import Suspended
 from holdfast.runtime.suspension import mark_suspended
-from holdfast.runtime.turn_hooks import Iteration, TurnHooks
+from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 
 # Members of an enum are looked up slowly, and these are asked for between all effects.

@@ -24,11 +24,11 @@ from holdfast.core.recorded_questions import require_known_kind, restore_questio
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.channel import Channel
-from holdfast.runtime.effect_table import EffectTable
-from holdfast.runtime.leaving_open import TurnRecovery
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.open_question import QuestionOutcome, Receipt
 from holdfast.runtime.questions.question_checks import PendingQuestion
+from holdfast.runtime.turn_state.effect_table import EffectTable
+from holdfast.runtime.turn_state.leaving_open import TurnRecovery
 
 
 class AskingLog(Protocol):
