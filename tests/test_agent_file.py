@@ -197,7 +197,7 @@ MISTAKES = {
         'model = "ollama:x"\nname = "a"\ntools = ["tests.agents_for_files:NUMBER"]',
         (
             "agent.toml:3: tool: must be a function, got int. "
-            "Give a function, a method or an object with __call__"
+            "Pass a function, a method or an object with __call__"
         ),
     ),
     "instructions twice": (

@@ -51,7 +51,7 @@ def test_known_values_are_stored() -> None:
     assert (info.status, info.code, info.request_id) == (429, "rate_limit_exceeded", "req_1")
     assert (info.retry_after, info.provider) == (7, "openai")
     assert info.safe == "openai limits the rate of requests (HTTP 429): Rate limit reached"
-    assert "ask the provider for more" in explain(info)
+    assert "ask the provider for a higher limit" in explain(info)
     assert "rate_limit_exceeded" in info.private
 
 

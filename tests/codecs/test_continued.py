@@ -311,6 +311,6 @@ def codec_of(preset: str) -> Codec:
 
 def test_the_reference_names_who_can() -> None:
     page = Path(__file__).parents[2] / "docs" / "reference" / "providers.md"
-    said = page.read_text("utf-8").split("continue_streams=True")[1].split("the others")[0]
+    said = page.read_text("utf-8").split("continue_streams=True")[1].split("The others")[0]
     told = set(re.findall(r"`([a-z-]+)`", said))
     assert told == {name for name, row in PRESETS.items() if row.quirks.prefill}

@@ -26,7 +26,7 @@ def test_it_names_the_fallback_and_the_variable(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_address_that_a_fallback_cannot_have_is_not_asked_for() -> None:
     assert refused("azure:my-deployment") == (
-        "fallback[1]: azure needs an address with resource filled in. "
+        "fallback[1]: azure needs a URL with resource filled in. "
         "Write ModelAt('azure:my-deployment', base_url=...)"
     )
 

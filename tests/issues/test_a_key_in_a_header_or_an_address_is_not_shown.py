@@ -27,7 +27,7 @@ ADDRESS = f"https://bob:{KEY}@gateway.example/v1"
 def test_in_the_error_of_a_header(header: str, shown: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         ModelAt("openai:a", headers={header: ""})
-    assert str(raised.value) == f"headers: {shown} is no name of a header"
+    assert str(raised.value) == f"headers: {shown} is not a header name"
 
 
 def test_in_what_describes_a_model() -> None:

@@ -1,4 +1,4 @@
-"""A call whose arguments are no Unicode text ended its turn, or in memory every turn after it."""
+"""A call whose arguments are not valid Unicode ended its turn, or in memory every turn after it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ async def test_the_model_is_told_and_the_session_goes_on(
     result = await Agent(ScriptedModel(call, "Sorry."), tools=[look], journal=journal).run(
         "Look.", session="ada"
     )
-    assert "are no Unicode text" in result.messages[-2].parts[0].text  # type: ignore[union-attr]
+    assert "are not valid Unicode" in result.messages[-2].parts[0].text  # type: ignore[union-attr]
     again = await Agent(ScriptedModel("Hi"), tools=[look], journal=journal).run("Hi", session="ada")
     assert list(again.history)[:4] == list(result.history)

@@ -52,6 +52,8 @@ FORKS = """
 import asyncio, os, sys
 from holdfast import SqliteJournal
 from holdfast.testing.journal_conformance import make_turn_opened
+def write_line(line):
+    os.write(1, f"{line}\\n".encode())  # whole, whatever the other process writes
 journal = SqliteJournal(sys.argv[1])
 asyncio.run(journal.append("r", make_turn_opened(1)))
 if os.fork() == 0:
@@ -59,12 +61,12 @@ if os.fork() == 0:
         try:
             SqliteJournal(sys.argv[1], wait=0)
         except Exception as error:
-            print(type(error).__name__, error, flush=True)
+            write_line(f"{type(error).__name__} {error}")
         sys.stdin.readline()
     os._exit(0)
 sys.stdin.readline()
 journal.close()
-print("closed", flush=True)
+write_line("closed")
 sys.stdin.readline()
 """
 FORBIDDEN = """

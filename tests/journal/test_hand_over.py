@@ -84,26 +84,6 @@ async def test_who_is_cancelled_as_the_outcome_arrives_leaves_at_once() -> None:
     assert task.cancelled()
 
 
-async def test_who_awaits_goes_on_after_the_callback() -> None:
-    told: list[object] = []
-    way: Handoff[str] = Handoff(told.append)
-    task = await begun(way)
-    end(way, "kept", OSError("no"))
-    assert told == []
-    await asyncio.wait([task])
-    assert told == [way.error]
-    assert task.exception() is way.error
-
-
-async def test_an_act_that_nobody_awaits_is_done_and_told() -> None:
-    told: list[object] = []
-    way: Handoff[str] = Handoff(told.append)
-    assert way.claim()
-    end(way, "kept")
-    await asyncio.sleep(0)
-    assert told == [None]
-
-
 async def test_a_loop_is_woken_once_for_many_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
     loop = asyncio.get_running_loop()

@@ -176,7 +176,7 @@ async def test_a_generator_is_refused() -> None:
     def generates() -> Any:
         yield 1
 
-    with pytest.raises(ConfigurationError, match="makes a generator"):
+    with pytest.raises(ConfigurationError, match="returns a generator"):
         await executor(Bench()).execute_with_retry(generates)
 
 

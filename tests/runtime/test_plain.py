@@ -189,9 +189,9 @@ class TestRefused:
             yield 1
 
         for function in (plain, generates, functools.partial(generates)):
-            with pytest.raises(ConfigurationError, match="makes a generator"):
+            with pytest.raises(ConfigurationError, match="returns a generator"):
                 await execute(RETRY, function)
-            with pytest.raises(ConfigurationError, match="makes a generator"):
+            with pytest.raises(ConfigurationError, match="returns a generator"):
                 resilient()(function)
 
     async def test_a_function_that_returns_a_generator(self) -> None:
@@ -201,7 +201,7 @@ class TestRefused:
             calls.append(1)
             return (number for number in (1, 2))
 
-        with pytest.raises(ConfigurationError, match="makes a generator"):
+        with pytest.raises(ConfigurationError, match="returns a generator"):
             await execute(RETRY, sneaky)
         assert calls == [1]
 

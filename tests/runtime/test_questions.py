@@ -552,7 +552,7 @@ async def test_a_wrong_question_is_refused_before_anybody_is_asked(
 
 async def test_a_context_of_a_test_says_what_is_missing() -> None:
     context = ToolContext(run_id="r", key="k")
-    with pytest.raises(ConfigurationError, match="nobody to ask"):
+    with pytest.raises(ConfigurationError, match="no question can be asked"):
         await context.ask(PermissionQuestion(tool="x"))
 
 

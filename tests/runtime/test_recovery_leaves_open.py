@@ -73,7 +73,7 @@ def agent(journal: Journal, *answers: Any, **keywords: Any) -> Agent[Any]:
     hooks = [BeforeToolsHook(), *keywords.pop("middleware", ())]
     keywords = {
         "tools": [look],
-        "error_handling": NO_RETRIES,
+        "retry": NO_RETRIES,
         "middleware": hooks,
         **keywords,
     }

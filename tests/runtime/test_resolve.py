@@ -70,12 +70,12 @@ def test_no_key_is_shown() -> None:
         (lambda: ModelAt("a:b", timeouts=5), "timeouts: must be Timeouts or None, got int"),  # type: ignore[arg-type]
         (lambda: ModelAt("a:b", name=None), "name: must be a text, got NoneType"),  # type: ignore[arg-type]
         (lambda: ModelAt("a:b", headers="x"), "headers: must be Mapping, got str"),  # type: ignore[arg-type]
-        (lambda: ModelAt("a:b", headers={"": "x"}), "headers: '' is no name of a header"),
-        (lambda: ModelAt("a:b", headers={"x y": "x"}), "headers: 'x y' is no name of a header"),
+        (lambda: ModelAt("a:b", headers={"": "x"}), "headers: '' is not a header name"),
+        (lambda: ModelAt("a:b", headers={"x y": "x"}), "headers: 'x y' is not a header name"),
         (lambda: ModelAt("a:b", headers={"x": 1}), "headers['x']: must be a text, got int"),  # type: ignore[dict-item]
         (
             lambda: ModelAt("a:b", headers={"x": f"{KEY}\r\nhost: evil"}),
-            "headers['x']: has signs that no header can carry",
+            "headers['x']: has characters that are not allowed in a header",
         ),
         (
             lambda: ModelAt("a:b", headers={"Content-Type": "text/plain"}),
@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused_by_name(make: Callable[[], ModelAt], says: st
         (
             ModelAt("groq"),
             "fallback[0].model",
-            "'groq' names no provider and model",
+            "'groq' does not name a provider and a model",
             'Write "provider:model", for example "openai:gpt-5.2" or "ollama:llama3.2"',
         ),
     ],

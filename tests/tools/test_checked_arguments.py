@@ -62,7 +62,7 @@ def test_what_cannot_be_found_again_is_refused() -> None:
 
     def f(raw: Annotated[Inner, Field(validation_alias=AliasPath("a", 0))]) -> None: ...
 
-    assert "holds bytes, which JSON cannot hold" in str(shown(f, '{"a": [{"raw": "x"}]}'))
+    assert "holds bytes, which JSON cannot express" in str(shown(f, '{"a": [{"raw": "x"}]}'))
 
 
 def test_a_default_of_an_unknown_class_is_left_out() -> None:
@@ -85,7 +85,7 @@ def test_what_can_be_read_once_only_is_read_once_for_all() -> None:
 def test_an_iterable_of_anything_holds_no_infinity() -> None:
     def f(things: Iterable[Any]) -> None: ...
 
-    assert "holds inf, which JSON cannot hold" in str(shown(f, '{"things": [1, 1e400]}'))
+    assert "holds inf, which JSON cannot express" in str(shown(f, '{"things": [1, 1e400]}'))
 
 
 def test_edited_arguments_use_the_names_of_the_parameters() -> None:
@@ -112,5 +112,5 @@ def test_no_arguments_are_an_empty_object(text: str) -> None:
 def test_characters_that_are_not_unicode_are_refused() -> None:
     def f(text: Annotated[str, BeforeValidator(lambda _: "\ud800")]) -> None: ...
 
-    assert "which JSON cannot hold" in str(shown(f, '{"text": "a"}'))
-    assert "are no Unicode text" in str(shown(f, '{"text": "a\x1a"}'))
+    assert "which JSON cannot express" in str(shown(f, '{"text": "a"}'))
+    assert "are not valid Unicode" in str(shown(f, '{"text": "a\x1a"}'))

@@ -93,7 +93,7 @@ def not_showable(name: str, problem: str) -> RefusedCall:
         problem: what it contains.
     """
     return _refuse_malformed(
-        f"its argument {quote_value(name)} holds {problem}, which JSON cannot hold"
+        f"its argument {quote_value(name)} holds {problem}, which JSON cannot express"
     )
 
 
@@ -110,7 +110,7 @@ def _check_strictness(text: str) -> RefusedCall | None:
             f"its arguments have the name {quote_value(str(error))} twice in one object"
         )
     except ArithmeticError as error:
-        return _refuse_malformed(f"its arguments hold {error}, which is no JSON number")
+        return _refuse_malformed(f"its arguments hold {error}, which is not a JSON number")
     except (ValueError, RecursionError):
         # pydantic's parser accepts more nesting and longer numbers than Python's.
         return _refuse_malformed("its arguments are nested too deeply or hold too long a number")
@@ -137,7 +137,7 @@ def _refuse_invalid(signature: ArgumentSchema, text: str, error: ValidationError
     if problems[0]["type"] == "json_invalid":
         return _refuse_bad_json(text, str(problems[0].get("ctx", {}).get("error", "")))
     if problems[0]["type"] == "string_unicode" and not problems[0]["loc"]:
-        return _refuse_malformed("its arguments are no Unicode text")
+        return _refuse_malformed("its arguments are not valid Unicode")
     try:
         written = json.loads(text)
     except (ValueError, RecursionError):
@@ -156,7 +156,7 @@ def _refuse_invalid(signature: ArgumentSchema, text: str, error: ValidationError
 def _refuse_bad_json(text: str, problem: str) -> RefusedCall:
     """Quote the parser's message, and the text around the position that it names."""
     if SUBSTITUTE in text:
-        return _refuse_malformed("its arguments are no Unicode text")
+        return _refuse_malformed("its arguments are not valid Unicode")
     message, _, position = problem.rpartition(" at line ")
     line, _, column = position.partition(" column ")
     if not (message and line.isdigit() and column.isdigit()):

@@ -125,7 +125,7 @@ def error_result(call: ToolCall, text: str) -> ToolResult:
 
 
 _REASONS = {
-    "malformed_arguments": "its arguments are no JSON object",
+    "malformed_arguments": "its arguments are not a JSON object",
     "unfinished_arguments": "its arguments were cut off",
     "invalid_arguments": "its arguments are invalid",
 }
