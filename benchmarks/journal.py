@@ -185,6 +185,7 @@ async def appends(folder: Path) -> None:
     sqlite: list[float] = []
     ours: list[float] = []
     rates: dict[int, list[float]] = {producers: [] for producers in MANY}
+    lock = opening.claim_file(str(folder / "alone.db"), 1.0)
     connection = opening.open_connection(str(folder / "alone.db"), 1.0)
     with SqliteJournal(folder / "bench.db") as journal:
         for number in range(ROUNDS):
@@ -200,6 +201,7 @@ async def appends(folder: Path) -> None:
         read = (time.perf_counter() - start) / sum(map(len, kept))
         spent = (time.process_time() - cpu) / sum(map(len, kept))
     connection.close()
+    lock.release()
     one = statistics.median(floor)
     print("                                    one record   for one fsync")
     for name, took in (
