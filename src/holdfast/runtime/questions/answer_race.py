@@ -1,7 +1,7 @@
-"""Who may answer while a run waits: its handler, whoever reads its stream, and the clock.
+"""Waiting for an answer from the question handler, the reader of the stream, or a timeout.
 
-The waiter decides which of them was first. Nothing of this module may be left behind when the
-waiting is over.
+The `OpenQuestion` decides which of them was first. This module must not leave a task running when
+the wait is over.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Answerers(Struct, frozen=True):
     """Who may answer one question.
 
     Args:
-        handler: of the agent.
-        channel: what is shown to the reader of the stream.
-        has_reader: whether there is a reader, and so somebody who may answer.
-        clock: how long they may take.
+        handler: the question handler of the agent, if it has one.
+        channel: the channel to the reader of the stream.
+        has_reader: whether somebody reads the stream and can answer.
+        clock: measures the time to wait.
     """
 
     handler: OnQuestion | None
@@ -39,7 +39,7 @@ class Answerers(Struct, frozen=True):
 
     @property
     def parties(self) -> frozenset[Party]:
-        """Those who are there."""
+        """The parties that can answer."""
         there: set[Party] = set()
         if self.handler is not None:
             there.add("handler")
@@ -51,13 +51,16 @@ class Answerers(Struct, frozen=True):
 async def wait_for_answer(
     waiter: OpenQuestion, answerers: Answerers, seconds: float | None, expires_at: float | None
 ) -> SettledOutcome | None:
-    """How the question ended; None when nobody answered and whoever asks is to leave.
+    """Wait for the outcome of a question.
+
+    Returns None when nobody has answered and the caller is to be suspended.
 
     Args:
         waiter: the question.
         answerers: who may answer it.
-        seconds: how long it is held; None for ever.
-        expires_at: from when on an answer is too late, in seconds since the epoch; None is never.
+        seconds: how long to hold the question; None means without a limit.
+        expires_at: the time after which an answer is too late, in seconds since the epoch; None
+            means never.
     """
     left = None if expires_at is None else expires_at - answerers.clock.now()
     if left is not None and left <= 0:
@@ -98,28 +101,28 @@ async def _wait_until_seen(channel: Channel) -> None:
 
 
 def _on_timeout(waiter: OpenQuestion, timer: asyncio.Task[object]) -> None:
-    """The time for an answer is over."""
+    """End the question: the time for an answer is over."""
     if not timer.cancelled() and timer.exception() is None:
         waiter.settle("timeout")
 
 
 def _on_hold_elapsed(waiter: OpenQuestion, timer: asyncio.Task[object]) -> None:
-    """The time for which the run waits is over."""
+    """Stop holding the question: the time for which the run waits is over."""
     if not timer.cancelled() and timer.exception() is None:
         waiter.leave_unanswered()
 
 
 def _on_reader_passed(waiter: OpenQuestion, seen: asyncio.Task[object]) -> None:
-    """The reader took the question, and asks for what comes next."""
+    """Remove the reader: it took the question and reads the next item without answering."""
     if not seen.cancelled():
         waiter.remove_party("reader")
 
 
 def _on_handler_done(waiter: OpenQuestion, work: asyncio.Task[object]) -> None:
-    """The handler came back."""
+    """Use what the question handler returned or raised."""
     if work.cancelled():
         if waiter.suspends:
-            waiter.remove_party("handler")  # also when it was we who cancelled it, and left
+            waiter.remove_party("handler")  # also after `wait_for_answer` has cancelled it
         else:
             waiter.settle("cancelled")
     elif isinstance(error := work.exception(), Suspended):
@@ -134,7 +137,7 @@ def _on_handler_done(waiter: OpenQuestion, work: asyncio.Task[object]) -> None:
 
 
 def _accept_answer(waiter: OpenQuestion, answer: object) -> None:
-    """The handler's answer, addressed or bare."""
+    """Settle the question with the handler's result: an `Answer`, or only its value."""
     value = answer.value if isinstance(answer, Answer) else answer
     try:
         validate_answer(waiter.question, value)

@@ -1,8 +1,9 @@
-"""Questions of one turn: who waits for an answer, and who may give it.
+"""The questions of one turn: asks them, accepts answers and saves the outcomes.
 
-The waiter is there before the question is shown, so that no answer is too fast. The first of
-answer, timeout and cancellation wins under one lock, whatever thread it comes from; the others are
-told that they came too late. Nothing here may poll, and no silence may count as a yes.
+A question is registered before it is published, so that even an immediate answer finds it. The
+first of answer, timeout and cancellation wins under one lock, from any thread; later answers get a
+`Receipt` with the reason. This module must not poll, and must never treat a missing answer as a
+yes.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ from holdfast.tools.context import Asker
 
 
 class QuestionBroker:
-    """The questions of one turn, for all threads.
+    """The questions of one turn. Answers may come from any thread.
 
     Args:
-        handler: asked about each question; its None leaves the question to whoever watches.
-        has_reader: whether somebody reads the stream, and so can answer.
-        on_wait: what becomes of a run while nobody has answered.
-        is_nested: whether the handler asks another run, which knows how long to wait.
+        handler: is called with each question; if it returns None, the reader may still answer.
+        has_reader: whether somebody reads the stream and can answer.
+        on_wait: whether a run without an answer is held or suspended.
+        is_nested: whether the handler passes the question to another run, which sets the time to
+            wait.
     """
 
     __slots__ = (
@@ -88,7 +90,7 @@ class QuestionBroker:
         self.on_wait: OnWait = on_wait
         self.is_nested = is_nested
         self.turn_timeout: PausableTimeout | None = None
-        """The limit of the turn, which stands still while somebody is asked."""
+        """The timeout of the turn, which is paused while a question is open."""
         self._open_questions: dict[str, OpenQuestion] = {}
         self._late_answers: dict[str, asyncio.Task[None]] = {}
         self._other_loop_tasks: set[asyncio.Task[object] | None] = set()
@@ -97,7 +99,7 @@ class QuestionBroker:
         self._paused_since = 0.0
 
     def answer(self, answer: AnyAnswer) -> Receipt:
-        """Take an answer, from any thread. Raises AnswerTypeError, and the question stays open."""
+        """Accept an answer, from any thread. On AnswerTypeError the question stays open."""
         waiter = self._open_questions.get(answer.key)
         if waiter is None:
             return Receipt("unknown")
@@ -115,10 +117,10 @@ class QuestionBroker:
         return Receipt("answered" if isinstance(waiter.outcome, Answer) else "late")
 
     async def deliver_answer(self, run: AskingTurn, answer: AnyAnswer) -> Receipt | None:
-        """Take an answer while the run is under way; None when it rests by now.
+        """Accept an answer while the run is in progress, or return None when it no longer is.
 
         Raises:
-            AnswerTypeError: it is of another type, and the question stays open.
+            AnswerTypeError: the answer has the wrong type; the question stays open.
         """
         log, key = run.machine.questions, answer.key
         waiter = self._open_questions.get(key)
@@ -126,7 +128,7 @@ class QuestionBroker:
             request = find_answerable(run.machine, key, run.plan.clock.now())
             if isinstance(request, Receipt):
                 return request
-            # It is kept by the run, and whoever asked it has not come to ask again.
+            # The question is in the journal, and the suspended code has not asked it again yet.
             waiter = self._open_questions[key] = OpenQuestion(request, suspends=True)
             self._late_answers[key] = asyncio.create_task(self._record_late_answer(run, waiter))
         if waiter.outcome == "closed":
@@ -141,35 +143,35 @@ class QuestionBroker:
         return Receipt() if key in log.outcomes else Receipt("late")
 
     async def wait_until_ended(self, key: str) -> None:
-        """Return when nobody waits for an answer any more; at once for an unknown question."""
+        """Wait until nobody waits for the answer any more; return at once if the key is unknown."""
         waiter = self._open_questions.get(key)
         if waiter is not None:
             await waiter.wait()
 
     def remove_reader(self) -> None:
-        """Nobody reads the stream any more: what no handler is asked about has no answer."""
+        """Note that nobody reads the stream any more: only the handler can answer from now on."""
         self.has_reader = False
         for waiter in list(self._open_questions.values()):
             waiter.remove_party("reader")
 
     def make_tool_asker(self, run: AskingTurn) -> Asker:
-        """What tools ask with: each attempt finds the answers of those before."""
+        """Make the object with which tools ask; each attempt finds the answers of earlier ones."""
         return TurnAsker(self, run, hook=False)
 
     def make_hook_asker(self, run: AskingTurn) -> Asker:
-        """What hooks ask with."""
+        """Make the object with which hooks ask."""
         return TurnAsker(self, run, hook=True)
 
     async def ask_for(
         self, run: AskingTurn, who: tuple[str, int, bool], question: AnyQuestion, timeout: Timeout
     ) -> object:
-        """The answer to one question of `who`: a scope, its attempt, and whether it is a hook."""
+        """Ask one question for `who`: a scope, its attempt, and whether a hook asks."""
         scope, attempt, hook = who
         taken = self._used_keys.setdefault((scope, attempt), set())
         return await self._ask_question(run, (scope, hook), taken, (question, timeout))
 
     async def ask_from_other_loop(self, answer: Awaitable[object]) -> object:
-        """The answer for somebody on another loop, who is not to be left there when the run ends."""
+        """Await an answer for a caller on another event loop; `close` cancels the wait."""
         this = asyncio.current_task()
         self._other_loop_tasks.add(this)
         try:
@@ -178,12 +180,15 @@ class QuestionBroker:
             self._other_loop_tasks.discard(this)
 
     def forget_scope(self, scope: str) -> None:
-        """Whoever asked begins again, and asks the same questions again."""
+        """Free the keys of a scope that starts again, because it asks the same questions again."""
         for who in [who for who in self._used_keys if who[0] == scope]:
             del self._used_keys[who]
 
     async def collect_late_answers(self) -> None:
-        """The last moment for answers to those who left: they are kept, or taken no more."""
+        """Save the answers that came after their asker was suspended.
+
+        If there are none, accept no more of them.
+        """
         given = [key for key in self._late_answers if self._open_questions[key].outcome is not None]
         if not given:
             given = list(self._late_answers)
@@ -192,7 +197,7 @@ class QuestionBroker:
         await asyncio.gather(*(self._late_answers.pop(key) for key in given))
 
     async def close(self) -> None:
-        """The run is not under way any more: leave no task behind."""
+        """Cancel the tasks of the questions when the run is no longer in progress."""
         keeping: list[asyncio.Task[Any]] = [
             *self._late_answers.values(),
             *filter(None, self._other_loop_tasks),
@@ -217,7 +222,7 @@ class QuestionBroker:
         request, plain = assign_key(
             run.machine, scope, taken, add_description(run.plan.registry, request)
         )
-        # What was done before a hook asks would be done again, if it left now.
+        # A hook that asks after its effect was called is not suspended: the effect would repeat.
         done = hook and run.effects[scope].is_called
         suspends = self.on_wait == "suspend" and not done
         asking = PendingQuestion(request, plain, timeout, suspends, hook and not done)
@@ -231,12 +236,12 @@ class QuestionBroker:
             value = request.default_answer(kept.why)
         else:
             value = restore_answer(request, kept.answer)
-        # Also for a kept answer: the run may have died between the answer and the extension.
+        # Also for a saved answer: the process may have ended before the extension was saved.
         await extend_limit(run, request, value)
         return value
 
     async def _ask_and_record(self, run: AskingTurn, asking: PendingQuestion) -> object:
-        """Ask, and keep how it ended."""
+        """Ask, and save the outcome."""
         request = asking.question
         outcome = await self._wait_for_outcome(run, asking)
         if outcome is None:
@@ -254,7 +259,7 @@ class QuestionBroker:
         return request.default_answer(outcome)
 
     async def _record_late_answer(self, run: AskingTurn, waiter: OpenQuestion) -> None:
-        """Keep what is answered to one who left, as long as the run lives."""
+        """Save an answer that comes after the asker was suspended, while the run is in progress."""
         outcome = await waiter.wait_settled()
         if outcome is not None and outcome != "closed":
             await record_outcome(run, waiter.question.key, outcome, later=True)
@@ -268,7 +273,7 @@ class QuestionBroker:
         self._open_questions[request.key] = waiter
         leaves = False
         try:
-            # The limit of a hook begins with its first wait: only then can it be paused.
+            # The timeout of a hook starts at its first await, and only then can it be paused.
             await asyncio.sleep(0)
             with pausable_timeout.pause_timeout(), self._pause_turn(run):
                 until = await record_question(run, asking)
@@ -283,7 +288,7 @@ class QuestionBroker:
 
     @contextmanager
     def _pause_turn(self, run: AskingTurn) -> Iterator[None]:
-        """Let the time in which somebody is asked not count for the turn."""
+        """Exclude the time in which a question is open from the time limit of the turn."""
         clock = run.plan.clock
         if not self._asking_count:
             self._paused_since = clock.monotonic()
@@ -298,12 +303,12 @@ class QuestionBroker:
 
 
 class TurnAsker:
-    """Asks for the effects of one turn, from whatever loop.
+    """Asks questions for the effects of one turn, from any event loop.
 
     Args:
-        questions: of the turn.
+        questions: the broker of the turn.
         run: the turn.
-        hook: whether hooks ask, and not tools.
+        hook: whether hooks ask, instead of tools.
     """
 
     __slots__ = ("_hook", "questions", "run")
@@ -316,12 +321,12 @@ class TurnAsker:
     async def __call__(
         self, scope: str, attempt: int, request: AnyQuestion, timeout: Timeout
     ) -> object:
-        """The answer. Raises Suspended when the run does not wait for it."""
+        """Ask and return the answer. Raises Suspended when the run does not wait for it."""
         who = (scope, attempt, self._hook)
         answer = self.questions.ask_for(self.run, who, request, timeout)
         home = self.run.loop
         if asyncio.get_running_loop() is home:
             return await answer
-        # A sync tool asks from a loop of its own, in its thread.
+        # A synchronous tool runs in a thread and asks from an event loop of its own.
         elsewhere = self.questions.ask_from_other_loop(answer)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(elsewhere, home))

@@ -1,7 +1,7 @@
-"""One question that waits for its end, and the receipt that an answer gets.
+"""An open question, and the receipt for an answer.
 
-The first end wins, whatever thread it comes from. Whoever asked may leave before that, and the
-question stays open for as long as its run lives. Nothing here may know what an answer means.
+The first outcome wins, from any thread. If the asker is suspended before that, the question stays
+open while its run is in progress. This module must not interpret answers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
 class Receipt(Struct, frozen=True):
     """Whether an answer was accepted, and otherwise the reason.
 
-    `reason` says why it was not: there is no such question, it has an answer already, or nobody
-    waits any more. Whether the answer was kept is told by the event `QuestionAnswered`.
+    `reason` is empty for an accepted answer. Otherwise it is "unknown" (there is no such question),
+    "answered" (it has an answer already) or "late" (nobody waits for an answer any more). The event
+    `QuestionAnswered` shows that the answer was saved.
 
     >>> bool(Receipt("late"))
     False
@@ -33,12 +34,12 @@ class Receipt(Struct, frozen=True):
 
 
 class Suspended(BaseException):
-    """Whoever asked leaves, and is run again when there is an answer.
+    """Suspends the tool or hook that asked; it runs again when there is an answer.
 
-    No `Exception`, so that a tool that catches what goes wrong lets it pass.
+    It derives from BaseException, so that a tool that catches every Exception does not catch it.
 
     Args:
-        keys: of the questions.
+        keys: the keys of the questions.
     """
 
     def __init__(self, keys: frozenset[str]) -> None:
@@ -47,11 +48,11 @@ class Suspended(BaseException):
 
 
 def address_answer(to: AnyAnswer | AnyQuestion | str, value: object) -> AnyAnswer:
-    """The answer with the key of its question.
+    """Return the answer with the key of its question.
 
     Args:
-        to: an answer that is addressed already; or the request, or its key.
-        value: the answer, when `to` is a request or a key.
+        to: an `Answer`, which has the key already; or the question, or its key.
+        value: the answer, when `to` is a question or a key.
     """
     if isinstance(to, Answer):
         return to
@@ -60,7 +61,8 @@ def address_answer(to: AnyAnswer | AnyQuestion | str, value: object) -> AnyAnswe
 
 QuestionOutcome: TypeAlias = Answer[object] | UnansweredReason | AnswerTypeError
 SettledOutcome: TypeAlias = QuestionOutcome | Literal["closed"]
-"""How a question ended; "closed" when its run came to rest, where an answer is still taken."""
+"""The outcome of a question. "closed" means that its run is no longer in progress here; the saved
+run can still accept an answer."""
 Party: TypeAlias = Literal["handler", "reader"]
 
 
@@ -68,9 +70,9 @@ class OpenQuestion:
     """One open question. `settle` may be called from any thread; the first call wins.
 
     Args:
-        question: what is asked.
-        parties: who may answer; when none is left, `deserted` is done.
-        suspends: what that is: to leave the question open, or to end it with "nobody".
+        question: the question.
+        parties: who may answer; when none is left, `leave_unanswered` is called.
+        suspends: whether an unanswered question stays open; otherwise it ends with "nobody".
     """
 
     __slots__ = (
@@ -101,7 +103,7 @@ class OpenQuestion:
         self._lock = threading.Lock()
 
     def settle(self, outcome: SettledOutcome) -> bool:
-        """Whether this outcome is the one that counts."""
+        """Set the outcome; returns whether it was the first one."""
         with self._lock:
             if self.outcome is not None or self._loop.is_closed():
                 return False
@@ -114,24 +116,24 @@ class OpenQuestion:
         self._settled.set()
 
     def remove_party(self, party: Party) -> None:
-        """This one has no answer, on the loop of the run; when nobody is left, nobody is waited for."""
+        """Note that this party has no answer; must be called on the event loop of the run."""
         self._parties.discard(party)
         if not self._parties:
             self.leave_unanswered()
 
     def leave_unanswered(self) -> None:
-        """Nobody will answer while the run waits."""
+        """Stop waiting, because nobody will answer while the run waits."""
         if self.suspends:
             self._event.set()
         else:
             self.settle("nobody")
 
     async def wait(self) -> SettledOutcome | None:
-        """The outcome that counts; None when it is time to leave."""
+        """Wait for the outcome; None when the asker is to be suspended."""
         await self._event.wait()
         return self.outcome
 
     async def wait_settled(self) -> SettledOutcome | None:
-        """The outcome that counts, also after everybody left."""
+        """Wait for the outcome, even after the asker was suspended."""
         await self._settled.wait()
         return self.outcome

@@ -1,6 +1,6 @@
-"""What a question is made of before anybody is asked: its checks, its words and its key.
+"""Prepares a question before it is asked: checks it, adds a description and assigns its key.
 
-Nothing here may wait for an answer, nor decide what silence means.
+This module must not wait for an answer, nor decide what a missing answer means.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from holdfast.core.session_state import Phase
 from holdfast.tools.registry import Registry
 
 OnQuestion: TypeAlias = Callable[[AnyQuestion], Awaitable[object]]
-"""Gives an answer, or None to leave the question to others."""
+"""Returns an answer, or None to let others answer the question."""
 
 
 class PendingQuestion(Struct, frozen=True):
-    """One question on its way to somebody.
+    """One question that is ready to be asked.
 
     Args:
-        question: with its key.
-        plain: the request as it is kept.
+        question: the question, with its key.
+        plain: the question in the form in which it is saved.
         timeout: how long an answer may take.
-        suspends: whoever asks leaves when nobody answers at once.
-        before_effect: a hook asks whose effect has not begun.
+        suspends: whether the asker is suspended when nobody answers in time.
+        before_effect: whether a hook asks before its effect has started.
     """
 
     question: AnyQuestion
@@ -51,19 +51,19 @@ class PendingQuestion(Struct, frozen=True):
     before_effect: bool
 
     def compute_expiry(self, now: float) -> float | None:
-        """From when on an answer is too late for one who leaves, by the clock; None is never."""
+        """The time after which an answer to a suspended asker is too late; None means never."""
         if not self.suspends or self.timeout is None or self.timeout == "default":
             return None
         return now + self.timeout
 
     @property
     def hold_seconds(self) -> float | None:
-        """How long the question is held."""
+        """How many seconds the question is held; None means without a limit."""
         return self.question.default_timeout if self.timeout == "default" else self.timeout
 
 
 def check_handler(handler: object) -> OnQuestion | None:
-    """The handler, if it is an async callable. Raises ConfigurationError."""
+    """Return the handler if it is an async callable or None. Raises ConfigurationError."""
     if handler is None:
         return None
     call = getattr(type(handler), "__call__", None)  # noqa: B004  # REASON: its kind is asked
@@ -77,7 +77,7 @@ def check_handler(handler: object) -> OnQuestion | None:
 
 
 def check_on_wait(on_wait: object, journal: object) -> OnWait:
-    """What becomes of a run while nobody has answered. Raises ConfigurationError."""
+    """Return the checked setting `on_wait`. Raises ConfigurationError."""
     if on_wait not in ("hold", "suspend"):
         raise ConfigurationError("on_wait", f'must be "hold" or "suspend", got {on_wait!r}')
     if on_wait == "suspend" and journal is None:
@@ -90,7 +90,7 @@ def check_on_wait(on_wait: object, journal: object) -> OnWait:
 
 
 def check_can_ask(machine: SessionMachine, scope: str, request: object, timeout: object) -> None:
-    """Raise ConfigurationError unless this can be asked now."""
+    """Raise ConfigurationError unless this question can be asked now."""
     if not isinstance(request, Question):
         raise ConfigurationError(
             "request",
@@ -107,7 +107,7 @@ def check_can_ask(machine: SessionMachine, scope: str, request: object, timeout:
 
 
 def add_description(registry: Registry, question: AnyQuestion) -> AnyQuestion:
-    """The request with what the tool says of itself, where nothing else is said."""
+    """Return a permission question without a description with that of its tool."""
     if isinstance(question, PermissionQuestion) and question.description == NO_DESCRIPTION:
         tool = registry.get(question.tool)
         if tool is not None and tool.description:
@@ -118,15 +118,15 @@ def add_description(registry: Registry, question: AnyQuestion) -> AnyQuestion:
 def assign_key(
     machine: SessionMachine, scope: str, used_keys: set[str], question: AnyQuestion
 ) -> tuple[AnyQuestion, object]:
-    """The request with its key, and its plain form.
+    """Return the question with its key, and its plain form.
 
-    The key is the first one that is free, or that was asked this very same thing: so a kept answer
-    is never used for another question, and a yes to 10 euros is none to 1000.
+    The key is the first one that is free or belongs to an equal question. So a saved answer is
+    never used for a different question: a yes to 10 euros is not a yes to 1000 euros.
 
     Args:
-        machine: knows what was asked.
+        machine: has the questions asked so far.
         scope: who asks.
-        used_keys: the keys that this attempt has used; takes the new one.
+        used_keys: the keys that this attempt has used; the new one is added to it.
         question: the question.
     """
     plain = plain_form(msgspec.structs.replace(question, key=""))

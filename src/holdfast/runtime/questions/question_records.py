@@ -1,6 +1,6 @@
-"""What of a question is kept: that it was asked, how it ended, and what a yes changed.
+"""Saves a question as events of its run: the question, its outcome, and an extended limit.
 
-These are events of the run. Nothing here may wait for an answer.
+This module must not wait for an answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holdfast.runtime.turn_state.leaving_open import TurnRecovery
 
 
 class AskingLog(Protocol):
-    """Where the events of a turn that asks are saved."""
+    """The log that saves the events of a turn that asks."""
 
     error: BaseException | None
 
@@ -46,16 +46,16 @@ class AskingLog(Protocol):
 
 
 class AskingContext(Protocol):
-    """Who runs a turn that asks."""
+    """The context in which a turn that asks runs."""
 
     @property
     def channel(self) -> Channel | None:
-        """Where questions are shown."""
+        """The channel on which questions are published."""
         ...
 
     @property
     def child_journal(self) -> Journal | None:
-        """Where the runs of agents that are tools are saved."""
+        """The journal that saves the runs of subagents."""
         ...
 
 
@@ -72,17 +72,17 @@ class AskingTurn(Protocol):
 
     @property
     def context(self) -> AskingContext:
-        """Who runs the turn."""
+        """The context in which the turn runs."""
         ...
 
     @property
     def log(self) -> AskingLog:
-        """Where its events are saved."""
+        """The log that saves its events."""
         ...
 
 
 async def record_question(run: AskingTurn, pending: PendingQuestion) -> float | None:
-    """Keep the question, once; from when on an answer is too late, in seconds since the epoch."""
+    """Save the question if it is new, and return its expiry in seconds since the epoch."""
     key, at = pending.question.key, run.plan.clock.now()
     asked = run.machine.questions.questions.get(key)
     if asked is None:
@@ -102,13 +102,14 @@ async def record_question(run: AskingTurn, pending: PendingQuestion) -> float | 
 async def record_outcome(
     run: AskingTurn, key: str, outcome: QuestionOutcome, *, later: bool = False
 ) -> None:
-    """Keep how a question ended.
+    """Save the outcome of a question.
 
     Args:
-        run: which asked it.
-        key: of the question.
-        outcome: how it ended.
-        later: nobody waits for it any more; a question that is not open by now is left alone.
+        run: the turn that asked it.
+        key: the key of the question.
+        outcome: the outcome.
+        later: whether the asker was suspended before; a question that is no longer open is then
+            ignored.
     """
     if later:
         await run.log.wait_applied()
@@ -123,7 +124,7 @@ async def record_outcome(
 
 
 async def extend_limit(run: AskingTurn, question: AnyQuestion, answer: object) -> None:
-    """A yes to going on extends the limit, once."""
+    """Extend the limit, once, if the answer lets the turn continue."""
     machine = run.machine
     if not isinstance(question, ContinuationQuestion) or not isinstance(answer, Continued):
         return
@@ -134,22 +135,22 @@ async def extend_limit(run: AskingTurn, question: AnyQuestion, answer: object) -
 
 
 def find_open_question(machine: SessionMachine, key: str) -> QuestionAsked | None:
-    """The question of this key, while it waits for an answer."""
+    """Return the question with this key while it waits for an answer."""
     wanted = asked_key(key)
     return next((asked for asked in machine.questions.open_questions if asked.key == wanted), None)
 
 
 def is_open(machine: SessionMachine, key: str) -> bool:
-    """Whether the question of this key waits for an answer."""
+    """Whether the question with this key waits for an answer."""
     return find_open_question(machine, key) is not None
 
 
 def find_answerable(machine: SessionMachine, key: str, now: float) -> AnyQuestion | Receipt:
-    """The question that takes an answer now, or why none does.
+    """Return the question if it accepts an answer now, otherwise a receipt with the reason.
 
     Args:
         machine: the run.
-        key: of the question.
+        key: the key of the question.
         now: seconds since the epoch.
 
     Raises:
@@ -164,7 +165,7 @@ def find_answerable(machine: SessionMachine, key: str, now: float) -> AnyQuestio
 
 
 def receipt_for(machine: SessionMachine, key: str) -> Receipt:
-    """What an answer gets for a question that is not open."""
+    """Return the receipt for an answer to a question that is not open."""
     kept = machine.questions.outcomes.get(key)
     if kept is not None:
         return Receipt("answered" if kept.why is None else "late")
