@@ -1,7 +1,7 @@
-"""A model call with the hooks around it.
+"""Calls the model with the hooks around it.
 
-The hooks stand outside of retry, cache and fallback: they see one call and how it ended, whatever
-that took. This module must never decide what a failure means.
+The hooks run outside of retry, cache and fallback: they see one call and its final outcome, however
+many attempts it took. This module must never decide what a failure means.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ AskAgain: TypeAlias = Callable[[ModelRequest], Awaitable[Outcome[Reply]]]
 async def around_model(
     run: ActiveTurn, hooks: TurnHooks, effect: CallModel, request: ModelRequest, ask: AskModel
 ) -> Outcome[Reply] | TurnStopped:
-    """Call the hooks, and the model between them unless one decides otherwise."""
-    chain, clock = hooks.chain, hooks.facts.clock  # a callable field is called fastest by a name
+    """Call the hooks before the model, the model, and the hooks after it.
+
+    A hook can stop the turn before the model is called, or give a reply in place of the model's.
+    """
+    chain, clock = hooks.chain, hooks.facts.clock  # local names: calling a callable field is slower
     this = hooks.iteration = Iteration(effect.iteration, effect.key, clock())
     asked = moment = ModelCall(
         hooks.facts,
@@ -143,7 +146,7 @@ async def _call_through_wraps(
 async def _retry_with_less(
     hooks: TurnHooks, context: ModelCall, request: ModelRequest, ask: AskAgain, outcome: Failed
 ) -> Outcome[Reply]:
-    """Ask once more, with less, when the context window was too small and a hook says what."""
+    """Ask once more after a context window error, if a hook returns a smaller request."""
     if outcome.info.category is not ErrorCategory.CONTEXT_WINDOW:
         return outcome
     sent = msgspec.structs.replace(
@@ -160,7 +163,7 @@ async def _retry_with_less(
 
 
 def _patch_request(request: ModelRequest, context: BeforeIteration) -> ModelRequest:
-    """What the model is asked after all patches."""
+    """Return the request with the patches of all hooks."""
     if context.messages is request.messages and context.instructions is request.instructions:
         same = context.settings is request.settings and context.tools is request.tools
         if same:
@@ -177,7 +180,7 @@ def _patch_request(request: ModelRequest, context: BeforeIteration) -> ModelRequ
 def _prepare_after_reply(
     hooks: TurnHooks, asked: ModelCall, outcome: Outcome[Reply], began: float, *, replaced: bool
 ) -> tuple[PendingHooks, AfterReply] | None:
-    """The first hook after the reply that may have something to do, and what it sees."""
+    """Return the pending `after_reply` hooks and their context; None when there are none."""
     mine, clock = hooks.chain.after_reply, hooks.facts.clock
     if not mine:
         return None

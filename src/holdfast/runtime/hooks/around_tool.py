@@ -1,7 +1,7 @@
-"""One tool with the hooks around it.
+"""Runs one tool with the hooks around it.
 
-The hooks stand outside of retry and timeout, and inside of formatting: an exception stays an object
-until all attempts are over, and the model never reads more of it than the formatter lets through.
+The hooks run outside of retry and timeout, and inside of formatting. So hooks see an exception as
+an object after the last attempt, and the model only sees what the formatter returns for it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FinishTool = Callable[[ActiveTurn, RunTool, Outcome[ToolResult]], ToolFinished]
 
 
 class _DeniedError(Exception):
-    """The result that a call gets without being run."""
+    """Raised when a call is denied; its text becomes the result of the call."""
 
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)
@@ -53,7 +53,10 @@ class _DeniedError(Exception):
 async def around_tool(
     run: ActiveTurn, hooks: TurnHooks, effect: RunTool, execute: ExecuteTool, finish: FinishTool
 ) -> ToolFinished:
-    """Call the hooks, and the tool between them unless one decides otherwise."""
+    """Call the hooks before the tool, the tool, and the hooks after it.
+
+    A hook can deny the call or give a result in place of the tool's.
+    """
     this = hooks.iteration
     mine = hooks.chain.hooks_for_tool(effect.call.name or "Unknown")
     if mine.is_empty and not hooks.blocks_tools():
@@ -97,24 +100,22 @@ def _check_effect(run: ActiveTurn, this: Iteration | None, effect: RunTool) -> C
 
 
 def _visible_call(checked: Checked, call: ToolCall) -> ToolCall:
-    """The call with its validated arguments; as it was written when it cannot be run."""
+    """Return the call with its validated arguments, or unchanged if it cannot be run."""
     return checked.visible_call if isinstance(checked, CheckedCall) else call
 
 
 class _HookedCall:
-    """One call with the hooks before it and around it.
+    """One tool call with the hooks before it and around it.
 
     Args:
-        run: the turn.
-        hooks: of the turn.
-        mine: those of this tool.
+        turn: the turn, its hooks, and those of this tool.
         effect: the call as the model wrote it.
         use: runs the tool.
-        moment: what the first hook sees.
+        moment: the context of the first hook.
         checked: the call, validated.
 
     Attributes:
-        moment: what the last hook saw, or what came of an edited call.
+        moment: the context after the last hook, or the one of an edited call.
     """
 
     __slots__ = ("_checked", "_effect", "_hooks", "_last", "_mine", "_run", "_use", "moment")
@@ -136,7 +137,7 @@ class _HookedCall:
 
     @property
     def valid(self) -> bool:
-        """Whether hooks may judge the call: it can be run, or a hook may answer for an unknown tool."""
+        """Whether hooks see the call: it can be run, or a hook may replace an unknown tool."""
         checked = self._checked
         if isinstance(checked, CheckedCall):
             return True
@@ -146,10 +147,10 @@ class _HookedCall:
         return arguments_of(self.moment.call) is not None
 
     async def outcome(self) -> Outcome[ToolResult]:
-        """What comes of the call. Raises _Denied when a hook refuses it."""
+        """Run the call with its hooks. Raises _DeniedError when a hook denies it."""
         _check_held(self._hooks, self.moment)
         if not self.valid:
-            # It will not run, so that there is nothing to approve and nothing to wrap.
+            # The call cannot run, so there is nothing to approve or to wrap.
             return await self._run_it(self._effect)
         self.moment = await self._judge(self.moment)
         if self.moment.result is not None:
@@ -159,7 +160,7 @@ class _HookedCall:
         return await self._run_it(self._effect)
 
     def _judge(self, moment: ToolUse) -> Awaitable[ToolUse]:
-        """Ask the hooks before the tool. Raises _Denied."""
+        """Call the hooks before the tool. Raises _DeniedError."""
         before = self._hooks.chain.hooks_for_tool(moment.tool).before
         return call_each(find_pending_hooks(before, moment), moment, self._take)
 
@@ -185,13 +186,13 @@ class _HookedCall:
                 return last
             if not isinstance(error, HoldfastError):
                 raise
-            # The tool may have done its work before the wrap failed.
+            # The tool may have taken effect before the wrap failed.
             attempts = last.attempts if last is not None else 0
             return Failed(error, error.info, attempts, may_repeat=last is None)
         return Done(result, self._last.attempts if self._last is not None else 0)
 
     async def _act(self, inner: ToolUse) -> ToolResult:
-        """Innermost of the wraps. A call that one of them edited is checked and judged again."""
+        """Run the tool inside of the wraps. A call that a wrap edited is checked again first."""
         if inner.call not in (self.moment.call, self.moment.written_call):
             await self._take_edited(inner)
         if self.moment.result is not None:
@@ -215,11 +216,11 @@ class _HookedCall:
 
 
 class _Execution(NamedTuple):
-    """How a call came to its result, for the hooks after it."""
+    """How a call was executed, for the hooks after it."""
 
     started_at: float
     outcome: Outcome[ToolResult] | None
-    """None when it was denied."""
+    """None when the call was denied."""
 
 
 def _make_denied(run: ActiveTurn, effect: RunTool, refusal: _DeniedError) -> ToolFinished:
@@ -232,7 +233,7 @@ def _make_denied(run: ActiveTurn, effect: RunTool, refusal: _DeniedError) -> Too
 
 
 def _check_held(hooks: TurnHooks, moment: ToolUse) -> None:
-    """Raise _Denied when no tool of this reply may run."""
+    """Raise _DeniedError when no tool of this reply may run."""
     if hooks.stop is not None:
         raise _DeniedError(NOT_RUN_TEXT.format(name=moment.tool), "stopped")
     if hooks.iteration is not None and hooks.iteration.denial is not None:

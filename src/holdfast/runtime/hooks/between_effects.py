@@ -1,6 +1,6 @@
 """The hooks between two effects: before the tools of a reply, and after an iteration.
 
-What they decide ends the turn or does not; this module must never perform an effect.
+Their decisions can end the turn. This module must never perform an effect.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from holdfast.runtime.suspension import mark_suspended
 from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 
-# Members of an enum are looked up slowly, and these are asked for between all effects.
+# Access to enum members is slow, and these are needed between any two effects.
 _OUTPUT, _TOOLS = Phase.OUTPUT, Phase.TOOLS
 
 
 _CALLED_AGAIN = frozenset({"before_tools", "after_iteration", "fold"})
-"""Hooks between effects that a later recovery calls again, so that none is passed over."""
+"""Hooks between effects that a later recovery calls again, so that none is skipped."""
 
 
 def get_stop_event(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
-    """The event that ends the turn, when a hook wants it to end.
+    """Return the event that ends the turn if a hook has stopped it or failed, otherwise None.
 
     Raises:
-        TurnLeftOpen: a recovery drives the turn, and the failing hook will be called again.
+        TurnLeftOpen: a recovery drives the turn, and the next one will call the failed hook again.
     """
     if not hooks.wants_to_end():
         return None
@@ -52,7 +52,7 @@ def get_stop_event(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
 
 
 def hooks_idle(run: ActiveTurn) -> bool:
-    """Pass the place between two effects by when nobody has anything to do or to say there."""
+    """Whether no hook has anything to do between these two effects, so that they can be skipped."""
     hooks, phase = run.hooks, run.machine.phase
     if hooks is None or phase is _OUTPUT:
         return True
@@ -73,21 +73,21 @@ def hooks_idle(run: ActiveTurn) -> bool:
 
 
 def may_act_before_tools(run: ActiveTurn) -> bool:
-    """Whether a hook may look at the next reply, or end the turn, before its tools begin."""
+    """Whether a hook may see the next reply, or end the turn, before its tools start."""
     hooks = run.hooks
     if hooks is None:
         return False
     chain = hooks.chain
-    folds_reply = ModelReplied in chain.fold_table.by_kind  # a fold that fails ends the turn
+    folds_reply = ModelReplied in chain.fold_table.by_kind  # a failed fold ends the turn
     return bool(chain.before_tools) or folds_reply or hooks.wants_to_end()
 
 
 async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bool:
-    """Whether a hook between two effects ended the turn, or left those that come to wait.
+    """Call the hooks between two effects; returns whether one of them ended or suspended the turn.
 
     Args:
-        run: the turn, whose place between two effects was not passed by.
-        effects: those that come.
+        run: the turn, for which `hooks_idle` returned False.
+        effects: the next effects.
     """
     try:
         if run.hooks is None or (end := await _call_hooks(run, run.hooks)) is None:
@@ -141,7 +141,7 @@ async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, machine: Session
 
 
 def _visible_calls(this: Iteration) -> tuple[tuple[ToolCall, ...], frozenset[int]]:
-    """The calls with their validated arguments, and which of them are invalid."""
+    """Return the calls with their validated arguments, and the indexes of the invalid ones."""
     calls = list(this.calls)
     for index, checked in this.checked.items():
         if isinstance(checked, CheckedCall):
