@@ -1,8 +1,8 @@
-"""A model that is asked for the shape of an answer in the way that fits it: one attempt, wrapped.
+"""Wraps one attempt of a model: requests structured output in the mode that the model supports.
 
-It stands directly around the model, inside of retry and fallback, because two models of one turn may
-need two ways. Whatever the way, what comes out is a reply whose text is the answer. This module
-must never check an answer.
+The wrapper is directly around the model, inside of retry and fallback, because two models of one
+turn may need different modes. In every mode the text of the reply is the output. This module must
+never validate an output.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ABOUT: Final[dict[Mode, re.Pattern[str]]] = {
 
 
 def make_output_attempt(model: Model, output: OutputSchema) -> Operation[ModelRequest, Reply]:
-    """One attempt of the model, asked for this output.
+    """Return the operation for one attempt of the model with this output schema.
 
     Args:
-        model: any; one that has `asking` says which way fits it.
-        output: the wanted shape.
+        model: the model; if it has a method `asking`, that chooses the output mode.
+        output: the schema of the output.
     """
     forms = {
         "native": replace(output, mode="native", schema=output.envelope or output.schema),
@@ -68,7 +68,7 @@ def make_output_attempt(model: Model, output: OutputSchema) -> Operation[ModelRe
 
 
 def _choose_mode(request: ModelRequest) -> OutputMethod:
-    """Of a model that says nothing about it."""
+    """Choose the output mode for a model without a method `asking`."""
     mode = request.output.mode if request.output is not None else "auto"
     return OutputMethod("native" if mode == "auto" else mode)
 
@@ -101,7 +101,7 @@ def _convert_partials(env: ExecutionContext, output: OutputSchema) -> ExecutionC
 
 
 def _add_mode_hint(model: Model, mode: Mode, outcome: Outcome[Reply]) -> Outcome[Reply]:
-    """A refusal of the way itself says which other way there is."""
+    """If the endpoint rejected the output mode itself, suggest another mode in the error."""
     if isinstance(outcome, Done) or mode not in _OTHER_WAY:
         return outcome
     info = outcome.info

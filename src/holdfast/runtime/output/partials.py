@@ -1,7 +1,7 @@
-"""What there is of a typed answer while it is written, from the notices of a run; for previews only.
+"""Previews of structured output while it is streamed, from the notices of a run.
 
-Nothing of it was checked, and all of it may be taken back: by an attempt that fails, or by the check
-of the answer. This module must never be where an answer is read.
+A preview is not validated, and it becomes invalid when the attempt fails or the output does not fit
+its type. This module must never produce the final output.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ ENVELOPE: Final = "answer"
 
 
 class Partials:
-    """A fold over what a run shows.
+    """Computes the preview from the items of a run stream.
 
     Args:
-        output: what is wanted of the answer.
+        output: the schema of the output.
     """
 
     __slots__ = ("_calls", "_is_wrapped", "_json", "_names", "_opening_chars", "value")
@@ -31,21 +31,21 @@ class Partials:
         self._is_wrapped = output.envelope is not None
         self._opening_chars = "{[" if self._is_wrapped else "{"
         self.value: object = None
-        """What there is now; None when there is nothing, or when what was shown is void."""
+        """The preview so far; None when there is none, or when the last one became invalid."""
         self._start_over()
 
     def _start_over(self) -> bool:
-        """Forget everything; returns whether somebody was shown something that is void now."""
+        """Start over; returns whether there was a preview, which is now invalid."""
         void, self.value = self.value is not None, None
         self._json = PartialJson(self._opening_chars)
         self._calls: set[int] = set()
         return void
 
     def feed(self, item: Item) -> bool:
-        """Take the next item of a stream; returns whether `value` has changed."""
+        """Process the next item of a stream; returns whether `value` has changed."""
         kind = type(item)
         if kind is TextDelta:
-            # Words before the call of a tool are no part of the answer.
+            # Once a tool is called, only its arguments are the output.
             return not self._calls and self._feed_text(item.text)  # type: ignore[union-attr]
         if kind is ToolCallDelta:
             return self._feed_call(item)  # type: ignore[arg-type]

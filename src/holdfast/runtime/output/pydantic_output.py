@@ -1,10 +1,10 @@
-"""The wanted type of an answer, by pydantic: its schemas, and the check of a JSON text.
+"""Output types with pydantic: their JSON schemas, and the validation of a JSON text.
 
-Loaded only when an agent has an output type. It must never let a validator's exception text
-through unredacted, nor coerce what is not JSON.
+This module is loaded only when an agent has an output type. It must never pass on the text of a
+validator's exception without redaction, nor coerce text that is not JSON.
 
-A wire wants an object at the top, and a type need not be one: it is then asked for as the property
-`answer` of an object. Of several types, an answer may say which it is: `{"Trip": {...}}`.
+Wires require an object at the top of a schema. Any other type is wrapped: it becomes the property
+`answer` of an object. With several types, an output may name its type: `{"Trip": {...}}`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from holdfast.core.problems import Problem
 from holdfast.core.redaction import redact
 
 ANSWER: Final = "answer"
-"""The property that holds an answer which is no object."""
+"""The property that contains an output which is not an object."""
 
 ANSWER_TOOL: Final = "final_answer"
-"""The name of the tool by which an answer is given; of several types, each has its own after it."""
+"""The name of the output tool; with several types, each tool adds the name of its type."""
 
 _WHOLE = "the answer"
 _MOST_PROBLEMS = 1000
@@ -42,7 +42,7 @@ _short.maxdict = _short.maxlist = 4
 
 
 class PydanticOutput:
-    """`core.output.OutputType` for anything that pydantic understands."""
+    """Implements `core.output.OutputType` for every type that pydantic supports."""
 
     __slots__ = ("_adapter", "_tagged_types", "schema")
 
@@ -68,7 +68,7 @@ class PydanticOutput:
         return whole if isinstance(whole, Valid) else held
 
     def _unwrap_tagged(self, json_text: str) -> tuple[TypeAdapter[Any], bytes] | None:
-        """The value inside an object that says what it is, and the type that it must have."""
+        """Return the type and the value of an object such as `{"Trip": {...}}`, otherwise None."""
         if not self._tagged_types:
             return None
         try:
@@ -103,16 +103,16 @@ def _to_problem(entry: dict[str, Any]) -> Problem:
 def pydantic_output(
     output: object, *, name: str = "", description: str = "", strict: bool = True
 ) -> PydanticOutput:
-    """The checked form of a type, or of a list of types of which an answer has one.
+    """Compile a type, or a list of types of which the output has one.
 
     Args:
         output: the type, or the types.
         name: the name of the output in requests; if empty, the name of the type.
-        description: what the model is told about it.
-        strict: let the wires force the schema where they can.
+        description: the description of the output in requests.
+        strict: let the provider enforce the schema where it can.
 
     Raises:
-        ConfigurationError: no schema can be made of it.
+        ConfigurationError: the type has no JSON schema.
     """
     kinds = tuple(_split_kinds(output))
     adapter, schema = _build_adapter(Union[kinds] if len(kinds) > 1 else kinds[0])  # noqa: UP007  # at run time
@@ -144,7 +144,7 @@ def pydantic_output(
 
 
 def _split_kinds(output: object) -> Iterator[object]:
-    """The types of a list or of a union, each alone."""
+    """Yield the types of a list or of a union, or the one type."""
     listed: Iterable[object] = (output,)
     if get_origin(output) in (Union, types.UnionType):
         listed = get_args(output)
@@ -170,7 +170,7 @@ def _build_adapter(kind: object) -> tuple[TypeAdapter[Any], Mapping[str, object]
 
 
 def _inline_root(schema: dict[str, Any]) -> Mapping[str, object]:
-    """The same schema without a reference at the top, which no wire takes."""
+    """Return the schema without a reference at the top, because no wire accepts one."""
     reference, parts = schema.get("$ref"), schema.get("$defs", {})
     name = str(reference).removeprefix("#/$defs/")
     return schema if name not in parts else {**parts[name], "$defs": parts}
@@ -181,7 +181,7 @@ def _is_object(schema: Mapping[str, object]) -> bool:
 
 
 def _wrap_schema(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """An object that holds the answer, with the shared parts where references look for them."""
+    """Wrap a schema in an object; `$defs` stays at the top, where references point to."""
     inner = {name: value for name, value in schema.items() if name != "$defs"}
     outer: dict[str, object] = {
         "type": "object",
@@ -195,7 +195,7 @@ def _wrap_schema(schema: Mapping[str, object]) -> Mapping[str, object]:
 def _find_alternatives(
     kinds: tuple[object, ...],
 ) -> dict[str, tuple[TypeAdapter[Any], Mapping[str, object]]]:
-    """Each type by its name; empty when one of them is no object, so that it cannot be a tool."""
+    """Return the types by name; empty if one is not an object, which a tool's schema must be."""
     found: dict[str, tuple[TypeAdapter[Any], Mapping[str, object]]] = {}
     for kind in kinds:
         adapter, schema = _build_adapter(kind)

@@ -1,7 +1,7 @@
-"""StructuredOutput: what is wanted of an answer and how it is asked for, as a user writes it.
+"""`StructuredOutput`: the type of the output, and how it is requested and checked.
 
-A plain type as `output=` is the same with every default. This module must never check an answer:
-it says how, and `runtime.checking` does it.
+A plain type as `output=` is the same with every default. This module must never decide what happens
+after a check: it provides the check, and `runtime.checking` runs it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from holdfast.core.output_parser import parse_output
 T = TypeVar("T")
 
 Validator = Callable[..., Any]
-"""A function of the answer, or of the answer and an `OutputContext`; it may be async."""
+"""A function that takes the output, or the output and an `OutputContext`; it may be async."""
 
 _SHOWN: Final = ("lenient", "attempts", "tokens", "seconds", "raw_on_failure")
 _MODES: Final = get_args(OutputMode)
 
 
 class _OutputOptions(TypedDict, total=False):
-    """The settings of `StructuredOutput` on which its type does not depend."""
+    """The settings of `StructuredOutput` that do not affect its type parameter."""
 
     mode: OutputMode
     name: str
@@ -60,12 +60,12 @@ class OutputContext(Struct, frozen=True, kw_only=True):
     """What an output validator can learn about the output that it checks.
 
     Args:
-        run_id: names the run in its journal.
-        key: of the check, such as `t1.i0.output`.
-        session: the session, when the turn has one.
-        deps: the object that was given to `run`.
-        text: the text that the answer was read from.
-        failures: how many answers of this turn did not fit before this one.
+        run_id: the run id.
+        key: the key of the check, such as `t1.i0.output`.
+        session: the session, if the turn has one.
+        deps: the object that was passed to `run`.
+        text: the text from which the output was parsed.
+        failures: how many earlier outputs of this turn did not fit.
     """
 
     run_id: str
@@ -85,18 +85,19 @@ class StructuredOutput(Generic[T]):
         mode: how the model is asked: "native" with the provider's field for a schema, "tool" with a
             tool, "prompt" with the instructions; "auto" chooses what fits the model best.
         name: the name of the output in requests; if empty, the name of the type.
-        description: what the model is told about the output.
+        description: the description of the output in requests.
         strict: let the provider enforce the schema where it can.
-        lenient: also correct small mistakes, such as a superfluous comma; `parsed_by` is "repaired".
-        attempts: the maximum of outputs; the default is `Limits.output_repairs` and one.
-        tokens: tokens for corrections; no other one begins after them.
-        seconds: seconds for corrections; no other one begins after them.
+        lenient: also correct small mistakes, such as a superfluous comma; `parsed_by` is then
+            "repaired".
+        attempts: the maximum number of outputs; the default is `Limits.output_repairs` + 1.
+        tokens: maximum tokens for corrections; after them, no other correction starts.
+        seconds: maximum seconds for corrections; after them, no other correction starts.
         validators: functions that receive an output of the right type, in order, and may raise
             `OutputRejected`. They may run again after a crash, so they must not have side effects.
         raw_on_failure: if no output fits, return the last text; `parsed_by` is then "raw".
 
     Raises:
-        ConfigurationError: one of them is wrong; it names the argument.
+        ConfigurationError: an argument is invalid; the error names it.
 
     >>> StructuredOutput(int, mode="tool", attempts=3).mode
     'tool'
@@ -164,11 +165,11 @@ class StructuredOutput(Generic[T]):
 
 
 class Output:
-    """A `StructuredOutput`, compiled: the type with its ladder, its validators and its caps.
+    """A compiled `StructuredOutput`: the type with its parser, its validators and its limits.
 
     Args:
-        options: what the user wrote.
-        kind: the type's schema and check.
+        options: the settings.
+        kind: the schema and the check of the type.
     """
 
     __slots__ = ("_kind", "_options", "schema", "validators")
@@ -184,7 +185,7 @@ class Output:
 
     @property
     def takes_raw(self) -> bool:
-        """Whether the text of the last answer is taken when none fits."""
+        """Whether the last text is returned when no output fits."""
         return self._options.raw_on_failure
 
     def check(self, json_text: str) -> ParseResult:
@@ -192,20 +193,20 @@ class Output:
         return self._kind.check(json_text)
 
     def parse_reply(self, reply: Reply) -> ParseResult:
-        """The value in the text of a reply, by the ladder."""
-        # A reply of which nobody said that it ended may be cut: its end must not be made up.
+        """Parse the text of a reply, with each parser in turn."""
+        # A reply without a finish reason may be truncated, and its end must not be invented.
         ended = reply.finish is not FinishReason.UNKNOWN
         return parse_output(reply.text, self._kind, lenient=self._options.lenient and ended)
 
     def get_value(self, reply: Reply, known: ParseResult | None) -> object:
-        """The value of an answer that was found right, in this process or an earlier one.
+        """Return the value of an output that was accepted, in this process or an earlier one.
 
         Args:
-            reply: the answer.
-            known: what was read from it already.
+            reply: the reply.
+            known: the result of parsing it, if it was parsed already.
 
         Raises:
-            OutputError: it does not fit this type, so that the type was changed since.
+            OutputError: the output does not fit, because the type was changed since.
         """
         parsed = known or self.parse_reply(reply)
         if isinstance(parsed, Valid):
@@ -218,7 +219,7 @@ class Output:
         )
 
     def cap_limits(self, limits: Limits) -> Limits:
-        """The limits of a turn, with the caps of this output in place of theirs."""
+        """Return the limits of a turn, with those that this output sets itself."""
         given = self._options
         caps = {
             "output_repairs": None if given.attempts is None else given.attempts - 1,
@@ -229,7 +230,7 @@ class Output:
         return msgspec.structs.replace(limits, **set_here) if set_here else limits
 
     def describe(self) -> str:
-        """The type and what is not a default, for people."""
+        """Describe the type and the settings that are not defaults, for people."""
         given = self._options
         shown = [self.schema.name, f"mode={given.mode}"]
         shown += [
@@ -243,10 +244,10 @@ class Output:
 
 
 def compile_output(output: object) -> Output:
-    """The compiled form of what is given as `output=`.
+    """Compile the argument `output=`.
 
     Raises:
-        ConfigurationError: no schema can be made of the type.
+        ConfigurationError: the type has no JSON schema.
     """
     from holdfast.runtime.output.pydantic_output import pydantic_output  # pydantic is heavy
 
@@ -258,7 +259,7 @@ def compile_output(output: object) -> Output:
 
 
 def _takes_context(argument: str, validator: object) -> bool:
-    """Whether a validator takes an OutputContext beside the answer. Raises ConfigurationError."""
+    """Whether a validator also takes an `OutputContext`. Raises ConfigurationError."""
     if not callable(validator):
         raise ConfigurationError(argument, f"must be callable, got {type(validator).__name__}")
     try:
