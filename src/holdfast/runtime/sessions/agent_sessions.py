@@ -1,7 +1,7 @@
-"""The sessions of an agent, changed only between its turns.
+"""The sessions of an agent, for changes between its turns.
 
-A change takes the place of a turn: it waits for the one that is under way, and the next one waits
-for it. This module must never run a turn.
+A change locks the session as a turn does: it waits for the turn in progress, and the next turn
+waits for the change. This module must never run a turn.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from holdfast.sessions.sessions import Sessions
 
 
 def sessions_of(plan: AgentPlan, session_pool: SessionPool) -> Sessions:
-    """The sessions that an agent knows.
+    """Return the sessions of an agent.
 
     Args:
-        plan: the agent, compiled; its model makes summaries.
-        session_pool: those that are open.
+        plan: the compiled agent; its model writes summaries.
+        session_pool: the open sessions.
     """
 
     @asynccontextmanager
     async def hold(session: str) -> AsyncIterator[RunLog]:
-        # Not caught up: a change looks for itself, and what cannot be read can still be forgotten.
+        # Not `open_session`: a session whose records cannot be read can still be deleted.
         async with session_pool.hold_session(session) as entry:
             yield entry.log
 

@@ -1,7 +1,7 @@
-"""One driver at a time for each run of a journal in this process, whichever agent it belongs to.
+"""A lease within this process: one driver at a time for each run of a journal, among all agents.
 
-Journals that processes share give out leases; this is the lease of all the others. It must never
-wait, and never keep a run for somebody who is gone.
+Shared journals provide leases of their own; `LocalLease` is the lease for all other journals. It
+must never wait, and must never hold a run after its owner is gone.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _held_leases: set[tuple[int, str]] = set()
 
 
 class LocalLease:
-    """A run that one driver holds; what is kept through it goes straight to its journal.
+    """The lease of one driver for a run. It passes records directly to the journal.
 
     Args:
-        journal: the journal, which lives as long as this.
-        run: the run.
+        journal: the journal; the lease keeps a reference to it.
+        run: the run id.
 
     Raises:
-        SessionBusyError: somebody in this process holds it.
+        SessionBusyError: another driver in this process has the lease.
     """
 
     __slots__ = ("_is_held", "_journal", "append", "read", "run")
@@ -36,7 +36,7 @@ class LocalLease:
         self.append, self.read = journal.append, journal.read
         self.run = run
         with _lock:
-            # The journal cannot be another one with the same id while somebody holds a run of it.
+            # The id is unique while a lease exists, because the lease refers to the journal.
             if self._lease_key in _held_leases:
                 raise SessionBusyError(run)
             _held_leases.add(self._lease_key)
@@ -47,7 +47,7 @@ class LocalLease:
         return id(self._journal), self.run
 
     async def release(self) -> None:
-        """Let others have the run."""
+        """Release the lease."""
         self._unlock_run()
 
     def _unlock_run(self) -> None:
@@ -57,6 +57,6 @@ class LocalLease:
                 self._is_held = False
 
     def __del__(self) -> None:
-        # A turn whose loop was thrown away never comes to its end.
+        # If the event loop is discarded, the turn never reaches `release`.
         if self._is_held:
             self._unlock_run()

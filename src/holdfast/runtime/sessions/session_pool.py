@@ -1,10 +1,10 @@
-"""Sessions that are open in this process: one machine each, and one turn of each at a time.
+"""The pool of open sessions: one machine for each, and one turn of each at a time.
 
-A turn begins with a lease of the session and ends with its release, so that "at a time" holds among
-all agents of this process, and among all processes that share the journal.
+A turn acquires a lease of the session and releases it at the end. So no two turns of a session
+overlap, among all agents of this process and all processes that share the journal.
 
-A machine kept here is only a shortcut for folding its journal again, so it may be dropped at any
-moment; it must never be the only place where something is known.
+The machines in the pool are a cache: each can be computed again from the journal and may be dropped
+at any time. A machine must never be the only place where a fact is stored.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ from holdfast.runtime.sessions.session_snapshots import Snapshots
 
 _MOST_OPEN = 1000
 OnBusy: TypeAlias = Literal["queue", "refuse"]
-"""What becomes of a message to a session whose turn is under way."""
+"""Whether a message to a session with a turn in progress waits or is refused."""
 
-# Seconds between looks at a session that is busy elsewhere.
+# Seconds between two attempts to acquire the lease of a busy session.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
 class OpenSession:
-    """One session: its machine, what middlewares remember, and who waits for it or holds it.
+    """One session: its machine, the states of its middlewares, and its users.
 
-    `log` is where its events go in the turn that is under way: the journal, or a lease. `snapshot_records` is
-    how many records its snapshot knows. `loop` is where all its users are, as long as it has any.
+    `log` saves the events of the turn in progress: the journal, or a lease. `snapshot_records` is
+    the number of records that its snapshot covers. `loop` is the event loop of all its users, while
+    it has any.
     """
 
     __slots__ = ("folds", "lock", "log", "loop", "machine", "snapshot_records", "users")
@@ -58,7 +59,7 @@ class OpenSession:
         self.snapshot_records = 0
 
     def add_user(self) -> None:
-        """One user more. The first one brings its event loop, and a lock lives on one loop."""
+        """Add a user. The first one sets the event loop, because a lock belongs to one loop."""
         if not self.users:
             self.loop, self.lock = asyncio.get_running_loop(), asyncio.Lock()
         self.users += 1
@@ -75,18 +76,19 @@ class SessionPool:
         self._shared = journal if isinstance(journal, SharedJournal) else None
         self._snapshots = Snapshots(journal, chain)
         self._open: OrderedDict[str, OpenSession] = OrderedDict()
-        self._table_lock = threading.Lock()  # of the table and of who uses what: loops have threads
+        # Guards `_open` and `users`, because event loops may run in several threads.
+        self._table_lock = threading.Lock()
 
     @asynccontextmanager
     async def open_session(
         self, session: str, *, max_wait: float = math.inf
     ) -> AsyncIterator[OpenSession]:
-        """The session, caught up with its journal; see `hold_session`."""
+        """Open the session and apply its new records; otherwise like `hold_session`."""
         async with self.hold_session(session, max_wait=max_wait) as entry:
             await self._catch_up(session, entry)
             snapshot = self._snapshots.take_if_due(entry.machine, entry.snapshot_records)
             yield entry
-            # It is from before this turn, whose end a machine must see for itself.
+            # It was taken before this turn: a machine must apply the end of this turn itself.
             if snapshot is not None and entry.machine.turn > snapshot.turn:
                 await self._snapshots.save(session, snapshot)
                 entry.snapshot_records = snapshot.event_count
@@ -95,14 +97,15 @@ class SessionPool:
     async def hold_session(
         self, session: str, *, max_wait: float = math.inf
     ) -> AsyncIterator[OpenSession]:
-        """The session, with nobody else in it; whoever comes second waits for the first.
+        """Lock the session for one user; others wait until it is released.
 
         Args:
-            session: its name, or that of a run.
-            max_wait: seconds to wait for a turn in another process; 0 refuses also one in this.
+            session: the name of the session, or a run id.
+            max_wait: seconds to wait for a turn in another process; with 0, a turn in this process
+                also raises.
 
         Raises:
-            SessionBusyError: another turn is under way.
+            SessionBusyError: another turn is in progress.
         """
         entry = self._check_out(session, max_wait)
         try:
@@ -125,7 +128,7 @@ class SessionPool:
                 if not max_wait:
                     raise SessionBusyError(session)
                 if entry.loop is not asyncio.get_running_loop():
-                    # Nobody can wait for a lock of another loop. The lease keeps the two apart.
+                    # A lock cannot be shared between event loops. The lease separates the two.
                     entry = self.make_session(self.journal)
                     entry.add_user()
                     return entry
@@ -147,16 +150,16 @@ class SessionPool:
                     del self._open[session]
 
     async def acquire_lease(self, run: str, max_wait: float = math.inf) -> Lease:
-        """A lease of a run, to be released; in this process alone, unless the journal is shared.
+        """Acquire the lease of a run. Unless the journal is shared, it is valid in this process only.
 
         Args:
-            run: the run, or the session.
+            run: the run id, or the name of the session.
             max_wait: seconds to wait for another agent or process.
 
         Raises:
-            SessionBusyError: another one has it still.
+            SessionBusyError: another one still has the lease.
         """
-        # In real time, whatever clock the agent has: other processes do not live in that one.
+        # Real time, not the agent's clock: other processes do not use that one.
         end, pause = time.monotonic() + max_wait, _FIRST_PAUSE
         while True:
             try:
@@ -170,11 +173,11 @@ class SessionPool:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def make_session(self, log: RunLog, history: Sequence[Message] = ()) -> OpenSession:
-        """A session that is not in the pool.
+        """Make a session that is not in the pool.
 
         Args:
-            log: where its events are saved.
-            history: what was said before its first turn.
+            log: the log that saves its events.
+            history: the messages before its first turn.
         """
         folds = self._chain.new_folds() if self._chain else None
         return OpenSession(SessionMachine(history), folds, log)
@@ -187,8 +190,8 @@ class SessionPool:
         known = entry.machine.event_count
         if not known:
             known = entry.snapshot_records = await self._snapshots.load(session, entry.machine)
-        # The last known record is read again: without it, the session was deleted meanwhile, and
-        # with another in its place, it is another session that has the name now.
+        # The last known record is read again. If it is missing, the session was deleted meanwhile.
+        # If it differs, the name now belongs to another session.
         kept = await self.journal.read(session, max(known - 1, 0))
         if known and (not kept or kept[0].event != entry.machine.last_event):
             entry.machine, entry.folds = self._make_state()
@@ -212,7 +215,7 @@ class SessionPool:
 
 
 def resolve_journal(journal: object) -> Journal | None:
-    """The journal that an agent was given, or whose address. Raises ConfigurationError."""
+    """Return a journal, or open the one with this address. Raises ConfigurationError."""
     if isinstance(journal, str):
         from holdfast.journal.url import open_journal
 
@@ -227,14 +230,14 @@ def resolve_journal(journal: object) -> Journal | None:
 
 
 def check_on_busy(on_busy: object) -> float:
-    """The patience of a turn whose session is busy. Raises ConfigurationError."""
+    """Return how long a turn waits for a busy session. Raises ConfigurationError."""
     if on_busy not in ("queue", "refuse"):
         raise ConfigurationError("on_busy", f'must be "queue" or "refuse", got {on_busy!r}')
     return 0.0 if on_busy == "refuse" else math.inf
 
 
 def _check_digest(machine: SessionMachine, record: Record) -> None:
-    """Raise ReplayMismatchError if this effect was planned with another content than is kept."""
+    """Raise ReplayMismatchError if the record is for an effect with a different content."""
     if not record.digest:
         return
     effect = machine.find_pending(record.event.key)

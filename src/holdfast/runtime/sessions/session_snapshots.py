@@ -1,8 +1,8 @@
-"""Snapshots of long sessions beside their journal: when one is kept, and when one is believed.
+"""Snapshots of long sessions beside their journal: when to save one, and when to use one.
 
-A snapshot is believed only if the same fold made it for the same kind of agent, and if the journal
-still has the record that it ends with; otherwise everything is folded. It must never make a turn
-fail.
+A snapshot is used only if it has the current format, no middleware keeps a session state, and the
+journal still has the last record that the snapshot covers. Otherwise all events are folded. A
+snapshot must never make a turn fail.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from holdfast.middleware.chain import Chain
 _log = logging.getLogger("holdfast")
 
 LEAST_RECORDS = 500
-"""Folding fewer takes a few milliseconds."""
+"""The minimum of records for a snapshot; folding fewer takes only a few milliseconds."""
 
 
 @runtime_checkable
 class SnapshotStore(Protocol):
-    """A journal that has a place for snapshots."""
+    """A journal that can save snapshots."""
 
     async def load_snapshot(self, run: str) -> bytes | None:
-        """The latest snapshot of a run."""
+        """Return the latest snapshot of a run, or None."""
         ...
 
     async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
-        """Keep one in place of the one before."""
+        """Save a snapshot in place of the previous one."""
         ...
 
 
 class _StoredSnapshot(Struct, frozen=True):
-    """A snapshot, and for whom it is good."""
+    """A snapshot with the version of its format."""
 
     format: int
     snapshot: SessionSnapshot
@@ -52,8 +52,9 @@ class Snapshots:
     """The snapshots that an agent may use.
 
     Args:
-        journal: where they are kept, if it can.
-        chain: its middlewares; with one that remembers a session, every event is needed.
+        journal: the journal; without the methods of `SnapshotStore`, there are no snapshots.
+        chain: the middlewares; if one of them keeps a session state, it needs every event, and
+            there are no snapshots.
     """
 
     __slots__ = ("_journal",)
@@ -64,7 +65,7 @@ class Snapshots:
         self._journal = journal if keeps and isinstance(journal, SnapshotStore) else None
 
     async def load(self, session: str, machine: SessionMachine) -> int:
-        """Let a new machine go on from the latest snapshot; returns how many records it knows."""
+        """Restore a new machine from the latest snapshot; returns the number of records covered."""
         data = await self._journal.load_snapshot(session) if self._journal is not None else None
         if data is None:
             return 0
@@ -78,17 +79,17 @@ class Snapshots:
         return machine.event_count
 
     def take_if_due(self, machine: SessionMachine, saved_records: int) -> SessionSnapshot | None:
-        """A snapshot, when so much was added to the one before that another is worth its writing.
+        """Take a snapshot if there are enough new records since the previous one.
 
         Args:
-            machine: between two turns.
-            saved_records: the records that the one before knows.
+            machine: the machine, between two turns.
+            saved_records: the number of records that the previous snapshot covers.
         """
         due = machine.event_count - saved_records >= max(LEAST_RECORDS, saved_records // 2)
         return machine.take_snapshot() if due and self._journal is not None else None
 
     async def save(self, session: str, snapshot: SessionSnapshot) -> None:
-        """Keep it. What cannot be kept is left out: the journal has it all."""
+        """Save a snapshot. A failure is only logged, because the journal has all events."""
         if self._journal is None:
             return
         try:

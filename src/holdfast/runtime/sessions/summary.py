@@ -1,7 +1,7 @@
-"""A summary of a conversation, made by the agent's own model with everything that keeps it working.
+"""Summarizes a conversation with the agent's own model and its resilience.
 
-The model is shown the conversation as one text and has no tools, so that nothing can happen. This
-module must never change a history: it gives a text.
+The model gets the conversation as one text, and no tools, so a summary has no side effects. This
+module must never change a history: it only returns a text.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LONGEST_RESULT = 2000
 
 
 def make_summarizer(plan: AgentPlan) -> Callable[[Sequence[Message]], Awaitable[str]]:
-    """A function that lets the agent's model sum up messages.
+    """Return a function that summarizes messages with the agent's model.
 
     Args:
-        plan: the agent, compiled.
+        plan: the compiled agent.
     """
 
     async def summarize(messages: Sequence[Message]) -> str:
@@ -50,7 +50,7 @@ def make_summarizer(plan: AgentPlan) -> Callable[[Sequence[Message]], Awaitable[
 
 
 def render_conversation(messages: Sequence[Message]) -> str:
-    """A conversation as one text, as a model reads it that is no part of it.
+    """Render a conversation as one text, for a model that does not take part in it.
 
     >>> from holdfast.core.messages import assistant
     >>> print(render_conversation([user("Weather?"), assistant("Sunny.")]))
