@@ -150,7 +150,7 @@ class SessionPool:
                     del self._open[session]
 
     async def acquire_lease(self, run: str, max_wait: float = math.inf) -> Lease:
-        """Acquire the lease of a run. Unless the journal is shared, it is valid in this process only.
+        """Acquire the lease of a run; if the journal is not shared, only within this process.
 
         Args:
             run: the run id, or the name of the session.

@@ -1,7 +1,7 @@
-"""How far each effect of a turn is in this process: one record per key.
+"""The stage of each effect of a turn in this process, by key.
 
-The journal does not tell this: it knows only which effects have an outcome. Nothing here may save
-an event or end an effect.
+The journal does not contain this: it only has the outcomes of effects. This module must not save an
+event or finish an effect.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from msgspec import Struct
 
 
 class EffectStage(Struct):
-    """How far one effect is.
+    """The stage of one effect.
 
-    `is_started`: its performance has begun and has no outcome. `is_called`: its tool or model was
-    called, not only the hooks before it. `is_left`: it began earlier, and was left by another process
-    or to wait for an answer. `is_in_doubt`: another process may have called its tool. `waits_for`: the
-    keys of the questions that it is suspended for; None when it is not suspended.
+    Attributes:
+        is_started: the effect has started and has no outcome yet.
+        is_called: its tool or model was called, not only the hooks before it.
+        is_left: it started earlier; another process left it unfinished, or it was suspended.
+        is_in_doubt: another process may have called its tool.
+        waits_for: the keys of the questions for which it is suspended; None if it is not suspended.
     """
 
     is_started: bool = False
@@ -40,7 +42,7 @@ class EffectTable:
         self._suspended_count = 0
 
     def __getitem__(self, key: str) -> EffectStage:
-        """The stage of an effect, to be read only."""
+        """Return the stage of an effect. The caller must not change it."""
         return self._stages.get(key, _UNKNOWN)
 
     def _stage_of(self, key: str) -> EffectStage:
@@ -50,33 +52,33 @@ class EffectTable:
         return stage
 
     def start(self, key: str) -> None:
-        """Its performance begins."""
+        """Note that the effect starts."""
         self._stage_of(key).is_started = True
 
     def finish(self, key: str) -> None:
-        """Its outcome is saved."""
+        """Note that the outcome of the effect is saved."""
         self._stage_of(key).is_started = False
 
     def note_call(self, key: str) -> None:
-        """Its tool or model is called."""
+        """Note that the tool or model of the effect is called."""
         self._stage_of(key).is_called = True
 
     def leave(self, keys: Iterable[str]) -> None:
-        """They began, and somebody left them."""
+        """Note that these effects started earlier and were left unfinished."""
         for key in keys:
             self._stage_of(key).is_left = True
 
     def put_in_doubt(self, keys: Iterable[str]) -> None:
-        """Another process may have called their tools."""
+        """Note that another process may have called the tools of these effects."""
         for key in keys:
             self._stage_of(key).is_in_doubt = True
 
     def suspend(self, key: str, questions: frozenset[str]) -> None:
-        """It waits for answers, and is performed again when there is one.
+        """Suspend an effect; it is performed again when there is an answer.
 
         Args:
-            key: of the effect.
-            questions: the keys of what it has asked.
+            key: the key of the effect.
+            questions: the keys of the questions that it has asked.
         """
         stage = self._stage_of(key)
         self._suspended_count += stage.waits_for is None
@@ -87,7 +89,7 @@ class EffectTable:
         stage.waits_for = questions
 
     def wake(self, ended: Iterable[str]) -> None:
-        """Effects that are suspended for one of these questions wait no longer."""
+        """Resume the effects that are suspended for one of these questions."""
         over = frozenset(ended)
         for stage in self._stages.values():
             if stage.waits_for is not None and not over.isdisjoint(stage.waits_for):
@@ -100,5 +102,5 @@ class EffectTable:
         return self._suspended_count > 0
 
     def started_keys(self) -> tuple[str, ...]:
-        """The keys of the effects that have begun and have no outcome, sorted."""
+        """Return the sorted keys of the effects that have started and have no outcome."""
         return tuple(sorted(key for key, stage in self._stages.items() if stage.is_started))

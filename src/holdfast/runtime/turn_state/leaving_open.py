@@ -1,7 +1,7 @@
-"""How a recovered turn stops without being closed, so that a later recovery can go on with it.
+"""Stops a recovered turn without closing it, so that a later recovery can continue it.
 
-Nothing is appended to the journal for it: the journal then says what it would say if the process
-had been killed. Which failures lead here is decided by `core.turn_failures` alone.
+Nothing is appended to the journal, which is then in the same state as after a crash. This module
+must not decide which failures leave a turn open: `core.turn_failures` does.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from holdfast.core.turn_failures import closes_turn
 class TurnLeftOpen(BaseException):
     """The turn stops here and stays open in the journal.
 
-    It derives from BaseException, as CancelledError does: a tool or a hook that catches every
-    Exception must not take it for an outcome.
+    It derives from BaseException, as CancelledError does, so that a tool or a hook that catches
+    every Exception does not catch it.
 
     Args:
-        error: why.
+        error: the reason.
     """
 
     def __init__(self, error: HoldfastError) -> None:
@@ -35,9 +35,9 @@ class TurnLeftOpen(BaseException):
 
 
 class Recovery:
-    """What all runs of one call of `recover()` share: whether it is being stopped.
+    """One call of `recover()`, shared by all its runs: whether it is being stopped.
 
-    It belongs to the task that makes it.
+    It belongs to the task that creates it.
     """
 
     __slots__ = ("_cancelled_before", "_task", "is_stopped")
@@ -46,17 +46,17 @@ class Recovery:
         self._task = asyncio.current_task()
         self._cancelled_before = self._task.cancelling() if self._task is not None else 0
         self.is_stopped = False
-        """Set when the time is over, or when the recovery was cancelled."""
+        """Set when the time is over or the recovery was cancelled."""
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody asked for the end of the recovery; known before its task learns of it."""
+        """Whether cancellation was requested, even before the task receives it."""
         task = self._task
         return task is not None and task.cancelling() > self._cancelled_before
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a cancellation of a run comes from outside, and not from the run itself.
+        """Whether a cancellation comes from outside of the run, and not from the run itself.
 
         A signal handler that cancels all tasks of the program may reach the runs before the
         recovery can set `is_stopped`.
@@ -65,10 +65,10 @@ class Recovery:
 
 
 class TurnRecovery:
-    """What one run knows of the recovery that drives it.
+    """The recovery of one run.
 
     Args:
-        recovery: that of all runs.
+        recovery: the call of `recover()` that drives the run.
     """
 
     __slots__ = ("_last_retry", "left_open", "recovery")
@@ -76,11 +76,11 @@ class TurnRecovery:
     def __init__(self, recovery: Recovery) -> None:
         self.recovery = recovery
         self.left_open: TurnLeftOpen | None = None
-        """Why an effect of the turn was left open, while the effects beside it come to their end."""
+        """Why an effect of the turn was left open, while the effects next to it finish."""
         self._last_retry: RetryScheduled | None = None
 
     def note_retry(self, retry: RetryScheduled) -> None:
-        """Keep the last retry of the run: it tells why a call is still under way."""
+        """Store the last retry of the run, which is the reason why a call is still in progress."""
         self._last_retry = retry
 
     def check_failure(
@@ -90,8 +90,8 @@ class TurnRecovery:
 
         Args:
             error: the exception, if there is one.
-            info: what is known about it.
-            tried: the models that were asked before: one of them may be able to answer later.
+            info: the error info.
+            tried: the models that failed before; one of them may be able to answer later.
         """
         if closes_turn(info) and all(closes_turn(before.error) for before in tried):
             return
@@ -102,14 +102,14 @@ class TurnRecovery:
         raise TurnLeftOpen(error)
 
     def check_stop(self, machine: SessionMachine, reason: Literal["cancelled", "deadline"]) -> None:
-        """Raise TurnLeftOpen when the time of the turn went into attempts that failed.
+        """Raise TurnLeftOpen when the turn spent its time on failed attempts.
 
-        An agent that is a tool is cancelled by the deadline of its caller, so that either of the
-        two may be the first to come here.
+        A subagent is cancelled by the deadline of its caller, so either of the two may get here
+        first.
 
         Args:
-            machine: the run that was stopped.
-            reason: by what.
+            machine: the machine of the run that was stopped.
+            reason: why it was stopped.
         """
         if reason == "deadline" and self.left_open is not None:
             raise self.left_open

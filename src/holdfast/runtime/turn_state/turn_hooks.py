@@ -1,7 +1,7 @@
-"""The hooks of one turn under way: what they decided that is not carried out yet.
+"""The hooks of one turn in progress, and their decisions that are not carried out yet.
 
-It lives as long as the turn. What a hook decided must end in an event; what stands here is only on
-its way there.
+This state ends with the turn and is not saved. Each decision must lead to an event; until then it
+is stored here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.tools.checked_call import CheckedCall, Invocation
 
 
 class Iteration(Struct):
-    """The iteration that is under way, for the hooks that look back at it."""
+    """The iteration in progress, for the hooks that run after parts of it."""
 
     number: int
     key: str
@@ -31,21 +31,21 @@ class Iteration(Struct):
     denial: str | None = None
     before_tools_called: bool = False
     checked: dict[int, CheckedCall | Invocation] = {}
-    """The calls of the reply that were checked before their own turn came."""
+    """The calls of the reply that were checked before they were due to run, by index."""
 
     @property
     def reply(self) -> Reply | None:
-        """What the model said; None when the call failed."""
+        """The reply of the model; None when the call failed."""
         return self.outcome.value if isinstance(self.outcome, Done) else None
 
     @property
     def exception(self) -> BaseException | None:
-        """What the call failed with."""
+        """The exception of the model call; None when it succeeded."""
         return self.outcome.error if isinstance(self.outcome, Failed) else None
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """What the reply asks for."""
+        """The tool calls of the reply."""
         return self.reply.calls if self.reply is not None else ()
 
 
@@ -54,8 +54,8 @@ class TurnHooks:
 
     Args:
         chain: the compiled hooks.
-        folds: what the middlewares remember.
-        facts: what all moments of this turn have in common.
+        folds: the states of the middlewares.
+        facts: the data that all hook contexts of this turn share.
         instructions: the instructions of this turn.
     """
 
@@ -77,34 +77,34 @@ class TurnHooks:
         self.facts = facts
         self.instructions = instructions
         self.model_call: ModelCall | None = None
-        """The last model call, for what is made of a reply that broke off."""
+        """The last model call, for live filters of a reply that broke off."""
         self.env: ExecutionContext | None = None
-        """Of the model call under way, where what it shows goes through middlewares."""
+        """The execution context of the model call in progress, if live filters edit its output."""
         self.iteration: Iteration | None = None
         self.stop: tuple[str, Stop] | None = None
         self.failure: MiddlewareError | None = None
 
     def record_failure(self, error: MiddlewareError | None) -> None:
-        """Keep the first failure: the turn ends with it."""
+        """Store the first failure, which ends the turn."""
         if self.failure is None:
             self.failure = error
 
     def ask_to_stop(self, hook: Hook, decision: Decision) -> None:
-        """Keep the first Stop: the turn ends with it at the next moment where it can."""
+        """Store the first Stop, which ends the turn at the next possible point."""
         if isinstance(decision, Stop) and self.stop is None:
             self.stop = (hook.owner, decision)
 
     def wants_to_end(self) -> bool:
-        """Whether there is a verdict: cheaper to ask than to make."""
+        """Whether `stop_event` would return an event; cheaper than creating it."""
         return self.stop is not None or self.failure is not None or self.folds.failure is not None
 
     def blocks_tools(self) -> bool:
-        """Whether no tool may run any more."""
+        """Whether no other tool may run."""
         this = self.iteration
         return self.stop is not None or (this is not None and this.denial is not None)
 
     def stop_event(self, turn: int, at: float) -> TurnStopped | None:
-        """The event that ends the turn, when something wants it to end."""
+        """Return the event that ends the turn after a failure or a Stop, otherwise None."""
         self.record_failure(self.folds.failure)
         if self.failure is not None:
             info = self.failure.info.to_public()

@@ -1,6 +1,6 @@
-"""What one call of `run` was given, checked before anything begins.
+"""The arguments of one call of `run`, checked before the turn starts.
 
-Every mistake is a ConfigurationError that names the argument; nothing here may start a run.
+Every mistake is a ConfigurationError that names the argument. This module must not start a run.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from holdfast.sessions.names import check_session_name
 from holdfast.tools.context import UsageSink
 
 Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
-"""What a user says: text, a user message, or texts and media."""
+"""The message of a user: a text, a `Message`, or a list of texts and media."""
 
 _PARTS: Final = get_args(Part)
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
-    """One turn, as it was asked for; the meaning of the fields is that of `Agent.run`."""
+    """The arguments of one turn; see `Agent.run` for their meaning."""
 
     message: Message
     session: str | None
@@ -33,7 +33,7 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     limits: Limits | None
     deps: object
     parent_meter: UsageSink | None = None
-    """Of the call of another agent that this turn works for."""
+    """The usage meter of the call of another agent, if this turn belongs to a subagent."""
 
     def __post_init__(self) -> None:
         if self.session is not None:
@@ -66,10 +66,10 @@ def _check_history(history: object) -> None:
 
 
 def to_message(prompt: object) -> Message:
-    """The user message of a prompt.
+    """Convert a prompt to a user message.
 
     Args:
-        prompt: a `Prompt`; anything else is refused.
+        prompt: a `Prompt`; for anything else ConfigurationError is raised.
 
     >>> to_message("Hello").text
     'Hello'

@@ -1,7 +1,7 @@
 """The commit log of one turn: each event is checked, saved in the journal, and then applied.
 
-An event must never be applied or shown before it is saved, and nothing may be saved after an event
-that could not be.
+An event must never be applied or emitted before it is saved. After an event that could not be
+saved, no other event may be saved.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class TurnLog:
     """Saves the events of one turn and applies them to its machine.
 
     Args:
-        run_id: names the run in its journal.
-        opened: the session, whose machine and folds take each event after it is saved.
-        emit: shows an event that is saved; None when nobody looks.
-        meters: of the tools under way. That of a call is removed when its outcome is applied, since the
-            machine counts it from then on.
+        run_id: the run id.
+        opened: the session; each event is applied to its machine and folds after it is saved.
+        emit: publishes a saved event; None when there is no observer or reader.
+        meters: the usage meters of the tools in progress. The meter of a call is removed when its
+            outcome is applied, because the machine counts its usage from then on.
     """
 
     __slots__ = (
@@ -58,13 +58,13 @@ class TurnLog:
         self.error: BaseException | None = None
         """Why an event could not be saved; nothing may be saved after it."""
         self.idle_seconds = 0.0
-        """Seconds in which no process drove the turn, until an event records them."""
+        """Seconds in which no process drove the turn; the next event records them."""
         self._run_id = run_id
         self._journal = opened.log
         self._emit = emit
         self._meters = meters
-        self._pending_events: list[Event] = []  # being saved, and not applied yet
-        self._only_results = False  # whether those are results of tools
+        self._pending_events: list[Event] = []  # being saved, not applied yet
+        self._only_results = False  # whether these are results of tools
         self._waiters: list[asyncio.Future[None]] = []
 
     async def commit(
@@ -72,8 +72,8 @@ class TurnLog:
     ) -> None:
         """Check an event against the machine, save it and apply it; one event after another.
 
-        Answers come from other tasks than that of the turn, and must be true where they stand in
-        the journal. Only results of tools are true in any order, and may be saved at the same time.
+        Answers to questions come from other tasks, and an event must fit the events before it in
+        the journal. Only results of tools fit in any order, so they may be saved at the same time.
 
         Args:
             event: what happened.
@@ -81,12 +81,12 @@ class TurnLog:
             marker: an event that is saved in the same transaction, directly after the first.
 
         Raises:
-            BaseException: why this event, or one before it, could not be saved.
+            BaseException: this event, or one before it, could not be saved.
         """
         is_result = type(event) is ToolFinished
         while self._pending_events and not (is_result and self._only_results):
             await self._wait_for_pending()
-        # A tool or a hook may have caught it, and what it made of it is no outcome.
+        # A tool or a hook may have caught the error and returned a result, which must not be saved.
         self.raise_if_failed()
         machine = self.machine
         if self.idle_seconds and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
@@ -94,7 +94,7 @@ class TurnLog:
             self.idle_seconds = 0.0
         machine.check_event(event)
         applied = machine.event_count
-        # A hook can end the turn in place of the effect; that event ends nothing that was planned.
+        # A hook can end the turn instead of the effect; its event is not the outcome of the effect.
         ended = effect if effect is not None and effect.key == event.key else None
         events = (event,) if marker is None else (event, marker)
         self._pending_events += events
@@ -122,15 +122,15 @@ class TurnLog:
             else:
                 await self._journal.append(self._run_id, event, ended, marker=marker)
         except asyncio.CancelledError:
-            # Saved or not: what the journal says is what happened, in its order, or the next event
-            # would not fit. The outcome of another driver for the key is not this one.
+            # The event may have been saved. The pending events that the journal has are applied in
+            # its order, or the next event would not fit. An outcome of another driver is skipped.
             for record in await _finish_uncancelled(self._journal.read(self._run_id)):
                 self._apply(record.event)
             raise
 
     def _apply(self, event: Event, *, is_checked: bool = False) -> None:
         if event not in self._pending_events:
-            return  # it was applied when another commit was cancelled that began after it
+            return  # it was applied already, when a later commit was cancelled
         self._pending_events.remove(event)
         self.machine.apply(event, is_checked=is_checked)
         self._meters.pop(event.key, None)
@@ -140,7 +140,7 @@ class TurnLog:
             self._emit(event)
 
     def raise_if_failed(self) -> None:
-        """Raise why an event of the turn could not be saved, if that is so."""
+        """Raise the error with which an event of the turn could not be saved, if there is one."""
         if self.error is not None:
             raise self.error
 
@@ -155,16 +155,16 @@ class TurnLog:
         await waiter
 
     async def read(self) -> Sequence[Record]:
-        """The records of the run, in order."""
+        """Return the records of the run, in order."""
         return await self._journal.read(self._run_id)
 
 
 async def _finish_uncancelled(work: Coroutine[object, object, T]) -> T:
-    """The outcome of something short, also when the caller is cancelled again meanwhile."""
+    """Await a short operation to its end, even if the caller is cancelled again meanwhile."""
     task = asyncio.ensure_future(work)
     while not task.done():
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
-            continue  # the caller raises it when it knows
+            continue  # the caller raises the first cancellation afterwards
     return task.result()
