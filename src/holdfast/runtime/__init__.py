@@ -1,5 +1,5 @@
 """The runtime: performs the effects that the machine asks for, and saves their outcomes in the journal.
 
-`driver.py` is the first file to read. This room must never decide what happens next: that is the
-machine's, and it must never put the private half of an error into an event or a notice.
+Read `driver.py` first. This room must never decide what happens next, because the machine decides
+that. It must never put the private detail of an error into an event or a notice.
 """

@@ -1,6 +1,6 @@
-"""One turn under way: what the driver and the performing functions share about it.
+"""The state of a running turn, shared by the driver and the functions that perform effects.
 
-It belongs to one task. Nothing outside this object may hold the state of a turn.
+An `ActiveTurn` belongs to one task. The state of a turn must not be stored anywhere else.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from holdfast.tools.context import UsageSink
 
 
 class PartialReply:
-    """What a reply had when its attempt was cancelled.
+    """The part of a reply that had arrived when its attempt was cancelled.
 
-    Apart from the run: a run that is reached from its own `env` is freed only by the collector.
+    This is a separate object because a reference from `env` to the turn would be a cycle, and only
+    the garbage collector could free the turn.
     """
 
     __slots__ = ("reply",)
@@ -47,18 +48,18 @@ class PartialReply:
         self.reply: Reply | None = None
 
     def save(self, reply: Reply) -> None:
-        """Called by the attempt."""
+        """Save the partial reply; the attempt calls this."""
         self.reply = reply
 
 
 class TurnContext(Struct, frozen=True, kw_only=True):
-    """Who runs a turn, and for whom.
+    """The context that a turn runs in.
 
-    `channel` is where events and notices are shown; None when nobody looks. `child_journal` is where
-    the runs of agents that are its tools are saved; None when nobody would resume them. `history` is
-    what was said before, where only the journal of this run can tell it again. `limits` are those of
-    this turn in place of the agent's. `parent_meter` belongs to the call of another agent that this
-    turn works for, and `recovery` to the recovery that resumes it.
+    `channel` receives events and notices; None when there is no reader. `child_journal` saves the
+    runs of subagents; None when they cannot be resumed. `history` holds the earlier messages if
+    the journal of this run must save them. `limits` replace those of the agent for this turn.
+    `parent_meter` belongs to the tool call of the calling agent, if this turn runs a subagent.
+    `recovery` is the recovery that resumes the turn.
     """
 
     channel: Channel | None = None
@@ -78,9 +79,9 @@ class ActiveTurn:
     Args:
         plan: the agent, compiled.
         run_id: names the run in its journal.
-        opened: the session so far, and where its events are saved; the turn is its next or last one.
-        context: who runs the turn, and for whom.
-        make_log: makes the commit log of the turn.
+        opened: the session and the journal of its events; the turn is its next or its last one.
+        context: the context that the turn runs in.
+        make_log: creates the commit log of the turn.
     """
 
     __slots__ = (
@@ -126,16 +127,16 @@ class ActiveTurn:
             self.limits = plan.cap_limits(limits_with(plan.middlewares, context.limits))
         self.deadline: float | None = None
         self.emit = make_emitter(observers, (plan.name, run_id), publish)
-        """Shows events and notices; None when nobody looks."""
+        """Emits events and notices; None when there is no reader."""
         self.usage_meters: dict[str, UsageMeter] = {}
-        """Of the tools under way, by the key of their call."""
+        """The usage meters of running tools, by the key of their call."""
         self.log = make_log(run_id, opened, self.emit, self.usage_meters)
         self.effects = EffectTable()
         self.hooks: TurnHooks | None = None
         self.partial_reply = PartialReply()
         self.error: BaseException | None = None
         self.last_parsed: ParseResult | None = None
-        """What the last check in this process made of an output."""
+        """The result of the last output check in this process."""
         self.recovery = None if context.recovery is None else TurnRecovery(context.recovery)
         note_retry = None if self.recovery is None else self.recovery.note_retry
         self.env = ExecutionContext(
@@ -143,7 +144,7 @@ class ActiveTurn:
         )
 
     async def open_turn(self, message: Message, instructions: str | None = None) -> None:
-        """Begin the next turn with what the user said, and instructions that are its own."""
+        """Begin the next turn with the message of the user and optional instructions of its own."""
         if self.limits.seconds is not None:
             self.deadline = self.plan.clock.monotonic() + self.limits.seconds
         key = turn_key(self.machine.turn + 1)
@@ -155,25 +156,25 @@ class ActiveTurn:
         await self.log.commit(opened)
 
     def take_over(self) -> None:
-        """Go on with a turn that no process drove: the time since its last event is not its own."""
+        """Continue a turn that no process drove. The time since its last event does not count."""
         machine, log, at = self.machine, self.machine.questions, self.plan.clock.now()
         self.limits = machine.limits
         if machine.phase in (Phase.IDLE, Phase.CLOSING):
-            return  # there is nothing left to do that takes time
+            return  # the remaining work takes no time
         if machine.last_event is not None and not (
             log.open_questions or log.due_askers
-        ):  # else time stands still anyway
+        ):  # while a question is open, time does not count anyway
             self.log.idle_seconds = max(0.0, at - machine.last_event.at)
         if self.limits.seconds is not None:
             worked = machine.working_seconds(at) - self.log.idle_seconds
             self.deadline = self.plan.clock.monotonic() + self.limits.seconds - worked
 
     def time_left(self) -> float | None:
-        """Seconds until the deadline of the turn; None without one."""
+        """Return the seconds until the deadline of the turn, or None without a deadline."""
         return None if self.deadline is None else self.deadline - self.plan.clock.monotonic()
 
     def _get_output(self, reply: Reply | None) -> object:
-        """The answer of a completed turn. A checked one is read again if this process did not."""
+        """Return the output of a completed turn, parsed again if another process checked it."""
         machine, wanted = self.machine, self.plan.output
         if machine.output is not None or machine.parsed_by == "":
             return machine.output
@@ -182,11 +183,11 @@ class ActiveTurn:
         return wanted.get_value(reply, self.last_parsed)
 
     def sum_tool_usage(self) -> Usage:
-        """What tools under way have spent so far."""
+        """Return the usage of running tools so far."""
         return sum((notes.usage for notes in self.usage_meters.values()), Usage())
 
     def tokens_left(self) -> int | None:
-        """What may still be spent: by its own limit, and by those of the agents that it works for."""
+        """Return the remaining tokens under the limits of this turn and of its callers."""
         own = count_remaining(
             self.machine.limits.tokens, self.machine.usage, list(self.usage_meters.values())
         )
@@ -195,7 +196,7 @@ class ActiveTurn:
         return above if own is None or (above is not None and above < own) else own
 
     def build_result(self) -> Result[object]:
-        """The turn as it ended."""
+        """Build the result of the turn."""
         machine = self.machine
         completed = machine.status is Status.COMPLETED
         said = machine.reply if completed else machine.partial

@@ -1,6 +1,7 @@
-"""From what the user gave to a plan: checks it all, wraps the strategies once, indexes the tools.
+"""Compiles the options of an agent into a plan.
 
-Nothing here may run a tool or reach a model.
+Checks the options, composes the strategies once and indexes the tools. This module must never run
+a tool or call a model.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions:
-    """The keywords of an agent, as they were given."""
+    """The keywords of an agent, as the user passed them."""
 
     model: str | ModelAt | Model
     name: str
@@ -73,7 +74,7 @@ class AgentOptions:
 
 
 def compile_plan(options: AgentOptions) -> AgentPlan:
-    """Check and compile. Raises ConfigurationError that names the argument."""
+    """Check and compile the options. Raises ConfigurationError with the name of the argument."""
     _check_types(options)
     models = [_resolve_model(options, _pick_primary(options)), *_resolve_fallbacks(options)]
     registry, output = Registry(options.tools), _compile_output(options.output)
@@ -114,7 +115,7 @@ def compile_plan(options: AgentOptions) -> AgentPlan:
 
 
 def _compile_tool_call_options(options: AgentOptions, retry: RetryOptions) -> ToolCallOptions:
-    """How tools are called: what the agent says, and what its middlewares set in place of that."""
+    """Build the options of tool calls; settings of middlewares replace those of the agent."""
     given = ToolCallOptions(
         retry=retry, tool_timeout=options.tool_timeout, detailed_errors=options.detailed_errors
     )
@@ -133,7 +134,7 @@ def _pick_primary(options: AgentOptions) -> ModelAt | Model:
 
 
 def _resolve_fallbacks(options: AgentOptions) -> Iterable[Model]:
-    """The other models. The base URL and the key that were given belong to the first one alone."""
+    """Resolve the fallbacks. The agent's `base_url` and `api_key` are for the first model only."""
     if isinstance(options.fallback, str) or not isinstance(options.fallback, Sequence):
         raise ConfigurationError(
             "fallback", "must be a list of models", fix='Write fallback=["anthropic:..."]'
@@ -148,7 +149,7 @@ def _resolve_fallbacks(options: AgentOptions) -> Iterable[Model]:
 def _to_fallback_error(
     argument: str, model: str | ModelAt | Model, error: ConfigurationError
 ) -> ConfigurationError:
-    """The same error for one of the other models: `api_key=` of the agent would not help it."""
+    """Rewrite the error for a fallback, since `api_key=` of the agent does not apply to it."""
     what, problem, fix = error.argument, error.problem, error.fix
     variable = what.isupper()
     if variable:
@@ -235,7 +236,7 @@ def _build_attempt(model: Model, output: Output | None) -> Operation[ModelReques
     if output is None:
         return model.attempt
     from holdfast.runtime.output.output_modes import (
-        make_output_attempt,  # plain text needs none of it
+        make_output_attempt,  # only for typed output
     )
 
     return make_output_attempt(model, output.schema)
@@ -245,7 +246,7 @@ def _compile_output(given: object) -> Output | None:
     if given is str:
         return None
     from holdfast.runtime.output.structured_output import (
-        compile_output,  # plain text needs none of it
+        compile_output,  # only for typed output
     )
 
     return compile_output(given)
@@ -253,7 +254,7 @@ def _compile_output(given: object) -> Output | None:
 
 @cache
 def _shared_transport() -> Transport:
-    """The transport of all agents that were given none: one connection pool per event loop."""
+    """Return the default transport, shared by all agents: one connection pool per event loop."""
     from holdfast.transport.http import HttpTransport
 
     return HttpTransport()

@@ -1,6 +1,6 @@
-"""The loop, to be read first: it performs the effects that are pending, until none is left.
+"""The loop that performs pending effects until none is left. Read this file first.
 
-What happens next is decided by the machine, and how an effect is performed by `perform`.
+The machine decides which effects come next. The module `perform` performs each of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.runtime.tools_marker import make_marker, marker_after
 
 
 async def drive_turn(run: ActiveTurn) -> None:
-    """Perform what can be performed; a turn that is stopped from outside is closed first."""
+    """Perform the pending effects of a turn. Close the turn if it is cancelled or out of time."""
     limit = asyncio.timeout(run.time_left())
     try:
         async with limit:
@@ -35,7 +35,7 @@ async def drive_turn(run: ActiveTurn) -> None:
 
 
 async def _perform_pending(run: ActiveTurn) -> None:
-    """Until the turn is over, or all that is left of it waits for an answer."""
+    """Loop until the turn is over or all of its pending effects wait for an answer."""
     while True:
         effects = run.machine.pending_effects()
         if effects and has_suspended(run):
@@ -53,7 +53,7 @@ async def _perform_pending(run: ActiveTurn) -> None:
 
 
 async def _run_effect(run: ActiveTurn, effect: Effect) -> None:
-    """Perform one effect, and save and apply what happened."""
+    """Perform one effect, then save and apply its event."""
     run.effects.start(effect.key)
     try:
         event = await perform.perform_effect(run, effect)
@@ -65,7 +65,7 @@ async def _run_effect(run: ActiveTurn, effect: Effect) -> None:
 
 
 async def _run_tools(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
-    """Run the tools of one reply together, at most `parallel_tools` at once."""
+    """Run the tools of one reply concurrently, at most `parallel_tools` at once."""
     if not run.machine.has_begun_tools:
         await run.log.commit(make_marker(run))
     if len(effects) == 1:
@@ -79,7 +79,7 @@ async def _run_tools(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     if any(task.cancelled() for task in tasks):
-        # A tool cancelled its own task: a group does not raise for that.
+        # A tool cancelled its own task. A TaskGroup does not raise in that case.
         raise asyncio.CancelledError
 
 

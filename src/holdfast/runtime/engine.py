@@ -1,7 +1,8 @@
-"""What runs an agent: its plan, its open sessions, and the one path that every turn takes.
+"""Runs an agent: holds its plan and its open sessions, and runs every turn in the same way.
 
-A fresh turn, a turn of a session and a resumed one differ in what they begin with and in nothing
-else. This module must never perform an effect (that is the driver's) and holds no state of a run.
+A new turn, a turn of a session and a resumed turn differ only in the state that they begin with.
+This module must never perform an effect, which is the task of the driver, or hold the state of a
+run.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Engine(Generic[T]):
         options: the keywords of the agent.
 
     Raises:
-        ConfigurationError: one of them is wrong; it names the argument and the fix.
+        ConfigurationError: a keyword is invalid. The error names the argument and the fix.
     """
 
     __slots__ = (
@@ -96,13 +97,13 @@ class Engine(Generic[T]):
         limits: Limits | None,
         deps: object,
     ) -> TurnInput:
-        """The turn that is asked for. Raises ConfigurationError."""
+        """Build the input of a turn. Raises ConfigurationError."""
         return TurnInput(
             message=to_message(prompt), session=session, history=history, limits=limits, deps=deps
         )
 
     def stream(self, turn: TurnInput) -> RunStream[T]:
-        """Run a turn that somebody watches."""
+        """Run a turn as a stream."""
         return self._open_stream(partial(self.run, turn))
 
     def _open_stream(
@@ -116,11 +117,11 @@ class Engine(Generic[T]):
         return QuestionBroker(self._on_question, has_reader=has_reader, on_wait=self._on_wait)
 
     async def resume(self, run_id: str, deps: object) -> Result[T]:
-        """Go on with a turn that was cut short; see `Agent.resume`."""
+        """Resume an interrupted or suspended turn; see `Agent.resume`."""
         return await self._resume_turn(run_id, deps, None, self._make_broker())
 
     def resume_stream(self, run_id: str, deps: object) -> RunStream[T]:
-        """Go on with a turn while somebody watches; see `Agent.resume_stream`."""
+        """Resume a turn as a stream; see `Agent.resume_stream`."""
         return self._open_stream(partial(self._resume_turn, run_id, deps))
 
     async def _resume_turn(
@@ -149,7 +150,7 @@ class Engine(Generic[T]):
     async def recover(
         self, deps: object, parallel: int, seconds: float | None
     ) -> list[RecoveredRun[T]]:
-        """Go on with every interrupted run of this agent; see `Agent.recover`."""
+        """Resume every interrupted run of this agent; see `Agent.recover`."""
         journal, timing = self._require_journal("recover"), RecoveryTime(seconds)
         runs = [
             entry.run
@@ -177,14 +178,14 @@ class Engine(Generic[T]):
         return await recover_each(runs, resume, parallel, timing)
 
     async def abandon(self, run_id: str) -> Result[T]:
-        """Close a turn that nobody will finish; see `Agent.abandon`."""
-        result: Result[T] = await self.answering.abandon(run_id)  # type: ignore[assignment]  # as in `_ended`
+        """End a turn without finishing it; see `Agent.abandon`."""
+        result: Result[T] = await self.answering.abandon(run_id)  # type: ignore[assignment]  # output type is T
         return result
 
     def as_tool(
         self, name: str | None, description: str | None, limits: Limits | None, *, own_budget: bool
     ) -> Tool:
-        """The agent as a tool of another one; see `Agent.as_tool`."""
+        """Return the agent as a tool for another agent; see `Agent.as_tool`."""
         agent = Subagent(
             plan=self.plan,
             turn=self._run_child,
@@ -203,9 +204,9 @@ class Engine(Generic[T]):
         """Run a turn.
 
         Args:
-            turn: what was asked for.
-            channel: where the turn is shown; None when nobody watches.
-            questions: takes the questions of the turn; None makes one for a turn without a reader.
+            turn: the input of the turn.
+            channel: receives the events and notices of the turn; None when there is no reader.
+            questions: handles the questions of the turn; None creates a broker without a reader.
         """
         context = TurnContext(
             channel=channel,
@@ -225,7 +226,7 @@ class Engine(Generic[T]):
                 await _close_left_turn(run)
                 return await self._drive_to_end(run, start_turn(run, turn.message))
         run_id = new_run_id()
-        # Nobody else can know a run that is in no journal.
+        # Without a journal no other process can open this run, so it needs no lease.
         lease = None if self._journal is None else await self.session_pool.acquire_lease(run_id)
         try:
             opened = self.session_pool.make_session(lease or MemoryJournal(), turn.history)
@@ -242,7 +243,7 @@ class Engine(Generic[T]):
         questions: QuestionBroker,
         child_run: ChildRun | None,
     ) -> Result[T]:
-        """A turn as the tool of another run; one that its journal knows goes on."""
+        """Run a turn as a tool of another run, or continue the turn if the journal has it."""
         if child_run is None:
             return await self.run(turn, channel, questions)
         context = TurnContext(
@@ -262,7 +263,7 @@ class Engine(Generic[T]):
                     turn.parent_meter.take_over(run_id, opened.machine.usage)
                 if not opened.machine.turn:
                     return await self._drive_to_end(run, start_turn(run, turn.message))
-                # What was cancelled is an attempt of the call, which is tried again from new.
+                # A cancelled run was one attempt of the call; the next attempt has another run id.
                 if opened.machine.status is not Status.CANCELLED:
                     return await self._continue_turn(run)
         raise AssertionError("unreachable")
@@ -277,7 +278,7 @@ class Engine(Generic[T]):
         return await self._drive_to_end(run, continue_turn(run))
 
     async def _drive_to_end(self, run: ActiveTurn, work: Awaitable[None]) -> Result[T]:
-        """Drive the run; as long as it is under way, answers are handed to it."""
+        """Drive the run, and register it so that answers are delivered to it directly."""
         under_way = self.answering.active_turns
         under_way[run.run_id] = run
         try:
@@ -296,10 +297,10 @@ class Engine(Generic[T]):
 
 
 async def _close_left_turn(run: ActiveTurn) -> None:
-    """Close a turn that a crash left open, so that the next one can begin.
+    """Close a turn that a crash left open, so that the next turn can begin.
 
     Raises:
-        WaitingError: it waits for an answer.
+        WaitingError: the turn waits for an answer.
     """
     if run.machine.phase is Phase.IDLE:
         return
@@ -311,7 +312,7 @@ async def _close_left_turn(run: ActiveTurn) -> None:
 
 
 def _build_failure(run: ActiveTurn, result: Result[T]) -> HoldfastError:
-    """The exception of a turn that did not complete, with its result and its cause."""
+    """Build the exception of a turn that did not complete, with its result and its cause."""
     cause = run.error
     if result.status is Status.STOPPED:
         stopped = StoppedError(result.text, reason=result.stop_reason)
@@ -324,7 +325,7 @@ def _build_failure(run: ActiveTurn, result: Result[T]) -> HoldfastError:
         error = exception_for(info, run.machine.partial)
         error.__cause__ = cause
     if run.plan.output is not None:
-        from holdfast.runtime.output_check import add_output_details  # plain text needs none of it
+        from holdfast.runtime.output_check import add_output_details  # only for typed output
 
         error = add_output_details(run, error)
     error.result = result

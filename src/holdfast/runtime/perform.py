@@ -1,8 +1,8 @@
-"""One function per kind of effect: each performs it and returns the event that ends it.
+"""One function per kind of effect. Each performs the effect and returns the event that ends it.
 
-This is where an exception of the outside world becomes a value, and the only room with a broad
-`except`: whatever a model or a strategy raises unexpectedly ends as an event, never as a lost run.
-Cancellation always passes.
+Exceptions of models, strategies and tools become values here. This room may use a broad `except`,
+so that an unexpected exception becomes an event and the run is not lost. Cancellation must never be
+suppressed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from holdfast.tools.context import ToolContext, UsageSink
 from holdfast.tools.tool_failures import error_text
 
 _log = logging.getLogger("holdfast")
-_log.addHandler(logging.NullHandler())  # silent until the application says where logs go
+_log.addHandler(logging.NullHandler())  # silent until the application configures logging
 
 SHARED_LIMIT_TEXT = "The limit of tokens of the agent that it works for is reached."
 IN_DOUBT_NOTE = " It may have taken effect: check before calling it again."
@@ -68,10 +68,10 @@ def perform_effect(run: ActiveTurn, effect: Effect) -> Awaitable[Event]:
 async def call_model(
     run: ActiveTurn, effect: CallModel
 ) -> ModelReplied | ModelFailed | TurnStopped:
-    """Ask the model, with everything that the pipeline does for safety.
+    """Call the model through the pipeline of strategies.
 
     Raises:
-        TurnLeftOpen: a recovery drives the turn, and this failure must not end it.
+        TurnLeftOpen: a recovery drives the turn, and this failure must not end the turn.
     """
     plan = run.plan
     run.partial_reply.reply = None
@@ -90,7 +90,7 @@ async def call_model(
         hooked = await around_model(run, run.hooks, effect, request, _ask_model)
         if isinstance(hooked, TurnStopped):
             return hooked
-        # What a hook gives in place of a reply counts for the limit as well.
+        # A reply that a hook provides also counts toward the limit.
         unasked = isinstance(hooked, Done) and not hooked.attempts
         over = unasked and run.machine.is_over_limit
         outcome = _make_over_limit(run) if over else hooked
@@ -126,7 +126,7 @@ def _partial_of(outcome: Failed) -> Reply | None:
 
 
 def _meter_usage(parent: UsageSink, reply: Reply | None, lost: Usage | None) -> None:
-    """What a run spends counts at once for the agent that it works for."""
+    """Add the usage of a subagent to its caller immediately."""
     for usage in (reply.usage if reply is not None else None, lost):
         if usage is not None:
             parent.add(usage)
@@ -153,7 +153,7 @@ async def _ask_model(run: ActiveTurn, effect: CallModel, request: ModelRequest) 
 
 
 def _make_over_limit(run: ActiveTurn) -> Failed:
-    """Nobody extended the limit, so the model is not asked."""
+    """Build the failure for a limit that was reached and not extended; the model is not called."""
     limit = run.machine.limits.iterations
     return _make_limit_failure(ITERATION_LIMIT_TEXT.format(max_iterations=limit), "iterations")
 
@@ -165,7 +165,7 @@ def _make_limit_failure(text: str, limit: str) -> Failed:
 
 
 async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
-    """Run one tool; a failure becomes the text that the model reads."""
+    """Run one tool. A failure becomes a text for the model."""
     if run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect):
         return _make_in_doubt(run, effect)
     if run.hooks is None:
@@ -174,9 +174,10 @@ async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
 
 
 def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:
-    """After a crash, only what changes nothing, or nothing twice, is run again unasked.
+    """Whether the tool may run again after a crash: only a `read` or an `idempotent` tool may.
 
-    Of a tool that is gone nobody knows what it was, so that the model must learn of the doubt.
+    The effect of a tool that is no longer registered is unknown, so such a tool is not repeated
+    and the model is told that its call is in doubt.
     """
     tool = run.plan.registry.get(effect.call.name)
     return tool is not None and tool.effect in ("read", "idempotent")
@@ -244,12 +245,12 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
 
 
 async def check_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:
-    """Check an answer; a validator that fails is no answer to the model, and ends the turn.
+    """Check an output. A validator that raises an unexpected exception ends the turn.
 
     Raises:
-        TurnLeftOpen: a recovery drives the turn, and the failing validator must not end it.
+        TurnLeftOpen: a recovery drives the turn, and this failure must not end the turn.
     """
-    from holdfast.runtime.output_check import (  # plain text needs none of it
+    from holdfast.runtime.output_check import (  # only for typed output
         require_output,
         validate_output,
     )
