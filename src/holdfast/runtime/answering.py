@@ -1,7 +1,7 @@
-"""Runs that wait for somebody: what they ask, an answer for them, and the end of waiting.
+"""Open questions of runs: lists them, answers them, and abandons a run that waits.
 
-A run that is under way in this process is handed its answer. For any other the answer is kept in
-the journal, where the run finds it when it goes on. Nothing here may run a tool or ask a model.
+An answer goes directly to a run that is active in this process. For any other run it is saved in
+the journal and used when the run continues. This module must never run a tool or call a model.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from holdfast.runtime.questions.question_records import find_answerable
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import SessionPool
 
-_PATIENCE = 5.0  # seconds; a run that goes on in another process cannot be told from here
+_PATIENCE = 5.0  # seconds to wait for a run that is busy in another process
 
 
 def list_open_questions(log: QuestionLog) -> tuple[AnyQuestion, ...]:
-    """What waits for an answer, in the order of asking."""
+    """Return the open questions, in the order in which they were asked."""
     return tuple(restore_question(asked) for asked in log.open_questions)
 
 
 class Answering:
-    """The runs of one agent, as far as they wait.
+    """Handles the questions of the runs of one agent.
 
     Args:
-        plan: the agent, compiled.
-        session_pool: its sessions.
-        journal: where its runs are kept; None when they do not outlive this process.
+        plan: the compiled agent.
+        session_pool: the sessions of the agent.
+        journal: where the runs are saved; None when they end with this process.
     """
 
     __slots__ = ("_journal", "_plan", "_session_pool", "active_turns")
@@ -48,7 +48,7 @@ class Answering:
         self._session_pool = session_pool
         self._journal = journal
         self.active_turns: dict[str, ActiveTurn] = {}
-        """The runs that this agent drives now, by their ids."""
+        """The runs that this agent drives now, by run id."""
 
     async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
         """See `Agent.questions`."""
@@ -57,7 +57,7 @@ class Answering:
         return list_open_questions(machine.questions)
 
     async def _load_machine(self, run_id: str) -> SessionMachine:
-        """The run as the journal tells it, whoever drives it."""
+        """Load the state of the run from the journal, even if another process drives the run."""
         machine = SessionMachine()
         for record in await self._session_pool.journal.read(run_id):
             machine.apply(record.event)
@@ -99,7 +99,7 @@ async def _deliver_answer(run: ActiveTurn, answer: AnyAnswer) -> Receipt | None:
     giving = run.questions.deliver_answer(run, answer)
     if asyncio.get_running_loop() is run.loop:
         return await giving
-    # It is kept there, and nobody would wake this loop.
+    # The answer is saved on the loop of the run, whose futures cannot wake this loop.
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(giving, run.loop))
 
 

@@ -1,7 +1,7 @@
-"""One turn with the hooks around it.
+"""Runs one turn with the hooks before and after it.
 
-What a hook refuses before the turn is never kept: not in the journal, not in the history. This
-module must never look into an effect.
+A message that a hook denies before the turn is saved neither in the journal nor in the history.
+This module must never inspect an effect.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 
 
 async def start_turn(run: ActiveTurn, message: Message) -> None:
-    """Open a turn and drive it, with the hooks around it.
+    """Open a turn and drive it, with the hooks before and after it.
 
     Raises:
-        StoppedError: a hook refused the message; nothing was kept.
-        MiddlewareError: a before hook failed, and nothing was kept; or an after hook failed.
+        StoppedError: a hook denied the message; nothing was saved.
+        MiddlewareError: a `before_turn` hook failed and nothing was saved, or an `after_turn` hook
+            failed.
     """
     hooks = _build_hooks(run, run.machine.turn + 1)
     if hooks is None:
@@ -52,10 +53,10 @@ async def start_turn(run: ActiveTurn, message: Message) -> None:
 
 
 async def continue_turn(run: ActiveTurn) -> None:
-    """Finish a turn that another process began: its before-turn hooks have had their say.
+    """Continue a turn that has already begun. Its `before_turn` hooks are not called again.
 
     Raises:
-        MiddlewareError: an after hook failed.
+        MiddlewareError: an `after_turn` hook failed.
     """
     hooks = _build_hooks(run, run.machine.turn)
     if hooks is None:
@@ -69,7 +70,7 @@ async def continue_turn(run: ActiveTurn) -> None:
 
 
 async def _read_instructions(run: ActiveTurn) -> str:
-    """The instructions of the turn, as its hooks made them when it was opened."""
+    """Return the instructions of the turn, as its hooks set them when it was opened."""
     key = turn_key(run.machine.turn)
     for record in reversed(await run.log.read()):
         event = record.event
@@ -79,9 +80,10 @@ async def _read_instructions(run: ActiveTurn) -> str:
 
 
 def _restore_iteration(run: ActiveTurn) -> Iteration | None:
-    """The iteration that another process left: its tools are under way, or the next call is.
+    """Restore the iteration that was interrupted, in its tools or before the next model call.
 
-    Whether the hooks after its reply had been called, nobody knows: they are called again.
+    The journal does not tell whether the hooks after the reply were called, so they are called
+    again.
     """
     machine, now = run.machine, run.plan.clock.monotonic()
     if machine.phase is Phase.TOOLS:
@@ -101,7 +103,7 @@ def _collect_results(last: Message) -> dict[int, ToolResult]:
 
 
 def _build_hooks(run: ActiveTurn, turn: int) -> TurnHooks | None:
-    """The hooks of the turn; None for an agent without middleware."""
+    """Build the hooks of the turn; None for an agent without middleware."""
     plan, folds = run.plan, run.log.folds
     if plan.chain is None or folds is None:
         return None

@@ -1,7 +1,7 @@
-"""The live side channel of one run: events, notices and questions on their way to one reader.
+"""The queue that carries the events, notices and questions of one run to its reader.
 
-It must never hold up the run for a reader that went away, never grow without bound for one that is
-slow, and never be needed for the run to be right.
+The channel must never block the run for a reader that has left, or grow without bound for a slow
+reader. The outcome of a run must never depend on it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from holdfast.core.questions import AnyQuestion
 Item: TypeAlias = Event | Notice | AnyQuestion
 
 _HIGH_WATER = 512
-"""Unread items at which the producer waits: about one socket read of small deltas."""
+"""The number of unread items at which the writer waits: about one socket read of small deltas."""
 
 
 class Channel:
-    """A queue with one writer side and one reader, made for thousands of tiny items."""
+    """A queue for one reader and any number of writers, fast for thousands of small items."""
 
     live = True
-    """Whether somebody reads what is published as it comes, so that replies are to be streamed."""
+    """Whether the reader wants deltas as they arrive, so that replies must be streamed."""
 
     __slots__ = ("_closed", "_items", "_read_waiters", "_reader", "_writers")
 
@@ -36,7 +36,7 @@ class Channel:
         self._read_waiters: list[asyncio.Future[None]] = []
 
     def publish(self, item: Item) -> None:
-        """Hand over one item; never waits. After `close`, items are dropped."""
+        """Publish one item without waiting. After `close`, items are dropped."""
         if self._closed:
             return
         self._items.append(item)
@@ -54,7 +54,7 @@ class Channel:
             await writer
 
     async def wait_until_read(self) -> None:
-        """Wait until the reader has taken all there is and asks for more, or went away."""
+        """Wait until the reader has taken all items and asks for more, or has left."""
         if self._closed or (self._reader is not None and not self._items):
             return
         seer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -62,7 +62,7 @@ class Channel:
         await seer
 
     def close(self) -> None:
-        """No more items; a reader gets what is left, and then the end."""
+        """Accept no more items. The reader gets the remaining items and then the end."""
         self._closed = True
         wake_all(self._writers)
         wake_all(self._read_waiters)
@@ -70,7 +70,7 @@ class Channel:
             self._reader.set_result(None)
 
     def abandon(self) -> None:
-        """The reader went away: drop everything and let the writer go on."""
+        """Drop all items and release the writers, because the reader has left."""
         self._items.clear()
         self.close()
 
@@ -94,7 +94,7 @@ class Channel:
 
 
 def wake_all(waiting: list[asyncio.Future[None]]) -> None:
-    """Let all go on that wait, and forget them."""
+    """Wake all waiting futures and clear the list."""
     for one in waiting:
         if not one.done():
             one.set_result(None)

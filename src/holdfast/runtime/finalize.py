@@ -1,8 +1,7 @@
-"""Ends a turn: as it came to its end, or because it was stopped from outside.
+"""Closes a turn, either at its normal end or because it was cancelled or reached its deadline.
 
-What agents left open that are tools of the turn is ended before it, so that nothing of it is open
-when it is over. This module must never run a tool or ask a model: all that is left is to write down
-how it ended.
+The open turns of its subagents are closed first, so that nothing stays open when the turn ends.
+This module must never run a tool or call a model; it only saves how the turn ended.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from holdfast.runtime.usage_meter import UsageMeter
 
 
 async def close_turn(run: ActiveTurn, effect: CloseTurn) -> TurnClosed:
-    """End the turn; one whose last hooks failed has failed."""
+    """Build the closing event. A turn whose last hooks failed gets the status `failed`."""
     if run.hooks is not None and (failure := run.hooks.failure) and effect.error is None:
         run.error = failure
         info = failure.info.to_public()
@@ -39,14 +38,14 @@ async def close_turn(run: ActiveTurn, effect: CloseTurn) -> TurnClosed:
 
 
 async def finalize_turn(run: ActiveTurn, reason: Literal["cancelled", "deadline"]) -> None:
-    """Close the turn, unless a recovery drives it and is itself what was stopped.
+    """Close the turn, unless the recovery that drives it is being stopped.
 
     Args:
-        run: whose turn; the outcome of the tools that have started is unknown.
-        reason: who stopped it.
+        run: the turn; its tools that have started are in doubt.
+        reason: why the turn is stopped.
 
     Raises:
-        TurnLeftOpen: a recovery drives the turn, whose time went into calls that failed.
+        TurnLeftOpen: a recovery drives the turn, and failed calls used up the time of the turn.
     """
     if (recovery := run.recovery) is not None:
         if reason == "cancelled" and recovery.recovery.is_stopping:
@@ -72,7 +71,7 @@ async def finalize_turn(run: ActiveTurn, reason: Literal["cancelled", "deadline"
 
 
 async def finalize_left_turn(run: ActiveTurn) -> None:
-    """Close a turn that another process, or a failing journal, left: what had begun is in doubt."""
+    """Close a turn that was left open. Its tools that had begun are in doubt."""
     machine = run.machine
     if machine.has_begun_tools:
         left = {effect.key for effect in machine.pending_effects()}
@@ -83,10 +82,10 @@ async def finalize_left_turn(run: ActiveTurn) -> None:
 
 
 async def finalize_children(run: ActiveTurn) -> None:
-    """End what agents in tools of the turn left open: the turn ends without them."""
-    run.log.raise_if_failed()  # a turn whose end cannot be kept goes on later, and they with it
+    """Close the open turns of subagents, because the turn ends without them."""
+    run.log.raise_if_failed()  # if the end cannot be saved, leave the turn and its children open
     for effect in run.machine.pending_effects():
-        # An agent that is under way ends its own turn when it is cancelled.
+        # A subagent that is running closes its own turn when it is cancelled.
         if (
             isinstance(effect, RunTool)
             and run.effects[effect.key].is_left
@@ -112,14 +111,14 @@ async def _finalize_child(run: ActiveTurn, effect: RunTool, journal: Journal) ->
 
 
 def _make_placeholder(plan: AgentPlan) -> AgentPlan:
-    """In place of the plan of an agent that this one does not know any more."""
+    """Build a plan for a subagent that is no longer registered."""
     return dataclasses.replace(plan, output=None, chain=None, observers=())
 
 
 def _meter_child(
     run: ActiveTurn, effect: RunTool, child: ActiveTurn, agent: Subagent[object] | None
 ) -> None:
-    """What an agent has spent counts for its caller, unless it has a budget of its own."""
+    """Add the usage of a subagent to its caller, unless it has a budget of its own."""
     if agent is None or not agent.own_budget:
         notes = run.usage_meters.setdefault(
             effect.key, UsageMeter(run.tokens_left, run.context.parent_meter)

@@ -1,7 +1,7 @@
-"""What is shown of a reply while it is written, through the middlewares that want to see it.
+"""Passes the deltas of a streamed reply through the live filters of the middlewares.
 
-Where nobody reads a stream, nothing here is called. A filter that raises ends the turn, and shows
-nothing more: a piece that was to be hidden must never be shown because the hiding failed.
+This module is used only when a run has a reader. A filter that raises ends the turn, and no more
+deltas are published: text that a filter would hide must never be published because it failed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.turn_state.turn_hooks import TurnHooks
 
 AskModel: TypeAlias = Callable[[ActiveTurn, CallModel, ModelRequest], Awaitable[Outcome[Reply]]]
-"""Asks the model, with all its attempts."""
+"""Calls the model, with all attempts."""
 
 _DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta})
 
 
 class LiveFilters:
-    """The filters of one model call, the first registered outermost: it has the last word.
+    """The filters of one model call. The filter that was registered first is applied last.
 
     Args:
-        hooks: of the turn.
-        publish: shows what passes.
-        context: of the model call.
+        hooks: the hooks of the turn.
+        publish: receives the filtered notices.
+        context: the hook context of the model call.
     """
 
     __slots__ = ("_filters", "_hooks", "_publish")
@@ -53,7 +53,7 @@ class LiveFilters:
                 self._filters.append((one.name, made))
 
     def emit(self, notice: Notice) -> None:
-        """Show a notice; a piece of a reply through the filters."""
+        """Publish a notice. A delta passes through the filters first."""
         if type(notice) not in _DELTAS:
             if type(notice) is AttemptAbandoned:
                 self._reset_filters()
@@ -62,7 +62,7 @@ class LiveFilters:
         self._apply_filters((notice,), 0)  # type: ignore[arg-type]  # _DELTAS are the kinds of Delta
 
     def flush(self) -> None:
-        """Show what was held back."""
+        """Publish the deltas that the filters still buffer."""
         for index, (name, one) in enumerate(self._filters or ()):
             self._apply_filters(self._call_filter(name, one.flush) or (), index + 1)
 
@@ -84,7 +84,7 @@ class LiveFilters:
             self._call_filter(name, one.reset)
 
     def _call_filter(self, name: str, function: Callable[..., Any], *given: object) -> Any:
-        """What it returns; None when it fails, which ends the turn."""
+        """Call a filter and return its result; None when it raises, which ends the turn."""
         try:
             return function(*given)
         except Exception as error:  # noqa: BLE001  # REASON: filters are the user's code
@@ -98,7 +98,7 @@ class LiveFilters:
 
 
 def with_live_filters(ask: AskModel, context: ModelCall) -> AskModel:
-    """The act of asking the model, with the filters around what it shows."""
+    """Wrap the model call so that its notices pass through the live filters."""
 
     async def ask_watched(
         run: ActiveTurn, effect: CallModel, request: ModelRequest
@@ -118,7 +118,7 @@ def with_live_filters(ask: AskModel, context: ModelCall) -> AskModel:
 
 
 def filter_partial(run: ActiveTurn, partial: Reply | None) -> Reply | None:
-    """What is kept of a reply that broke off: no hook after it sees it, so the filters do."""
+    """Filter a partial reply before it is saved, because no later hook sees it."""
     hooks = run.hooks
     if partial is None or hooks is None or hooks.model_call is None:
         return partial
@@ -136,7 +136,7 @@ def filter_partial(run: ActiveTurn, partial: Reply | None) -> Reply | None:
 
 
 def _collect_into(texts: list[str]) -> Callable[[Notice], None]:
-    """Collects the text of what is published."""
+    """Return a publisher that collects the text of the deltas."""
 
     def publish(notice: Notice) -> None:
         if isinstance(notice, TextDelta):

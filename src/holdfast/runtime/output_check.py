@@ -1,8 +1,7 @@
-"""The check of an answer: the parse ladder, the output validators, and what is told of a failure.
+"""Checks an output: parses it, runs the output validators, and adds details to errors.
 
-The value of an answer is kept nowhere: it is read again from the reply by whoever needs it. An
-exception of a validator must never reach the model, except an `OutputRejected`, which is meant for
-it.
+The parsed value is not saved. It is parsed from the reply again when it is needed. An exception of
+a validator must never reach the model, except for `OutputRejected`, whose message is for the model.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.output.structured_output import Output, OutputContext, Validator
 
 _LONG_TEXT = 65_536
-"""Characters from which a text is read in a thread, so that other runs go on meanwhile."""
+"""Texts of at least this many characters are parsed in a thread, so that other runs continue."""
 
 
 class BadValidatorError(TypeError):
-    """An output validator returned something, which would be lost."""
+    """An output validator returned a value, which would be ignored."""
 
 
 def require_output(run: ActiveTurn) -> Output:
-    """The output of the agent. Raises ConfigurationError when it has none and the turn wants one."""
+    """Return the output type of the agent. Raises ConfigurationError if it has none."""
     if run.plan.output is None:
         raise ConfigurationError(
             "output",
@@ -56,13 +55,13 @@ def require_output(run: ActiveTurn) -> Output:
 
 
 async def validate_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:
-    """Check the last reply. Raises what a validator raises, unless it is OutputRejected."""
+    """Check the last reply. Propagates exceptions of validators, except `OutputRejected`."""
     output, reply = require_output(run), run.machine.reply or Reply(())
     text = reply.text
     if len(text) < _LONG_TEXT:
         parsed = output.parse_reply(reply)
     else:
-        # The parser knows no waiting, so a thread does it.
+        # Parsing is synchronous and would block the event loop, so it runs in a thread.
         parsed = _expect_parsed(await run_callable(partial(output.parse_reply, reply), effect.key))
     if isinstance(parsed, Valid) and (
         problems := await _run_validators(run, effect, parsed.value, text)
@@ -77,7 +76,7 @@ async def validate_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked
 
 
 def _is_last_attempt(machine: SessionMachine, at: float) -> bool:
-    """Whether no other answer can follow this one, by the caps of answers or those of the turn."""
+    """Whether no further output can be requested under the limits of retries and of the turn."""
     limits = machine.limits
     iterations = None if limits.extendable else limits.iterations
     return (
@@ -96,7 +95,7 @@ def _expect_parsed(value: object) -> ParseResult:
 async def _run_validators(
     run: ActiveTurn, effect: CheckOutput, value: object, text: str
 ) -> tuple[Problem, ...]:
-    """What the validators have against an answer: all of them are asked."""
+    """Run all validators and collect the problems that they report."""
     problems: list[Problem] = []
     for validator, takes_context in require_output(run).validators:
         context = _build_context(run, effect, text) if takes_context else None
@@ -130,7 +129,7 @@ def _name_validator(validator: Validator) -> str:
 
 
 def add_output_details(run: ActiveTurn, error: HoldfastError) -> HoldfastError:
-    """The error of a turn that wanted a typed answer: with all that there is of one."""
+    """Add the text, the best partial value and the problems to the error of a typed turn."""
     machine = run.machine
     text = machine.partial.text if machine.partial is not None else ""
     if isinstance(error, TruncatedError) and not isinstance(error, OutputError):
@@ -143,10 +142,10 @@ def add_output_details(run: ActiveTurn, error: HoldfastError) -> HoldfastError:
         cut.__cause__ = error
         error = cut
     if isinstance(error, LimitError) and machine.problems and error.partial is None:
-        error.partial = machine.reply  # the last answer, which did not fit
+        error.partial = machine.reply  # the last output, which was invalid
     if isinstance(error, OutputError):
         error.raw, error.best, error.partial = text, parse_partial_json(text), machine.partial
-        if not isinstance(error, TruncatedOutputError):  # its problems are those of the one before
+        if not isinstance(error, TruncatedOutputError):  # its problems are older
             known = run.last_parsed
             error.problems = known.problems if isinstance(known, Invalid) else machine.problems
     return error

@@ -1,7 +1,7 @@
-"""An agent, compiled: what every run of it shares and nothing that one run changes.
+"""A compiled agent: the data that all of its runs share and none of them changes.
 
-Strategies are wrapped and tools are indexed once, here; a run only calls what is ready. A plan
-must never hold the state of a run: one agent serves any number of runs at once.
+Strategies are composed and tools are indexed once, when the plan is built. A plan must never hold
+the state of a run, because one agent can execute any number of runs at once.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class ToolCallOptions(Struct, frozen=True, kw_only=True):
     """How the tools of an agent are called.
 
     Args:
-        retry: which failures of a tool are tried again.
-        tool_timeout: seconds for one attempt of a tool that names no timeout; None sets no limit.
-        detailed_errors: show the model the message of an exception that a tool raised.
+        retry: the retry options of tools.
+        tool_timeout: seconds for one attempt of a tool without its own timeout; None sets no limit.
+        detailed_errors: send the message of an exception that a tool raised to the model.
     """
 
     retry: RetryOptions
@@ -50,7 +50,7 @@ class ToolCallOptions(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentPlan:
-    """Everything that is decided before a run begins."""
+    """The settings of an agent that are fixed before a run begins."""
 
     name: str
     model: Model
@@ -71,7 +71,7 @@ class AgentPlan:
     rng: Rng
 
     def cap_limits(self, limits: Limits) -> Limits:
-        """The limits of a turn, with what the output says in place of theirs."""
+        """Return the limits of a turn, adjusted by the options of the output."""
         return limits if self.output is None else self.output.cap_limits(limits)
 
     @property
@@ -80,7 +80,7 @@ class AgentPlan:
         return self.chain.middlewares if self.chain is not None else ()
 
     def describe(self) -> str:
-        """The pipeline that will run, outermost first, with its settings."""
+        """Describe the pipeline of the agent and its settings, outermost strategy first."""
         lines = [f"agent {self.name}", "  model"]
         lines += [f"    {field}: {value}" for field, value in self.model.describe().items()]
         lines.append("  pipeline, outermost first")

@@ -1,7 +1,7 @@
-"""Going on with what a crash cut short: every interrupted run of an agent, a few at a time.
+"""Recovery: resumes every interrupted run of an agent, a limited number at a time.
 
-Each run has its own outcome, and one that fails stops no other. A turn is closed only by what
-happened in it; whatever stops the recovery leaves it open.
+Each run has its own outcome, and a run that fails does not stop the others. A turn is closed only
+because of something that happened in it. If the recovery itself is stopped, the turn stays open.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from holdfast.runtime.turn_state.leaving_open import Recovery, TurnLeftOpen
 
 T = TypeVar("T", default=str)
 
-_LONGEST_RELEASE = 5.0  # seconds that a run which was stopped may take to let go of its session
+_LONGEST_RELEASE = 5.0  # seconds that a stopped run may take to release its session
 _CANCELLED = ErrorInfo(
     category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
 )
-"""Of a run that was cancelled by something in it, and not with the recovery."""
+"""The error of a run that was cancelled from within, and not by the recovery."""
 _log = logging.getLogger("holdfast")
 _unreleased_tasks: set[asyncio.Task[None]] = set()
 
@@ -48,12 +48,12 @@ _unreleased_tasks: set[asyncio.Task[None]] = set()
 class RecoveryStatus(StrEnum):
     """The outcome of one interrupted run.
 
-    RECOVERED: its turn came to its end; `result` has it.
-    WAITING: its turn went on until somebody has to answer; `result` has the questions.
-    FAILED: its turn is closed, and `error` says why.
-    LEFT_OPEN: its turn is still open; a later recovery goes on with it. `error` says why.
-    NOT_BEGUN: the time was over before its turn came.
-    BUSY: another driver has it.
+    RECOVERED: the turn ended; `result` holds its result.
+    WAITING: the turn continued until it needs an answer; `result` holds the questions.
+    FAILED: the turn is closed; `error` holds the reason.
+    LEFT_OPEN: the turn is still open and a later recovery tries again; `error` holds the reason.
+    NOT_BEGUN: the time was over before the run was resumed.
+    BUSY: another driver is running it.
     """
 
     RECOVERED = "recovered"
@@ -75,7 +75,7 @@ class RecoveredRun(Generic[T]):
 
     @property
     def reason(self) -> ErrorInfo | None:
-        """What is known about the error, safe to show; None when there is a result."""
+        """The public part of the error info; None when there is a result."""
         if self.error is None:
             return None
         if isinstance(self.error, HoldfastError):
@@ -86,13 +86,13 @@ class RecoveredRun(Generic[T]):
 
 
 class RecoveryTime:
-    """The time that one recovery has.
+    """The time limit of one recovery.
 
     Args:
-        seconds: from now on; None sets no limit.
+        seconds: the limit, counted from now; None sets no limit.
 
     Raises:
-        ConfigurationError: that is no number of seconds.
+        ConfigurationError: `seconds` is not a valid number of seconds.
     """
 
     __slots__ = ("_end", "seconds")
@@ -103,16 +103,16 @@ class RecoveryTime:
         self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
 
     def seconds_left(self) -> float | None:
-        """Seconds until the end, never below 0; None without one."""
+        """Return the seconds until the limit, at least 0, or None without a limit."""
         if self._end is None:
             return None
         return max(0.0, self._end - asyncio.get_running_loop().time())
 
     async def open_runs(self, journal: Journal) -> Sequence[RunEntry]:
-        """The runs whose last turn has no end.
+        """List the runs whose last turn is still open.
 
         Raises:
-            JournalError: the journal could not list them, or not in time.
+            JournalError: the journal could not list the runs, or not in time.
         """
         limit = asyncio.timeout(self.seconds_left())
         try:
@@ -125,7 +125,7 @@ class RecoveryTime:
         raise JournalUnreachableError(path, f"did not list its runs within {self.seconds:g} s")
 
     def make_error(self, *, begun: bool, cancelled: bool) -> HoldfastError:
-        """The error of a run for which there was no time."""
+        """Build the error of a run that the recovery did not finish."""
         when = "while this run was under way" if begun else "before this run was begun"
         if cancelled or self.seconds is None:
             said, code = "The recovery was cancelled", "recovery_cancelled"
@@ -138,11 +138,11 @@ class RecoveryTime:
 
 
 class RecoveryProgress(Generic[T]):
-    """How far the recovery of one run is.
+    """The progress of the recovery of one run.
 
     Args:
-        run_id: the run.
-        recovery: that of all runs.
+        run_id: the id of the run.
+        recovery: the recovery that all runs share.
     """
 
     __slots__ = ("outcome", "recovery", "result", "run", "run_id")
@@ -151,13 +151,13 @@ class RecoveryProgress(Generic[T]):
         self.recovery = recovery
         self.run_id = run_id
         self.run: ActiveTurn | None = None
-        """Its turn, once it goes on."""
+        """The turn, once it continues."""
         self.result: Result[T] | None = None
-        """Its result, once there is one."""
+        """The result, once there is one."""
         self.outcome: RecoveredRun[T] | None = None
 
     def take_result(self) -> None:
-        """Take the result of a turn that was completed, and then stopped before it could tell."""
+        """Take the result of a turn that completed but was cancelled before it returned."""
         machine = self.run.machine if self.run is not None else None
         if self.run is None or machine is None or self.result is not None:
             return
@@ -166,9 +166,9 @@ class RecoveryProgress(Generic[T]):
 
 
 def is_interrupted(machine: SessionMachine) -> bool:
-    """Whether a crash cut its turn short, and not a question that nobody has answered yet."""
+    """Whether the turn was interrupted, and does not just wait for answers."""
     if machine.phase is Phase.IDLE:
-        return False  # somebody else was faster
+        return False  # another driver has already finished the turn
     return bool(machine.questions.due_askers) or not all_suspended(machine)
 
 
@@ -178,18 +178,19 @@ async def recover_each(
     parallel: int,
     timing: RecoveryTime,
 ) -> list[RecoveredRun[T]]:
-    """Go on with each run; those that turn out not to be interrupted are left out.
+    """Resume each run. The result omits runs that prove not to be interrupted.
 
-    Cancelled, it returns when every run has let go of its session, with all turns left open.
+    If this is cancelled, it waits until every run has released its session. All unfinished turns
+    stay open.
 
     Args:
-        runs: their ids.
-        resume: resumes one, and notes in the progress how far it is.
-        parallel: how many at once.
-        timing: the time for all of them.
+        runs: the ids of the runs.
+        resume: resumes one run and records its progress.
+        parallel: the maximum number of runs at once.
+        timing: the time limit for all runs.
 
     Raises:
-        ConfigurationError: parallel is no number from 1.
+        ConfigurationError: `parallel` is not a whole number of at least 1.
     """
     check_count("parallel", parallel, at_least=1)
     recovery, places = Recovery(), asyncio.Semaphore(parallel)
@@ -221,7 +222,7 @@ async def recover_each(
 
 
 async def _stop(tasks: Sequence[asyncio.Task[None]], recovery: Recovery) -> None:
-    """Stop what is under way, and wait until it has let go of its runs; safe to cancel again."""
+    """Cancel the tasks and wait until they have released their runs, even if cancelled again."""
     recovery.is_stopped = True
     left = {task for task in tasks if not task.done()}
     for task in left:
@@ -244,7 +245,7 @@ async def _stop(tasks: Sequence[asyncio.Task[None]], recovery: Recovery) -> None
 def _find_outcome(
     progress: RecoveryProgress[T], task: asyncio.Task[None], timing: RecoveryTime
 ) -> RecoveredRun[T] | None:
-    """The outcome of one run; None when its run was not interrupted."""
+    """Return the outcome of one run; None when the run was not interrupted."""
     if not task.done():
         busy = SessionBusyError(progress.run_id, "something in it does not stop")
         return RecoveredRun(progress.run_id, error=busy, status=RecoveryStatus.BUSY)
@@ -267,13 +268,13 @@ def _outcome_of_result(progress: RecoveryProgress[T]) -> RecoveredRun[T] | None:
 def _outcome_of_error(
     progress: RecoveryProgress[T], error: BaseException, recovery: Recovery, timing: RecoveryTime
 ) -> RecoveredRun[T] | None:
-    """What this exception says about the run; None when it is not about the run."""
+    """Return the outcome for this exception; None when it does not concern the run."""
     if not isinstance(error, Exception | asyncio.CancelledError | TurnLeftOpen):
         return None
     if isinstance(error, asyncio.CancelledError):
         progress.take_result()
     if (known := _outcome_of_result(progress)) is not None:
-        return known  # only the end of it was disturbed
+        return known  # the turn had already finished
     shown = _choose_error(progress, error, recovery, timing)
     status = _choose_status(progress, shown, stopped=isinstance(error, asyncio.CancelledError))
     if status is RecoveryStatus.LEFT_OPEN:
@@ -284,7 +285,7 @@ def _outcome_of_error(
 def _choose_error(
     progress: RecoveryProgress[T], error: BaseException, recovery: Recovery, timing: RecoveryTime
 ) -> Exception:
-    """The exception that a user is shown."""
+    """Return the exception to report to the user."""
     run = progress.run
     if isinstance(error, TurnLeftOpen):
         return error.error
@@ -303,7 +304,7 @@ def _choose_error(
 def _choose_status(
     progress: RecoveryProgress[T], error: Exception, *, stopped: bool
 ) -> RecoveryStatus:
-    """What the error means, by what the journal says of the turn."""
+    """Choose the status from the error and the state of the turn."""
     run = progress.run
     other = isinstance(error, SessionBusyError) and error.session == progress.run_id
     if other or isinstance(error, LeaseLostError | ConflictError):

@@ -1,4 +1,4 @@
-"""What a run hands back: the answer, and everything needed to judge or go on from it."""
+"""The result of a turn: its output, its status, and the history to continue from."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     """The outcome of one turn.
 
     Args:
-        output: the answer, of the type that the agent was given; None when there is none.
-        text: the answer's text; the partial text when the turn did not complete.
+        output: the output, of the type that was passed to the agent; None when there is none.
+        text: the text of the last reply; the partial text when the turn did not complete.
         status: how the turn ended.
-        usage: tokens of all replies of this turn, also of attempts that failed and said what they cost,
-            and of the agents that worked in its tools.
-        iterations: model calls of this turn.
-        run_id: names the run in its journal.
-        history: the whole conversation; pass it as `history=` to go on.
+        usage: tokens of all replies of this turn, of failed attempts that reported their usage,
+            and of subagents.
+        iterations: the number of model calls of this turn.
+        run_id: the id of the run in its journal.
+        history: the whole conversation; pass it as `history=` to continue.
         error: why the turn did not complete.
-        tried: the models that were asked in vain before another answered.
-        stop_reason: why a middleware ended the turn, when `status` is STOPPED; `text` is then what
-            it said in place of an answer.
-        questions: what the turn waits for, when `status` is WAITING: answer them with
-            `agent.answer(run_id, ...)` and go on with `agent.resume(run_id)`. `output` is None.
-        parsed_by: how a typed answer was read: "strict", "embedded", "repaired" or "raw".
+        tried: the models that failed before another model replied.
+        stop_reason: why a middleware ended the turn, when `status` is STOPPED; `text` is then the
+            text that it set.
+        questions: the questions that the turn waits for, when `status` is WAITING. Answer them with
+            `agent.answer(run_id, ...)` and continue with `agent.resume(run_id)`. `output` is None.
+        parsed_by: which parser read a structured output: "strict", "embedded", "repaired" or "raw".
     """
 
     output: T

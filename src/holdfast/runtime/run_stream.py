@@ -1,7 +1,7 @@
-"""A run that is watched: events and notices as they come, and the result at the end.
+"""The stream of a run: events and notices as they are emitted, and the result at the end.
 
-Leaving the `async with` block early cancels the run and waits until nothing of it is left. This
-class must never change what a run does: it looks, and it hands in answers to what the run asks.
+Leaving the `async with` block early cancels the run and waits until it has ended. A stream must
+never change what a run does; it only reads the run and delivers answers to its questions.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class RunStream(Generic[T]):
     """What `agent.stream(...)` and `agent.resume_stream(...)` return; use it with `async with`.
 
     Args:
-        start: begins the run with the channel to publish to, and gives its result.
-        questions: where answers go.
-        output: what is wanted of the answer; None for text.
+        start: runs the turn with a channel to publish to, and returns its result.
+        questions: receives the answers.
+        output: the schema of the output; None for text.
     """
 
     __slots__ = ("_channel", "_output", "_questions", "_start", "_task")
@@ -52,7 +52,7 @@ class RunStream(Generic[T]):
         if self._task is not None:
             raise RuntimeError("a stream runs once: ask the agent for another one")
         self._task = asyncio.create_task(self._run_turn(), name="holdfast-run")
-        # Not by the work itself: a task that is cancelled before its first step never begins it.
+        # A callback, because a task that is cancelled before its first step runs no `finally`.
         self._task.add_done_callback(self._close_channel)
         return self
 
@@ -74,7 +74,7 @@ class RunStream(Generic[T]):
             task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # looked at, so that an unread failure is not reported as lost
+            task.exception()  # retrieved, so that asyncio does not log it as never retrieved
 
     def _require_task(self) -> asyncio.Task[Result[T]]:
         if self._task is None:
@@ -86,10 +86,10 @@ class RunStream(Generic[T]):
         return self._channel
 
     async def text(self, *, live: bool = False) -> AsyncIterator[str]:
-        """The text of the answers: of whole replies, or live as it is written.
+        """Yield the text of the replies, reply by reply or live.
 
         Args:
-            live: yield text while it comes; text of an attempt that fails later is included.
+            live: yield text as it arrives, including text of attempts that fail later.
         """
         async for item in self:
             if live and type(item) is TextDelta:
@@ -98,11 +98,12 @@ class RunStream(Generic[T]):
                 yield item.reply.text
 
     async def partials(self) -> AsyncIterator[object]:
-        """What there is of a typed answer while it is written: dicts and lists, never checked.
+        """Yield the structured output while it is streamed, as unchecked dicts and lists.
 
-        For previews only. Each is the same object, grown: copy it to keep it. A text that is long
-        already grows in larger pieces. None says that what was shown is void: the attempt failed,
-        or the answer did not fit and is written anew.
+        Use this for previews only. Every value is the same object, which grows; copy it to keep
+        it. The longer the text, the larger the steps. None means that the previous value is
+        invalid, because the attempt failed or the output did not pass its check and is written
+        again.
 
         Raises:
             ConfigurationError: the agent has no output type.
@@ -111,7 +112,7 @@ class RunStream(Generic[T]):
             raise ConfigurationError(
                 "output", "the answer is text, which has no parts", fix="Use run.text(live=True)"
             )
-        from holdfast.runtime.output.partials import Partials  # only who looks pays for it
+        from holdfast.runtime.output.partials import Partials  # imported only when it is used
 
         preview = Partials(self._output)
         async for item in self:
@@ -119,10 +120,10 @@ class RunStream(Generic[T]):
                 yield preview.value
 
     async def wait(self) -> Result[T]:
-        """Let the run finish, and give its result; raises what the run raised.
+        """Wait for the run to finish and return its result; raises what the run raised.
 
-        Nobody sees the questions from now on: those that no handler answers are denied, or the run
-        is suspended, as the agent's `on_wait` says.
+        From now on the stream has no reader for questions. If no handler answers a question, it is
+        denied or the run is suspended, depending on the agent's `on_wait`.
         """
         self._questions.remove_reader()
         self._channel.abandon()
@@ -135,32 +136,32 @@ class RunStream(Generic[T]):
     @overload
     def answer(self, to: str, value: object, /) -> Receipt: ...
     def answer(self, to: Answer[A] | Question[A] | str, value: object = None, /) -> Receipt:
-        """Hand in an answer, from any task or thread; never waits.
+        """Answer a question, from any task or thread, without waiting.
 
         Args:
-            to: an addressed answer, such as `request.approve()`; or the request, or its key.
-            value: the answer, when `to` is a request or a key.
+            to: an addressed answer, such as `question.approve()`; or the question, or its key.
+            value: the answer, when `to` is a question or a key.
 
         Returns:
-            Something true when the answer was taken, and otherwise the reason why it was not.
+            A receipt that is true when the answer was accepted and otherwise holds the reason.
 
         Raises:
-            AnswerTypeError: the question asks for another type; it stays open.
+            AnswerTypeError: the question asks for another type; the question stays open.
         """
         return self._questions.answer(address_answer(to, value))
 
     def dismiss(self, question: AnyQuestion | str) -> Receipt:
-        """Leave a question without an answer, which counts as no; from any task or thread."""
+        """Dismiss a question, which counts as the answer no; from any task or thread."""
         return self._questions.dismiss(question if isinstance(question, str) else question.key)
 
     async def wait_until_ended(self, question: AnyQuestion | str) -> None:
-        """Wait until a question waits no more, however it ended: to close a dialog, say."""
+        """Wait until a question is no longer open, for example to close a dialog."""
         await self._questions.wait_until_ended(
             question if isinstance(question, str) else question.key
         )
 
     def cancel(self) -> None:
-        """Ask the run to stop; its history will tell what was attempted."""
+        """Cancel the run; its history records the operations that were attempted."""
         self._require_task().cancel()
 
     @property

@@ -1,13 +1,14 @@
-"""An agent as a tool of another agent: a conversation of its own for each call.
+"""A subagent: an agent as a tool of another agent, with a conversation of its own for each call.
 
-Where the calling run is kept, this one is kept beside it and goes on with it: after a crash, or
-when somebody has answered, no answer of the model is paid twice and no tool is run twice.
+If the run of the caller is saved in a journal, the run of the subagent is saved beside it and
+resumed with it. After a crash or an answer, no saved reply is requested again and no finished tool
+runs again.
 
-The agent that calls is in charge: its time is the most there is, its cancellation ends both, its
-people are asked, and its stream shows what the other one does. Failures reach the calling model as
-tool errors in their safe form; they must never be retried there, since each agent retries its own
-calls. What the other agent spends counts for the calling one as well, and its limit of tokens holds
-for all that work for it, together.
+The caller controls the subagent. Its deadline limits both, its cancellation ends both, its handler
+answers questions, and its stream includes the events of the subagent. Failures reach the calling
+model as tool errors with their safe text. The caller must never retry them, because each agent
+retries its own calls. The usage of a subagent also counts for the caller, and the token limit of
+the caller covers all of its subagents together.
 """
 
 from __future__ import annotations
@@ -49,19 +50,19 @@ from holdfast.tools.tool_failures import ToolError
 T = TypeVar("T")
 
 MOST_DEEP = 8
-"""How many agents may stand inside each other; more is a loop of agents that call each other."""
+"""The maximum depth of nested agents; a deeper nesting is treated as a loop."""
 
 _at_work: ContextVar[tuple[AgentPlan, ...]] = ContextVar("holdfast-agents-at-work", default=())
 
 
 class ChildRun(Struct, frozen=True):
-    """Where a turn within another run is kept.
+    """Where the run of a subagent is saved.
 
     Args:
-        journal: that of the calling run.
-        run_id: made from the calling run's and the key of the call.
-        recovery: what drives the calling run, when that is recovered: this one is then left open
-            where that one would be.
+        journal: the journal of the calling run.
+        run_id: derived from the id of the calling run and the key of the call.
+        recovery: the recovery that drives the calling run, if any. The run of the subagent is left
+            open under the same conditions as the calling run.
     """
 
     journal: Journal
@@ -71,14 +72,14 @@ class ChildRun(Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Subagent(Generic[T]):
-    """An agent that other agents may call.
+    """An agent that other agents can call.
 
     Args:
-        plan: the agent, compiled.
-        turn: runs one turn of it.
-        on_question: its own handler of questions, asked before those of the calling agent.
-        limits: of one call; None takes the agent's own.
-        own_budget: what it spends is its own, and does not count for the calling agent.
+        plan: the compiled agent.
+        turn: runs one turn of the agent.
+        on_question: the agent's own handler of questions, called before that of the caller.
+        limits: the limits of one call; None uses the agent's own limits.
+        own_budget: whether the usage of the agent does not count for the caller.
     """
 
     plan: AgentPlan
@@ -91,15 +92,15 @@ class Subagent(Generic[T]):
 
 
 def subagent_tool(agent: Subagent[T], name: str | None, description: str | None) -> Tool:
-    """The tool that gives the agent a task and returns its answer.
+    """Make the tool that gives the agent a task and returns its output.
 
     Args:
         agent: the agent.
-        name: as the calling model sees it; the agent's own name when absent.
-        description: as the calling model sees it.
+        name: the name for the calling model; None uses the agent's own name.
+        description: the description for the calling model; None uses a default.
 
     Raises:
-        ConfigurationError: the name is none that providers take, or the limits are no Limits.
+        ConfigurationError: providers do not accept the name, or `limits` is not a `Limits` object.
     """
     if agent.limits is not None and not isinstance(agent.limits, Limits):
         raise ConfigurationError("limits", f"must be Limits, got {type(agent.limits).__name__}")
@@ -111,11 +112,11 @@ def subagent_tool(agent: Subagent[T], name: str | None, description: str | None)
 
 
 class _AgentFunction(Generic[T]):
-    """What such a tool does.
+    """The function of a subagent tool.
 
     Args:
         agent: the agent.
-        name: of the tool.
+        name: the name of the tool.
     """
 
     __slots__ = ("_name", "agent")
@@ -136,19 +137,19 @@ class _AgentFunction(Generic[T]):
 
 
 def agent_of(candidate: Tool | None) -> Subagent[object] | None:
-    """The agent that is this tool; None when it is none."""
+    """Return the agent behind a tool; None when the tool is not a subagent."""
     work = candidate.function if candidate is not None else None
     return work.agent if isinstance(work, _AgentFunction) else None
 
 
 def _choose_effect(plan: AgentPlan) -> ToolEffect:
-    """An agent whose tools only read changes nothing; any other goes on where its journal ends."""
+    """Choose `read` if all tools only read; any other agent resumes from its journal."""
     return "read" if all(one.effect == "read" for one in plan.registry) else "idempotent"
 
 
 @contextmanager
 def _enter_agent(plan: AgentPlan, name: str) -> Iterator[None]:
-    """The agents at work in this task, outermost first. Raises ToolError for a loop."""
+    """Add an agent to those that are active in this task. Raises ToolError for a loop."""
     chain = _at_work.get()
     if plan in chain or len(chain) >= MOST_DEEP:
         names = " > ".join([*(one.name for one in chain), plan.name])
@@ -185,7 +186,7 @@ async def _run_agent(agent: Subagent[T], name: str, task: str, context: ToolCont
         result = await agent.turn(turn, channel, questions, beside)
     except HoldfastError as error:
         if caller and beside and isinstance(error, JournalError | ConflictError):
-            # Or the run of the child would stay open when its caller goes on without it.
+            # Fail the caller too; otherwise it would continue while the child run stays open.
             caller.run.log.error = error
         raise ToolError(f"Agent '{name}' failed: {error.info.safe}") from error
     if result.status is Status.WAITING:
@@ -204,7 +205,7 @@ def _make_child_run(caller: TurnAsker | None, context: ToolContext) -> ChildRun 
 
 
 def _cap_limits(own: Limits, remaining: float | None) -> Limits:
-    """Its own limits, within the time that the calling agent has left."""
+    """Return the limits, reduced to the remaining time of the caller."""
     if remaining is None or (own.seconds is not None and own.seconds <= remaining):
         return own
     if remaining <= 0:
@@ -215,12 +216,12 @@ def _cap_limits(own: Limits, remaining: float | None) -> Limits:
 def _build_handler(
     agent: Subagent[T], context: ToolContext, suspended_keys: set[str]
 ) -> OnQuestion:
-    """Asks the agent's own handler, and then whoever the calling agent would ask.
+    """Build a handler that asks the agent's own handler first and then the caller.
 
     Args:
         agent: the agent.
-        context: of the call.
-        suspended_keys: takes the keys of questions that the calling run is suspended for.
+        context: the tool context of the call.
+        suspended_keys: collects the keys of questions for which the calling run is suspended.
     """
 
     async def ask(request: AnyQuestion) -> object:
@@ -231,7 +232,7 @@ def _build_handler(
         if context.asker is None:
             return None
         try:
-            # The agent's own timeout of this question cancels the asking.
+            # No timeout here, because the agent's own timeout of the question cancels this call.
             return await context.ask(msgspec.structs.replace(request, key=""), timeout=None)
         except UnansweredError:
             return None
@@ -243,18 +244,18 @@ def _build_handler(
 
 
 def make_child_channel(event_sink: EventSink | None, key: str, name: str) -> Channel | None:
-    """Where an agent shows things to whoever watches its caller; None when nobody does.
+    """Make the channel from an agent to the stream of its caller; None without a stream.
 
     Args:
-        event_sink: of the caller.
-        key: of the call.
-        name: of the tool.
+        event_sink: the event sink of the caller.
+        key: the key of the call.
+        name: the name of the tool.
     """
     return _ChildChannel(event_sink, key, name) if event_sink is not None else None
 
 
 class _ChildChannel(Channel):
-    """A channel without a reader: what is published goes on to the stream of the caller."""
+    """A channel without a reader of its own: it forwards items to the stream of the caller."""
 
     __slots__ = ("_event_sink", "_key", "_name", "live")
 
@@ -266,7 +267,7 @@ class _ChildChannel(Channel):
         self._name = name
 
     def publish(self, item: Item) -> None:
-        """Show it as coming from this agent; questions are asked by the caller itself."""
+        """Forward an item with the name of this agent. The caller emits questions itself."""
         if isinstance(item, Question):
             return
         if isinstance(item, FromAgent):
@@ -276,5 +277,5 @@ class _ChildChannel(Channel):
         self._event_sink.publish(shown)
 
     async def ready(self) -> None:
-        """Wait while the caller's reader is far behind."""
+        """Wait while the reader of the caller is far behind."""
         await self._event_sink.ready()

@@ -1,6 +1,6 @@
-"""Effects that were left to wait for an answer: which, for what, and when they are run again.
+"""Suspended effects: which effects wait for an answer, and when they can run again.
 
-Nothing here may ask, and nothing may end an effect: one that waits stays pending.
+This module must never ask a question or end an effect. A suspended effect stays pending.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from holdfast.runtime.turn_state.leaving_open import TurnLeftOpen
 
 
 def mark_suspended(run: ActiveTurn, effects: tuple[Effect, ...], error: BaseException) -> bool:
-    """Whether this error says that the effects wait for an answer, or for another recovery.
+    """Mark the effects as suspended if the error means that they wait; return whether it does.
 
-    Then that is noted.
+    They can wait for an answer or for another recovery.
 
     Args:
-        run: whose effects they are.
-        effects: what waits then.
-        error: what came of performing them.
+        run: the turn of the effects.
+        effects: the effects that raised the error.
+        error: the error that was raised.
     """
     if run.recovery is not None and isinstance(error, TurnLeftOpen):
         run.recovery.left_open = error
@@ -45,10 +45,10 @@ def _suspend_effect(run: ActiveTurn, effect: str, keys: frozenset[str]) -> None:
 
 
 def find_suspended_keys(error: BaseException | None) -> frozenset[str] | None:
-    """What was asked by those who left with this error; None when that is not what it says.
+    """Return the keys of the questions that the error waits for; None for any other error.
 
     Args:
-        error: may be a group, when tasks that a tool started have asked.
+        error: the error; a group when several tasks of a tool have asked.
     """
     if isinstance(error, Suspended):
         return error.keys
@@ -64,21 +64,21 @@ def find_suspended_keys(error: BaseException | None) -> frozenset[str] | None:
 
 
 def has_suspended(run: ActiveTurn) -> bool:
-    """Whether an effect was left to wait or left open, or an answer was not taken up yet."""
+    """Whether an effect is suspended or left open, or an answer was not used yet."""
     if run.recovery is not None and run.recovery.left_open is not None:
         return True
     return run.effects.has_suspended or bool(run.machine.questions.due_askers)
 
 
 async def find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
-    """What can be performed now; nothing when all the rest of the turn waits.
+    """Return the effects that can be performed now; none when all of them wait.
 
     Args:
-        run: in which somebody waits.
+        run: a turn with suspended effects.
         pending: its effects without an outcome.
 
     Raises:
-        TurnLeftOpen: one of them was left open, and those beside it have ended.
+        TurnLeftOpen: an effect was left open, and the effects that ran beside it have ended.
     """
     if run.recovery is not None and run.recovery.left_open is not None:
         raise run.recovery.left_open
@@ -86,7 +86,7 @@ async def find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[E
     found = _select_runnable(run, pending)
     if not found:
         if run.hooks is not None and run.hooks.wants_to_end():
-            return pending  # a hook ends the turn, whatever waits
+            return pending  # a hook ends the turn, even if effects wait
         await run.questions.collect_late_answers()
         found = _select_runnable(run, pending)
     if found and machine.questions.due_askers:
@@ -96,7 +96,7 @@ async def find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[E
 
 
 def all_suspended(machine: SessionMachine) -> bool:
-    """Whether all that is pending was left to wait for an answer, as the journal tells it."""
+    """Whether all pending effects wait for an answer, according to the journal."""
     log, rested = machine.questions, machine.questions.rerunnable_askers
     if not log.is_waiting or begun_key(machine.turn, machine.iteration) in rested:
         return log.is_waiting
@@ -104,6 +104,6 @@ def all_suspended(machine: SessionMachine) -> bool:
 
 
 def _select_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
-    """Those that do not wait, or of whose questions one has ended."""
+    """Select the effects that do not wait, or for which a question has ended."""
     run.effects.wake(run.machine.questions.outcomes)
     return tuple(effect for effect in pending if run.effects[effect.key].waits_for is None)

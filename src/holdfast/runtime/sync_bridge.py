@@ -1,8 +1,8 @@
-"""The one bridge from synchronous code: a background loop that all of `run_sync` shares.
+"""The bridge from synchronous code: a background event loop that all calls of `run_sync` share.
 
-It works from a plain script, from a thread, and from inside a running event loop (a notebook),
-because the work never runs on the caller's own loop. It must never leave work behind: a caller
-that is interrupted cancels what it asked for and waits until it is gone.
+It works in a script, in a thread, and inside a running event loop such as a notebook, because the
+work never runs on the event loop of the caller. It must never leave work running: a caller that is
+interrupted cancels its work and waits until it has ended.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from concurrent.futures import CancelledError as FutureCancelled
 from contextlib import suppress
 from typing import TypeVar
 
-_LAST_SECONDS = 2.0  # that the end of a program waits for connections to close
-_LONGEST_END = 5.0  # seconds that whoever is interrupted waits for the end of what it asked for
+_LAST_SECONDS = 2.0  # how long the exit of the program waits for connections to close
+_LONGEST_END = 5.0  # seconds that an interrupted caller waits for its work to end
 
 T = TypeVar("T")
 
 
 class _BackgroundLoop:
-    """One loop per process, on a thread of its own, so that connections are kept between calls."""
+    """One loop per process, in its own thread, so that calls can reuse connections."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew: in a forked child the loop is there, but the thread that ran it is not."""
-        # The lock too: at the fork another thread may have held it.
+        """Reset after a fork: the child process has the loop, but not the thread that ran it."""
+        # Replace the lock too, because another thread may have held it during the fork.
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop; the first call starts it."""
+        """Return the running loop; the first call starts it."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -47,7 +47,7 @@ class _BackgroundLoop:
             return self._loop
 
     def close(self) -> None:
-        """At the end of the program: let what holds connections close them, so that none is lost."""
+        """Close the loop at exit, after its async generators have closed their connections."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None or not thread.is_alive():
             return
@@ -68,10 +68,10 @@ def run_blocking(work: Coroutine[object, object, T]) -> T:
     """Run `work` on the background loop and wait for it.
 
     Args:
-        work: a coroutine that was not started.
+        work: a coroutine that has not started.
 
     Raises:
-        RuntimeError: called on the background loop itself, which would wait for ever.
+        RuntimeError: called on the background loop itself, which would be a deadlock.
     """
     loop = _background.get_loop()
     try:
@@ -86,7 +86,7 @@ def run_blocking(work: Coroutine[object, object, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, loop)
         return future.result()
     except BaseException:
-        # Ctrl-C may come before there is a future, and after the work has begun.
+        # Ctrl-C can arrive after the work has begun but before `future` is assigned.
         if future is None or not future.done():
             _cancel_and_wait(work, loop)
         raise
@@ -95,7 +95,7 @@ def run_blocking(work: Coroutine[object, object, T]) -> T:
 def _cancel_and_wait(
     work: Coroutine[object, object, object], loop: asyncio.AbstractEventLoop
 ) -> None:
-    """Cancel the work and let the loop turn until it had its say; bounded, as it may refuse."""
+    """Cancel the work and wait for its end, with a timeout in case it ignores cancellation."""
     done = asyncio.run_coroutine_threadsafe(_cancel_work(work), loop)
     try:
         done.result(timeout=_LONGEST_END)
@@ -104,7 +104,7 @@ def _cancel_and_wait(
 
 
 async def _cancel_work(work: Coroutine[object, object, object]) -> None:
-    # The loop takes in order what other threads hand to it: what has no task now was never begun.
+    # The loop runs callbacks of other threads in order, so work without a task has not begun.
     mine = [task for task in asyncio.all_tasks() if task.get_coro() is work]
     for task in mine:
         task.cancel()

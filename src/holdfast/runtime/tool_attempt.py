@@ -1,7 +1,7 @@
-"""One attempt of one tool: the innermost act of the tools' pipeline.
+"""One attempt of one tool: the innermost operation of the pipeline of tools.
 
-It must never format an error for the model: an exception stays an object until the pipeline is
-through with it, so that retry can see it.
+It must never format an error for the model. An exception stays an object until the pipeline ends,
+so that the retry strategy can inspect it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from holdfast.tools.registry import Registry
 
 
 class ToolAttempt(Struct, frozen=True):
-    """What one attempt of a tool needs; the context is that of the first attempt.
+    """The input of one attempt of a tool; `context` is the context of the first attempt.
 
-    `checked` is the call as hooks were shown it, or why it cannot be run; None when no hook saw it.
+    `checked` is the call that hooks received, or the reason why it cannot run; None without hooks.
     """
 
     effect: RunTool
@@ -44,11 +44,11 @@ class ToolAttempt(Struct, frozen=True):
 def make_tool_operation(
     registry: Registry, timeout: float | None
 ) -> Operation[ToolAttempt, ToolResult]:
-    """The act that runs a tool of `registry`.
+    """Make the operation that runs a tool of `registry`.
 
     Args:
-        registry: the agent's tools.
-        timeout: seconds for one attempt of a tool that names none; None waits.
+        registry: the tools of the agent.
+        timeout: seconds for one attempt of a tool without a timeout; None sets no limit.
     """
 
     async def attempt(call: CallContext[ToolAttempt]) -> Outcome[ToolResult]:
@@ -79,14 +79,14 @@ def make_tool_operation(
 
 def _may_repeat(registry: Registry, effect: RunTool, done: Invocation) -> bool:
     if isinstance(done.error, ConflictError | JournalError):
-        return False  # what it asked could not be kept: this process drives the run no more
+        return False  # its question was not saved, so this process can no longer drive the run
     tool = registry.get(effect.call.name)
     writes = tool is not None and tool.effect == "write"
     return not writes or (done.info is not None and done.info.landed is Landed.NO)
 
 
 def make_event_sink(env: ExecutionContext) -> EventSink | None:
-    """Where a tool shows notices; None when nobody watches."""
+    """Make the sink for the notices of a tool; None when there is no reader."""
     publish, ready = env.publish, env.ready
     if publish is None or ready is None:
         return None

@@ -1,6 +1,7 @@
-"""The marker that the tools of a reply begin: with it, a crash leaves their outcome in doubt.
+"""The marker event that the tools of a reply begin. After a crash, it means they are in doubt.
 
-It must be saved before the first of the tools begins, and never for a turn that ends before them.
+The marker must be saved before the first tool begins. It must never be saved for a turn that ends
+before its tools.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from holdfast.runtime.hooks.between_effects import may_act_before_tools
 
 
 def make_marker(run: ActiveTurn) -> ToolsBegun:
-    """The marker of the iteration that is under way."""
+    """Make the marker of the current iteration."""
     key = begun_key(run.machine.turn, run.machine.iteration)
     return ToolsBegun(key, run.plan.clock.now())
 
 
 def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | None:
-    """The marker that is saved together with this event: with a reply whose tools begin directly."""
+    """Return the marker to save with this event, if it is a reply whose tools begin directly."""
     if type(event) is not ModelReplied or not run.machine.allows_tools(event.reply):
         return None
     return None if may_act_before_tools(run) else make_marker(run)

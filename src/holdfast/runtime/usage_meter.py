@@ -1,7 +1,7 @@
-"""What a turn spends through the agents and models at work in its tools, counted as it is spent.
+"""Counts the usage of the agents and models that run inside the tools of a turn.
 
-The figure of a call that is over is a fact on its event; what stands here is of calls under way. It
-must never be counted twice: a call is forgotten here when its event is kept.
+A meter counts a tool call that is still running; the event of a finished call holds its usage. The
+usage must never be counted twice, so the meter of a call is removed when its event is saved.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from holdfast.core.messages import Usage
 from holdfast.tools.context import UsageSink
 
 TokensLeft: TypeAlias = Callable[[], int | None]
-"""The tokens that may still be spent; None without a limit."""
+"""Returns the remaining tokens; None without a limit."""
 
 _NOTHING = Usage()
 
 
 class UsageMeter:
-    """What is known of one tool call under way, beside its result.
+    """The usage of one running tool call, and the error info of its refusal.
 
     Args:
-        remaining_tokens: the tokens that the turn may still spend.
-        parent: where the agent's own spending counts, when it works for another one.
+        left: returns the remaining tokens of the turn.
+        parent: the meter of the calling agent, if this agent runs as a subagent.
     """
 
     __slots__ = ("_counted_runs", "_parent", "_remaining", "refusal", "usage")
@@ -37,34 +37,34 @@ class UsageMeter:
         self.refusal: ErrorInfo | None = None
 
     def add(self, usage: Usage) -> None:
-        """Count what was spent in this call; it counts for all who wait for it."""
+        """Add usage to this call and to all of its callers."""
         self.usage = self.usage + usage
         if self._parent is not None:
             self._parent.add(usage)
 
     def take_over(self, run_id: str, usage: Usage) -> None:
-        """Count what a run had spent in another process; one that was counted here stays so.
+        """Add the earlier usage of a resumed run, once per run.
 
         Args:
-            run_id: the run, which from now on counts by `add`.
-            usage: what it had spent.
+            run_id: the id of the run; its further usage is counted by `add`.
+            usage: the usage so far.
         """
         if run_id not in self._counted_runs:
             self._counted_runs.add(run_id)
             self.add(usage)
 
     def remaining_tokens(self) -> int | None:
-        """The tokens that may still be spent, by whoever works in this call."""
+        """Return the remaining tokens for the agents and models in this call."""
         return self._remaining()
 
 
 def count_remaining(limit: int | None, used: Usage, under_way: list[UsageMeter]) -> int | None:
-    """What a turn may still spend.
+    """Return the remaining tokens of a turn; None without a limit.
 
     Args:
-        limit: of the turn.
-        used: what its own model calls, and its calls that are over, have spent.
-        under_way: its calls that are not over.
+        limit: the token limit of the turn.
+        used: the usage of its model calls and finished tool calls.
+        under_way: the meters of its running tool calls.
     """
     if limit is None:
         return None
