@@ -179,7 +179,7 @@ class Engine(Generic[T]):
 
     async def abandon(self, run_id: str) -> Result[T]:
         """End a turn without finishing it; see `Agent.abandon`."""
-        result: Result[T] = await self.answering.abandon(run_id)  # type: ignore[assignment]  # as below
+        result: Result[T] = await self.answering.abandon(run_id)  # type: ignore[assignment]  # the plan's output type is T
         return result
 
     def as_tool(

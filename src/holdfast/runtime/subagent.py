@@ -4,10 +4,10 @@ If the run of the caller is saved in a journal, the run of the subagent is saved
 resumed with it. After a crash or an answer, no saved reply is requested again and no finished tool
 runs again.
 
-The caller controls the subagent. Its deadline limits both, its cancellation ends both, its handler
-answers questions, and its stream includes the events of the subagent. Failures reach the calling
-model as tool errors with their safe text. The caller must never retry them, because each agent
-retries its own calls. The usage of a subagent also counts for the caller, and the token limit of
+The caller controls the subagent. Its deadline limits both and its cancellation ends both. It is
+asked the questions that the subagent's own handler does not answer, and its stream includes the
+events of the subagent. Failures reach the calling model as tool errors with their safe text. The
+caller must never retry them, because each agent retries its own calls. The usage of a subagent also counts for the caller, and the token limit of
 the caller covers all of its subagents together.
 """
 
