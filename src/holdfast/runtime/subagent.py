@@ -7,8 +7,9 @@ runs again.
 The caller controls the subagent. Its deadline limits both and its cancellation ends both. It is
 asked the questions that the subagent's own handler does not answer, and its stream includes the
 events of the subagent. Failures reach the calling model as tool errors with their safe text. The
-caller must never retry them, because each agent retries its own calls. The usage of a subagent also counts for the caller, and the token limit of
-the caller covers all of its subagents together.
+caller must never retry them, because each agent retries its own calls. The usage of a
+subagent also counts for the caller, and the token limit of the caller covers all of its subagents
+together.
 """
 
 from __future__ import annotations
