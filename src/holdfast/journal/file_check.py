@@ -28,7 +28,7 @@ _BROKEN_RECORDS = (
 
 
 class JournalIdentity(NamedTuple):
-    """The row of the table `identity`; the migration that creates it describes the columns."""
+    """The row of the table `identity`; the schema describes the columns."""
 
     journal: str
     log: str

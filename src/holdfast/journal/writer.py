@@ -83,8 +83,8 @@ class Writer:
             self._queue.put(None)  # if the file is opened later, the thread closes it
             raise
 
-    def submit(self, act: WriterJob[T]) -> WriterJob[T]:
-        """Queue an act. Raises JournalClosedError after `close` and after a fork."""
+    def submit(self, job: WriterJob[T]) -> WriterJob[T]:
+        """Queue a job. Raises JournalClosedError after `close` and after a fork."""
         if os.getpid() != self._process:
             raise JournalClosedError(
                 self.path,
@@ -94,8 +94,8 @@ class Writer:
         with self._lock:
             if self._closed:
                 raise JournalClosedError(self.path, "is closed", fix="Open it again")
-            self._queue.put(act)  # type: ignore[arg-type]  # the queue holds acts of any outcome
-        return act
+            self._queue.put(job)  # type: ignore[arg-type]  # the queue holds jobs of any outcome
+        return job
 
     def close(self) -> None:
         """Finish the queued jobs, copy the log into the file and close it.
@@ -114,7 +114,7 @@ class Writer:
 
 
 def _run_writer(
-    path: str, wait: float, acts: queue.SimpleQueue[WriterJob[object] | None], opened: Future[None]
+    path: str, wait: float, jobs: queue.SimpleQueue[WriterJob[object] | None], opened: Future[None]
 ) -> None:
     try:
         lock, connection, watch, log = _open(path, wait)
@@ -124,10 +124,10 @@ def _run_writer(
     opened.set_result(None)
     going = True
     while going:
-        group, going = _take_group(acts)
+        group, going = _take_group(jobs)
         while group:
             writes = group[0].writes
-            same = next((n for n, act in enumerate(group) if act.writes != writes), len(group))
+            same = next((n for n, job in enumerate(group) if job.writes != writes), len(group))
             _perform_group(connection, watch, log, path, group[:same])
             del group[:same]
     try:
@@ -158,17 +158,17 @@ def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWat
 
 
 def _take_group(
-    acts: queue.SimpleQueue[WriterJob[object] | None],
+    jobs: queue.SimpleQueue[WriterJob[object] | None],
 ) -> tuple[list[WriterJob[object]], bool]:
-    """What waits now, at least one; an act that was cancelled is left out."""
+    """What waits now, at least one; a job that was cancelled is left out."""
     group: list[WriterJob[object]] = []
-    act = acts.get()
-    while act is not None:
-        if act.claim():
-            group.append(act)
-        if len(group) >= MOST_IN_GROUP or acts.empty():
+    job = jobs.get()
+    while job is not None:
+        if job.claim():
+            group.append(job)
+        if len(group) >= MOST_IN_GROUP or jobs.empty():
             return group, True
-        act = acts.get()
+        job = jobs.get()
     return group, False
 
 
@@ -188,9 +188,9 @@ def _perform_group(
         _roll_back(connection)
         with suppress(JournalError):
             watch.check_commit()  # the failed group may have left frames in the log
-        for act in group:
-            act.error = opening.to_journal_error(error, path, is_open=True)
-            act.error.__cause__ = error
+        for job in group:
+            job.error = opening.to_journal_error(error, path, is_open=True)
+            job.error.__cause__ = error
     finish_all(group)
 
 
@@ -200,8 +200,8 @@ def _write(
     watch.check()
     connection.execute("BEGIN IMMEDIATE")
     log.begin(connection)
-    for act in group:
-        act.perform(connection)
+    for job in group:
+        job.perform(connection)
     connection.execute("COMMIT")
     watch.check_commit()
     if log.finish(connection):
@@ -213,8 +213,8 @@ def _read(connection: sqlite3.Connection, watch: FileWatch, group: list[WriterJo
     # afterwards, because the second part of a deletion empties the log.
     intact = watch.is_intact()
     try:
-        for act in group:
-            act.perform(connection)
+        for job in group:
+            job.perform(connection)
     finally:
         if intact:
             watch.observe()
