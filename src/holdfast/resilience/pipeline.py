@@ -271,7 +271,7 @@ def _check_strategy(strategy: object) -> None:
 def _check_outcomes(name: str, operation: Operation[P, T]) -> Operation[P, T]:
     """The operation of a strategy from outside, with a check that it returns an outcome."""
 
-    async def checked(call: CallContext[P]) -> Outcome[T]:
+    async def call_and_check(call: CallContext[P]) -> Outcome[T]:
         outcome: object = await operation(call)
         if isinstance(outcome, Done | Failed):
             return outcome
@@ -281,7 +281,7 @@ def _check_outcomes(name: str, operation: Operation[P, T]) -> Operation[P, T]:
             fix="Return Done(value), Failed(error, info), or what the inner operation returned",
         )
 
-    return checked
+    return call_and_check
 
 
 def settings_of(options: Struct) -> Mapping[str, object]:

@@ -145,7 +145,7 @@ class Cache(Struct, frozen=True):
         store, key_of = self.store, self.key_of
         weigh = self.weigh or weigh_reply(store.options)
 
-        async def asked(call: CallContext[P], key: str) -> Outcome[T]:
+        async def call_and_store(call: CallContext[P], key: str) -> Outcome[T]:
             outcome: Outcome[T] | None = None
             weight: int | None = None
             try:
@@ -163,7 +163,7 @@ class Cache(Struct, frozen=True):
                 return await operation(call)
             known = await _find_answer(store, key, call)
             if known is None:
-                return await asked(call, key)
+                return await call_and_store(call, key)
             if isinstance(known, Done):
                 replay_reply(call, known.value)
                 known = Done(_without_usage(known.value), known.attempts, known.tried)
