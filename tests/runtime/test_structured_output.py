@@ -117,14 +117,14 @@ def test_a_dict_that_looks_like_a_tag_is_still_a_dict() -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (None, "no type"),
+        (None, "not a type"),
         ([], "empty list"),
-        (lambda: 1, "no type"),
-        (threading.Lock().acquire, "no type"),
+        (lambda: 1, "not a type"),
+        (threading.Lock().acquire, "not a type"),
         (Callable[[], int], "no JSON Schema"),
         (type("Odd", (), {}), "no JSON Schema"),
         (5, "no JSON Schema"),
-        (["text"], "no type"),
+        (["text"], "not a type"),
         (StructuredOutput(type("Odd", (), {})), "no JSON Schema"),
     ],
 )

@@ -88,7 +88,7 @@ def _is_last_attempt(machine: SessionMachine, at: float) -> bool:
 
 def _expect_parsed(value: object) -> ParseResult:
     if not isinstance(value, Valid | Invalid):
-        raise TypeError(f"{type(value).__name__} is no parsed answer")
+        raise TypeError(f"{type(value).__name__} is not a parsed output")
     return value
 
 

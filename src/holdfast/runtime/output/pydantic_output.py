@@ -153,7 +153,7 @@ def _split_kinds(output: object) -> Iterator[object]:
     empty = True
     for kind in listed:
         if kind is None or isinstance(kind, (*_FUNCTIONS, str, bytes)):
-            raise ConfigurationError("output", f"{kind!r} is no type", fix=_FIX)
+            raise ConfigurationError("output", f"{kind!r} is not a type", fix=_FIX)
         empty = False
         yield kind
     if empty:
