@@ -75,7 +75,7 @@ def test_a_name_that_no_provider_takes_is_refused(name: str) -> None:
 
 
 def test_limits_that_are_none_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="limits: must be Limits, got int"):
+    with pytest.raises(ConfigurationError, match="limits: must be Limits or None, got int"):
         Agent(ScriptedModel()).as_tool(limits=5)  # type: ignore[arg-type]
 
 

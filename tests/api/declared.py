@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
-import math
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +18,7 @@ def declared(entry: Callable[..., Any]) -> dict[str, Any]:
 
 
 def fits(wanted: Any, value: Any) -> bool:
-    """Whether `value` is of the type; numbers must be finite and from 0, a bool is no number."""
+    """Whether `value` is of the type; numbers must be from 0 and below 2**63, a bool is no number."""
     origin, inner = get_origin(wanted), get_args(wanted)
     if wanted in (Any, object) or isinstance(wanted, TypeVar):
         return True
@@ -32,7 +31,7 @@ def fits(wanted: Any, value: Any) -> bool:
     if wanted in (int, float):
         kinds = (int,) if wanted is int else (int, float)
         number = isinstance(value, kinds) and not isinstance(value, bool)
-        return number and math.isfinite(value) and value >= 0
+        return number and 0 <= value < 2**63
     if inspect.isclass(origin) and issubclass(origin, Mapping):
         return isinstance(value, Mapping) and all(
             fits(inner[0], name) and fits(inner[1], one) for name, one in value.items()

@@ -31,7 +31,7 @@ from holdfast.testing import ScriptedModel, emulator
 
 ODD: list[Any] = [
     *(None, 0, -1, 1.5, math.nan, math.inf, "", "x", b"x", [], {}, {"a": 1}, object(), True),
-    *([1], [None], ["x"], ("a",), print, SystemClock),
+    *([1], [None], ["x"], ("a",), print, SystemClock, 10**400),
 ]
 PUBLIC: dict[str, Any] = public_values()
 KEYWORDS = [name for name in inspect.signature(Agent).parameters if name not in ("model", "output")]
@@ -87,7 +87,7 @@ def test_the_class_of_a_clock_is_refused() -> None:
     wrong: type[Clock] = SystemClock
     said = refused(Agent, {"model": ScriptedModel("Hi"), "clock": wrong})
     assert said == (
-        "clock: must be an object with now, monotonic, sleep; got the class SystemClock"
+        "clock: must be an object with now, monotonic, sleep, or None; got the class SystemClock"
     )
 
 

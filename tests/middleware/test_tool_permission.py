@@ -310,9 +310,9 @@ def test_the_cache_of_tool_names_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"allow": "pay"}, "allow: must be a list of rules"),
-        ({"ask": [3]}, r"ask\[0\]: must be the name of a tool"),
-        ({"deny": [""]}, r"deny\[0\]: must be the name of a tool"),
+        ({"allow": "pay"}, "allow: must be a list, got str. Write allow="),
+        ({"ask": [3]}, r"ask\[0\]: must be a text or Rule, got int"),
+        ({"deny": [""]}, r"deny\[0\]: must be a text that is not empty"),
         ({"default": "maybe"}, "default: must be"),
         ({"timeout": 0}, "timeout: must be a finite number above 0"),
     ],

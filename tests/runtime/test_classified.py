@@ -111,7 +111,9 @@ async def test_what_was_named_counts_for_a_breaker() -> None:
 
 @pytest.mark.parametrize("wrong", [Busy(), "Busy", KeyboardInterrupt, int])
 def test_what_is_no_class_of_exceptions_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="must be exception classes"):
+    with pytest.raises(
+        ConfigurationError, match=r"kinds\[0\]: must be a subclass of Exception, got"
+    ):
         retry_on(wrong)
 
 

@@ -214,7 +214,7 @@ class TestRefused:
             await execute(RETRY, 3)  # type: ignore[call-overload]
 
     def test_what_is_no_pipeline_and_no_effect(self) -> None:
-        with pytest.raises(ConfigurationError, match="must be a Pipeline"):
+        with pytest.raises(ConfigurationError, match="must be Pipeline, got list"):
             Guard([Retry()])  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="effect"):
             Guard(RETRY, effect="maybe")  # type: ignore[arg-type]

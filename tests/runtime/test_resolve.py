@@ -65,11 +65,11 @@ def test_no_key_is_shown() -> None:
     ("make", "says"),
     [
         (lambda: ModelAt(5), "model: must be a text, got int"),  # type: ignore[arg-type]
-        (lambda: ModelAt("a:b", base_url=5), "base_url: must be str or None, got int"),  # type: ignore[arg-type]
-        (lambda: ModelAt("a:b", api_key=b"k"), "api_key: must be str or None, got bytes"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", base_url=5), "base_url: must be a text or None, got int"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", api_key=b"k"), "api_key: must be a text or None, got bytes"),  # type: ignore[arg-type]
         (lambda: ModelAt("a:b", timeouts=5), "timeouts: must be Timeouts or None, got int"),  # type: ignore[arg-type]
         (lambda: ModelAt("a:b", name=None), "name: must be a text, got NoneType"),  # type: ignore[arg-type]
-        (lambda: ModelAt("a:b", headers="x"), "headers: must be Mapping, got str"),  # type: ignore[arg-type]
+        (lambda: ModelAt("a:b", headers="x"), "headers: must be a mapping, got str"),  # type: ignore[arg-type]
         (lambda: ModelAt("a:b", headers={"": "x"}), "headers: '' is not a header name"),
         (lambda: ModelAt("a:b", headers={"x y": "x"}), "headers: 'x y' is not a header name"),
         (lambda: ModelAt("a:b", headers={"x": 1}), "headers['x']: must be a text, got int"),  # type: ignore[dict-item]

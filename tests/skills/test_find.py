@@ -50,7 +50,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     for wrong in (tmp_path / "absent", tmp_path / "file", "a\0b"):
         with pytest.raises(ConfigurationError, match="cannot be read as a folder"):
             find_skills(wrong)
-    with pytest.raises(ConfigurationError, match="must be a path, got int"):
+    with pytest.raises(ConfigurationError, match="must be a text or PathLike, got int"):
         find_skills(3)  # type: ignore[arg-type]
     (tmp_path / "empty").mkdir()
     with pytest.raises(

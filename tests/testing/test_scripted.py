@@ -41,9 +41,17 @@ async def test_a_script_that_is_over_says_so_and_what_to_do() -> None:
     )
 
 
+_WANTED = "must be a text, ToolCall, a list, Reply or HoldfastError"
+
+
 @pytest.mark.parametrize(
     ("answer", "got"),
-    [(None, "NoneType"), ({"text": "Hi"}, "dict"), (["Hi", 1], "list of int and str")],
+    [
+        (None, f": {_WANTED}; got NoneType"),
+        ({"text": "Hi"}, f": {_WANTED}; got dict"),
+        ([], ": must be a list that is not empty, got []"),
+        (["Hi", 1], "[0]: must be ToolCall, got str"),
+    ],
 )
 async def test_what_a_function_gives_is_checked(answer: object, got: str) -> None:
     def line(_: ModelRequest) -> object:
@@ -51,13 +59,12 @@ async def test_what_a_function_gives_is_checked(answer: object, got: str) -> Non
 
     with pytest.raises(ConfigurationError) as raised:
         await Agent(ScriptedModel(line)).run("Hi")  # type: ignore[arg-type]  # REASON: it is wrong
-    assert str(raised.value) == (
-        "script: a function must return a text, a ToolCall, a list of them, a Reply or an error, "
-        f"got {got}"
-    )
+    assert str(raised.value) == (f"what a function of the script returned{got}")
 
 
 def test_no_calls_are_not_a_line() -> None:
     empty: list[ScriptLine] = [()]
-    with pytest.raises(ConfigurationError, match=r"script\[0\]: must be a text, .* got tuple$"):
+    with pytest.raises(
+        ConfigurationError, match=r"script\[0\]: must be a list that is not empty, got \(\)$"
+    ):
         ScriptedModel(*empty)

@@ -37,7 +37,7 @@ def test_two_tools_of_one_name() -> None:
 
 @pytest.mark.parametrize("wrong", [one, two, "one", None, 5])
 def test_tools_that_are_not_a_list(wrong: object) -> None:
-    with pytest.raises(ConfigurationError, match="must be a list of functions"):
+    with pytest.raises(ConfigurationError, match="tools: must be a list, got"):
         Registry(wrong)  # type: ignore[arg-type]
 
 

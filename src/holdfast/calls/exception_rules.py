@@ -13,7 +13,8 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.calls import sdk_errors
-from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.resilience.clock import Clock
 
 Classify: TypeAlias = Callable[[Exception], ErrorInfo]
@@ -42,6 +43,7 @@ def _classify_by_user(
     return None
 
 
+@check_arguments
 def retry_on(*kinds: type[Exception]) -> Classify:
     """Return a `classify` function that retries only these exceptions and known temporary errors.
 
@@ -58,8 +60,6 @@ def retry_on(*kinds: type[Exception]) -> Classify:
     >>> [classify(error).category.value for error in (Busy(), ValueError(), ConnectionResetError())]
     ['transient', 'programming', 'transient']
     """
-    for kind in kinds:
-        _check_exception_class(kind)
 
     def classify(error: Exception) -> ErrorInfo:
         info = sdk_errors.classify(error)
@@ -73,8 +73,3 @@ def retry_on(*kinds: type[Exception]) -> Classify:
 
 
 _GUESSED = (ErrorCategory.UNKNOWN, ErrorCategory.PROGRAMMING)
-
-
-def _check_exception_class(kind: object) -> None:
-    if not isinstance(kind, type) or not issubclass(kind, Exception):
-        raise ConfigurationError("kinds", f"must be exception classes, got {kind!r}")

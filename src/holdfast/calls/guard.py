@@ -18,7 +18,7 @@ from typing import Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 from msgspec import Struct
 
 from holdfast.calls.exception_rules import Classify, classify_exception
-from holdfast.core.argument_checks import check_instance, check_optional_callable
+from holdfast.core.argument_checks import check_arguments
 from holdfast.core.errors import ConfigurationError, ErrorInfo, Landed, exception_for
 from holdfast.core.notices import Notice
 from holdfast.resilience.cache.decision import KeyOf, canonical_key
@@ -74,6 +74,7 @@ class Guard:
 
     __slots__ = ("_classify", "_env", "_judge", "_operation", "_writes", "pipeline")
 
+    @check_arguments
     def __init__(
         self,
         pipeline: Pipeline,
@@ -83,17 +84,6 @@ class Guard:
         judge: Judge | None = None,
         env: ExecutionContext | None = None,
     ) -> None:
-        if not isinstance(pipeline, Pipeline):
-            raise ConfigurationError(
-                "pipeline",
-                f"must be a Pipeline, got {type(pipeline).__name__}",
-                fix="Write Pipeline.of(Retry(), ...)",
-            )
-        if effect not in ("read", "idempotent", "write"):
-            raise ConfigurationError("effect", 'must be "read", "idempotent" or "write"')
-        check_optional_callable("classify", classify)
-        check_optional_callable("judge", judge)
-        check_instance("env", env, ExecutionContext, optional=True)
         self.pipeline = pipeline
         self._classify = classify
         self._judge = judge

@@ -27,7 +27,7 @@ from holdfast.calls.status_line import StatusCallback, StatusLine
 from holdfast.calls.tool_activity import ToolActivity
 from holdfast.codecs.assemble import AssembledReply
 from holdfast.codecs.wire import Quirks
-from holdfast.core.argument_checks import check_instance, check_optional_callable
+from holdfast.core.argument_checks import check_arguments
 from holdfast.core.deltas import Delta, ReasoningDelta, ReplyFinished, TextDelta
 from holdfast.core.errors import (
     ConfigurationError,
@@ -86,11 +86,10 @@ class ResponseHandler:
     'Hello'
     """
 
+    @check_arguments
     def __init__(
         self, status_callback: StatusCallback | None = None, *, quirks: Quirks | None = None
     ) -> None:
-        check_optional_callable("status_callback", status_callback)
-        check_instance("quirks", quirks, Quirks, optional=True)
         self.text_buffer: list[str] = []
         self.tool_activity = False
         self.last_tool_name: str | None = None

@@ -20,7 +20,7 @@ from holdfast.codecs.gemini.errors import classify as gemini
 from holdfast.codecs.openai_chat.errors import classify as openai_chat
 from holdfast.codecs.openai_responses.errors import classify as openai_responses
 from holdfast.codecs.wire import Failure
-from holdfast.core.argument_checks import check_instance
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
 from holdfast.models.presets import PRESETS
 
@@ -69,7 +69,7 @@ def classify(exception: BaseException, *, now: float | None = None) -> ErrorInfo
     >>> info.category.value, info.retry_after
     ('rate_limit_retryable', 4.0)
     """
-    check_instance("exception", exception, BaseException)
+    check_value("exception", exception, BaseException)
     for error in _walk_causes(exception):
         if (info := _classify_known(error, now)) is not None:
             return info

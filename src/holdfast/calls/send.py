@@ -14,7 +14,7 @@ from holdfast.calls.call_wording import status_text
 from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.calls.response_handler import ResponseHandler
 from holdfast.calls.status_line import SENDING, StatusCallback
-from holdfast.core.argument_checks import check_callable
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import UnexpectedTypeError
 
 
@@ -35,7 +35,7 @@ def send_message(call: Callable[..., object], *args: object) -> CallResult:
     <BLANKLINE>
     This may be a temporary API issue. Please try again.
     """
-    check_callable("call", call)
+    check_value("call", call, Callable)
     handler = ResponseHandler()
     with ErrorCatcher() as caught:
         response = call(*args)
@@ -47,7 +47,7 @@ def send_message(call: Callable[..., object], *args: object) -> CallResult:
 
 async def asend_message(call: Callable[..., object], *args: object) -> CallResult:
     """Like `send_message`, for a call of an asynchronous client."""
-    check_callable("call", call)
+    check_value("call", call, Callable)
     handler = ResponseHandler()
     with ErrorCatcher() as caught:
         response = call(*args)
@@ -72,7 +72,7 @@ def send_message_streaming(
     >>> result.ok, result.text, result.finish_reason.value
     (True, 'Hi', 'stop')
     """
-    check_callable("call", call)
+    check_value("call", call, Callable)
     handler = ResponseHandler(status_callback)
     with ErrorCatcher() as caught:
         handler.status.show_status(SENDING)
@@ -84,7 +84,7 @@ async def asend_message_streaming(
     call: Callable[..., object], *args: object, status_callback: StatusCallback | None = None
 ) -> CallResult:
     """Like `send_message_streaming`, for a call of an asynchronous client."""
-    check_callable("call", call)
+    check_value("call", call, Callable)
     handler = ResponseHandler(status_callback)
     with ErrorCatcher() as caught:
         handler.status.show_status(SENDING)

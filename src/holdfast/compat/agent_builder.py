@@ -14,7 +14,7 @@ from typing_extensions import TypeVar, Unpack
 
 from holdfast.agent import Agent
 from holdfast.compat.error_handling_config import ErrorHandling
-from holdfast.core.argument_checks import check_instance
+from holdfast.core.argument_checks import check_value
 from holdfast.core.events import OnWait
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
@@ -192,7 +192,7 @@ class AgentBuilder(Generic[T]):
 
     def with_error_handling_config(self, handling: ErrorHandling) -> AgentBuilder[T]:
         """Retries, waits, and what the model sees of errors, for model calls and tools."""
-        check_instance("handling", handling, ErrorHandling)
+        check_value("handling", handling, ErrorHandling)
         return self._with_keywords(**handling.agent_keywords())
 
     def with_retry(self, options: RetryOptions) -> AgentBuilder[T]:

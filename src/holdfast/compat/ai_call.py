@@ -20,16 +20,9 @@ from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.calls.parsed_answers import RawText
 from holdfast.calls.session_log import UNKNOWN, current_session, session_scope
 from holdfast.compat.call_config import normalise_call_type
-from holdfast.core.argument_checks import (
-    check_callable,
-    check_flag,
-    check_instance,
-    check_optional_callable,
-    check_text,
-)
+from holdfast.core.argument_checks import check_fields, check_value
+from holdfast.core.constraints import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds, check_whole
-from holdfast.resilience.checks import check_number
 from holdfast.resilience.metrics import CallMetrics
 
 Call: TypeAlias = Callable[..., object]
@@ -55,12 +48,12 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     >>> CallOptions(raw_text="sometimes")
     Traceback (most recent call last):
     ...
-    holdfast.core.errors.ConfigurationError: options.raw_text: 'sometimes' is no way. Use "accept", "prose" or "refuse"
+    holdfast.core.errors.ConfigurationError: options.raw_text: must be "accept", "prose" or "refuse"; got 'sometimes'
     """
 
     raw_text: RawText = "accept"
     by_category: bool = False
-    deadline: float | None = None
+    deadline: PositiveFloat | None = None
     metrics: CallMetrics | None = None
     on_outcome: Callable[[CallOutcome], object] | None = None
     sleep: Callable[[float], object] = time.sleep
@@ -68,18 +61,7 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     monotonic: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        check_seconds("options.deadline", self.deadline)
-        check_flag("options.by_category", self.by_category)
-        check_instance("options.metrics", self.metrics, CallMetrics, optional=True)
-        check_optional_callable("options.on_outcome", self.on_outcome)
-        for name in ("sleep", "asleep", "monotonic"):
-            check_callable(f"options.{name}", getattr(self, name))
-        if self.raw_text not in ("accept", "prose", "refuse"):
-            raise ConfigurationError(
-                "options.raw_text",
-                f"{self.raw_text!r} is no way",
-                fix='Use "accept", "prose" or "refuse"',
-            )
+        check_fields(self, "options.")
 
 
 _SEED = CallOptions()
@@ -116,7 +98,7 @@ def retry_ai_call_with_parsing(
     >>> retry_ai_call_with_parsing(lambda: '{"agent_final_response": "Hi", "routine_number": 2}')[2:]
     ('Hi', 2)
     """
-    check_text("call_type", call_type)
+    check_value("call_type", call_type, str)
     failed = f"Error: {call_type} AI call"
     plan = _make_plan(call_type, failed, (max_retries, delay), session_id, options)
     return _to_routine_tuple(_run_plan(plan, options, func, args))
@@ -132,7 +114,7 @@ async def async_retry_ai_call_with_parsing(
     options: CallOptions = _SEED,
 ) -> Routine:
     """As `retry_ai_call_with_parsing`, without stopping other tasks; `func` may be asynchronous."""
-    check_text("call_type", call_type)
+    check_value("call_type", call_type, str)
     plan = _make_plan(call_type, "Error: AI call", (max_retries, delay), session_id, options)
     return _to_routine_tuple(await _arun_plan(plan, options, func, args))
 
@@ -183,10 +165,10 @@ def _make_plan(
     reregistration: bool = False,
 ) -> CallPlan:
     max_retries, delay = repeats
-    check_text("session_id", session_id)
-    check_instance("options", options, CallOptions)
-    check_whole("max_retries", max_retries, at_least=0)
-    check_number("delay", delay)
+    check_value("session_id", session_id, str)
+    check_value("options", options, CallOptions)
+    check_value("max_retries", max_retries, NonNegativeInt)
+    check_value("delay", delay, NonNegativeFloat)
     return CallPlan(
         max_retries=max_retries,
         delay=delay,
@@ -204,7 +186,7 @@ def _make_plan(
 def _run_plan(
     plan: CallPlan, options: CallOptions, func: Call, args: tuple[object, ...]
 ) -> CallOutcome:
-    check_callable("func", func)
+    check_value("func", func, Call)
     began = options.monotonic()
     attempts = plan_attempts(plan)
     made: AttemptResult | None = None
@@ -228,7 +210,7 @@ def _run_plan(
 async def _arun_plan(
     plan: CallPlan, options: CallOptions, func: Call, args: tuple[object, ...]
 ) -> CallOutcome:
-    check_callable("func", func)
+    check_value("func", func, Call)
     began = options.monotonic()
     attempts = plan_attempts(plan)
     made: AttemptResult | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypedDict
 
-from holdfast.core.argument_checks import check_text, check_type
+from holdfast.core.argument_checks import check_arguments
 
 
 class RetryConfig(TypedDict):
@@ -42,6 +42,7 @@ def normalise_call_type(call_type: str) -> str:
     return _BETWEEN_WORDS.sub("_", call_type.lower()).strip("_")
 
 
+@check_arguments
 def get_retry_config(call_type: str, routine_number: int | None = None) -> RetryConfig:
     """The row for a call; a routine that has a row of its own goes before the call type.
 
@@ -56,8 +57,6 @@ def get_retry_config(call_type: str, routine_number: int | None = None) -> Retry
     >>> get_retry_config("Registration", 3)
     {'max_retries': 3, 'delay': 1.0}
     """
-    check_text("call_type", call_type)
-    check_type("routine_number", routine_number, int | None)
     row = CALL_CONFIGS.get(f"routine_{routine_number}") or CALL_CONFIGS.get(
         normalise_call_type(call_type)
     )

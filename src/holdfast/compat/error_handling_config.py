@@ -12,9 +12,9 @@ from typing import TypedDict
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_flag
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from holdfast.core.errors import ErrorCategory
-from holdfast.core.limits import check_seconds
 from holdfast.resilience.retry.options import (
     CustomRetry,
     ProviderHandler,
@@ -60,23 +60,19 @@ class ErrorHandling(Struct, frozen=True, kw_only=True):
     normalize_errors: bool = True
     include_provider_details: bool = False
     include_detailed_errors_in_chat: bool = False
-    max_retries: int = 3
-    function_timeout: float | None = None
-    retry_delay: float = 1.0
+    max_retries: NonNegativeInt = 3
+    function_timeout: PositiveFloat | None = None
+    retry_delay: NonNegativeFloat = 1.0
     use_provider_retry_delays: bool = True
     refresh_credentials: RefreshCredentials | None = None
-    max_retry_delay: float = 30.0
-    backoff_multiplier: float = 2.0
-    max_retries_by_category: Mapping[ErrorCategory, int] | None = None
+    max_retry_delay: NonNegativeFloat = 30.0
+    backoff_multiplier: NonNegativeFloat = 2.0
+    max_retries_by_category: Mapping[ErrorCategory, NonNegativeInt] | None = None
     provider_handler: ProviderHandler | None = None
     custom_retry: CustomRetry | None = None
 
     def __post_init__(self) -> None:
-        check_seconds("error_handling.function_timeout", self.function_timeout)
-        check_flag(
-            "error_handling.include_detailed_errors_in_chat", self.include_detailed_errors_in_chat
-        )
-        self.retry_options()
+        check_fields(self, "error_handling.")
 
     def retry_options(self) -> RetryOptions:
         """The settings that are about retries."""

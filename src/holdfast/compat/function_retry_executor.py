@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.calls.exception_rules import Classify, classify_exception
 from holdfast.calls.guard import check_repeatable, make_execution_context, run_callable
 from holdfast.compat.error_handling_config import ErrorHandling
-from holdfast.core.argument_checks import check_instance, check_optional_callable
+from holdfast.core.argument_checks import check_arguments
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.redaction import redact
 from holdfast.resilience.pipeline import CallContext, Done, ExecutionContext, Failed, Outcome
@@ -73,6 +73,7 @@ class FunctionRetryExecutor:
 
     __slots__ = ("_classify", "_env", "_operation", "handling")
 
+    @check_arguments
     def __init__(
         self,
         handling: ErrorHandling | None = None,
@@ -80,9 +81,6 @@ class FunctionRetryExecutor:
         classify: Classify | None = None,
         env: ExecutionContext | None = None,
     ) -> None:
-        check_instance("handling", handling, ErrorHandling, optional=True)
-        check_optional_callable("classify", classify)
-        check_instance("env", env, ExecutionContext, optional=True)
         self.handling = handling or ErrorHandling()
         self._classify = classify
         self._env = env or make_execution_context()

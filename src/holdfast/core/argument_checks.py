@@ -1,108 +1,118 @@
-"""Checks arguments against their declared types, and names a wrong one at once.
+"""Checks arguments and options against their declared types, and names a wrong one at once.
 
 A type checker finds these mistakes earlier, but there is none for a file, an environment variable or
-a notebook. This module must never change a value.
+a notebook. The annotation of a parameter or a field is the whole declaration, such as
+`PositiveInt | None` or `Literal["a", "b"]`. Rules across several arguments stay beside the code that
+has them. This module must never change a value.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import get_type_hints
+import functools
+import inspect
+from collections.abc import Callable
+from inspect import Parameter
+from typing import Any, TypeVar, cast, get_type_hints
 
-import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.type_checks import TypeCheck, compile_check
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_cached_check = functools.cache(compile_check)
 
 
-def check_fields(record: Struct, prefix: str, *names: str) -> None:
-    """Raise ConfigurationError unless these fields have the types that the record declares.
+def check_value(argument: str, value: object, expected: object) -> None:
+    """Raise ConfigurationError unless `value` has the type `expected`.
+
+    >>> check_value("seed", "x", int | None)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: seed: must be a whole number or None, got str
+    """
+    _cached_check(expected).check(argument, value)
+
+
+def check_fields(record: object, prefix: str = "") -> None:
+    """Raise ConfigurationError unless the fields of a struct or a dataclass have their types.
+
+    A field that has its default value is not checked.
 
     Args:
-        record: a struct of plain types: numbers, strings, booleans, lists and mappings of them.
+        record: the record; its `__post_init__` calls this function.
         prefix: precedes the field's name in the message.
-        names: the names of the fields. A field that has its default value is not checked.
     """
-    for name in names:
+    kind: Callable[..., object] = type(record)
+    for name, default, check in _compile_parameters(kind).checks:
         value = getattr(record, name)
-        if value is not _field_default(type(record), name):
-            check_type(f"{prefix}{name}", value, _field_types(type(record))[name])
+        if value is not default and not check.accepts_whole(value):
+            check.check(f"{prefix}{name}", value)
 
 
-def check_type(argument: str, value: object, expected: object) -> None:
-    """Raise ConfigurationError unless `value` has a type of plain JSON-like values.
+def check_arguments(function: F) -> F:
+    """Decorate a function or an `__init__`, so that each call checks its arguments first.
 
-    >>> check_type("seed", "x", int | None)
+    >>> @check_arguments
+    ... def wait(seconds: float) -> None: ...
+    >>> wait("long")
     Traceback (most recent call last):
     ...
-    holdfast.core.errors.ConfigurationError: seed: is of the wrong type: Expected `int | null`, got `str`
+    holdfast.core.errors.ConfigurationError: seconds: must be a number, got str
     """
-    try:
-        msgspec.convert(value, expected)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(argument, f"is of the wrong type: {error}") from None
+
+    @functools.wraps(function)
+    def call_checked(*args: object, **kwargs: object) -> object:
+        _check_call(_compile_parameters(function), args, kwargs)
+        return function(*args, **kwargs)
+
+    return cast("F", call_checked)
 
 
-def check_flag(argument: str, value: object) -> None:
-    """Raise ConfigurationError unless `value` is True or False."""
-    if value is not True and value is not False:
-        raise ConfigurationError(argument, f"must be True or False, got {type(value).__name__}")
+class _Parameters(Struct, frozen=True):
+    """The parameters of a callable.
 
-
-def check_text(argument: str, value: object) -> None:
-    """Raise ConfigurationError unless `value` is a string."""
-    if not isinstance(value, str):
-        raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
-
-
-def check_instance(argument: str, value: object, *kinds: type, optional: bool = False) -> None:
-    """Raise ConfigurationError unless `value` is an instance of `kinds`, or None if it is optional.
-
-    >>> check_instance("answer", 5, str, bytes)
-    Traceback (most recent call last):
-    ...
-    holdfast.core.errors.ConfigurationError: answer: must be str or bytes, got int
+    Args:
+        positional: the names of those that a call may give by position.
+        rest: the name of the one that takes all further arguments, if there is one.
+        checks: the name, the default and the check of each that declares a type.
     """
-    if isinstance(value, kinds) or (optional and value is None):
-        return
-    wanted = " or ".join([kind.__name__ for kind in kinds] + ["None"] * optional)
-    raise ConfigurationError(argument, f"must be {wanted}, got {type(value).__name__}")
+
+    positional: tuple[str, ...]
+    rest: str | None
+    checks: tuple[tuple[str, object, TypeCheck], ...]
 
 
-def check_callable(argument: str, value: object) -> None:
-    """Raise ConfigurationError unless `value` can be called."""
-    if not callable(value):
-        raise ConfigurationError(argument, f"must be a function, got {type(value).__name__}")
-
-
-def check_optional_callable(argument: str, value: object) -> None:
-    """Raise ConfigurationError unless `value` is None or can be called."""
-    if value is not None:
-        check_callable(argument, value)
-
-
-def check_port(
-    argument: str, value: object, methods: tuple[str, ...], *, optional: bool = True
+def _check_call(
+    parameters: _Parameters, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
-    """Raise ConfigurationError unless `value` has these methods, or is None if it is optional."""
-    if value is None and optional:
-        return
-    missing = [name for name in methods if not callable(getattr(value, name, None))]
-    if isinstance(value, type) or missing:
-        got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-        raise ConfigurationError(
-            argument, f"must be an object with {', '.join(methods)}; got {got}"
-        )
+    # A call that does not fit the signature raises a TypeError of its own after the checks.
+    given = {**dict(zip(parameters.positional, args, strict=False)), **kwargs}
+    if parameters.rest is not None:
+        given[parameters.rest] = args[len(parameters.positional) :]
+    for name, default, check in parameters.checks:
+        value = given.get(name, default)
+        if value is not default and not check.accepts_whole(value):
+            check.check(name, value)
 
 
-@cache
-def _field_types(kind: type[Struct]) -> dict[str, object]:
-    return get_type_hints(kind)
+@functools.cache
+def _compile_parameters(target: Callable[..., object]) -> _Parameters:
+    hints = get_type_hints(target, include_extras=True)
+    parameters = inspect.signature(target).parameters.values()
+    return _Parameters(
+        tuple(one.name for one in parameters if one.kind in _POSITIONAL),
+        next((one.name for one in parameters if one.kind is Parameter.VAR_POSITIONAL), None),
+        tuple(
+            (one.name, one.default, compile_check(_declared_type(one, hints[one.name])))
+            for one in parameters
+            if one.name in hints and one.kind is not Parameter.VAR_KEYWORD
+        ),
+    )
 
 
-@cache
-def _field_default(kind: type[Struct], name: str) -> object:
-    for field in msgspec.structs.fields(kind):
-        if field.name == name:
-            return field.default
-    raise AttributeError(name)
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _declared_type(parameter: Parameter, hint: Any) -> object:
+    return tuple[hint, ...] if parameter.kind is Parameter.VAR_POSITIONAL else hint

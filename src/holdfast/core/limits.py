@@ -6,12 +6,10 @@ events.
 
 from __future__ import annotations
 
-import math
-
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.constraints import NonNegativeInt, PositiveFloat, PositiveInt
 
 ITERATION_LIMIT_TEXT = (
     "Maximum iteration limit reached ({max_iterations} iterations). The agent was unable to "
@@ -42,46 +40,14 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     holdfast.core.errors.ConfigurationError: limits.iterations: must be at least 1, got 0
     """
 
-    iterations: int | None = 10
-    tool_calls: int | None = None
-    seconds: float | None = 300.0
-    tokens: int | None = None
-    output_repairs: int = 2
+    iterations: PositiveInt | None = 10
+    tool_calls: PositiveInt | None = None
+    seconds: PositiveFloat | None = 300.0
+    tokens: PositiveInt | None = None
+    output_repairs: NonNegativeInt = 2
     extendable: bool = False
-    output_repair_tokens: int | None = None
-    output_repair_seconds: float | None = None
+    output_repair_tokens: PositiveInt | None = None
+    output_repair_seconds: PositiveFloat | None = None
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "tool_calls", "tokens"):
-            check_count(f"limits.{name}", getattr(self, name), at_least=1)
-        check_count("limits.output_repairs", self.output_repairs, at_least=0)
-        check_count("limits.output_repair_tokens", self.output_repair_tokens, at_least=1)
-        for name in ("seconds", "output_repair_seconds"):
-            check_seconds(f"limits.{name}", getattr(self, name))
-        check_fields(self, "limits.", "output_repairs", "extendable")
-
-
-def check_count(argument: str, value: object, *, at_least: int) -> None:
-    """Raise ConfigurationError unless `value` is None or a whole number from `at_least`."""
-    if value is not None:
-        check_whole(argument, value, at_least=at_least)
-
-
-def check_whole(argument: str, value: object, *, at_least: int) -> None:
-    """Raise ConfigurationError unless `value` is a whole number from `at_least`; None is refused."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(argument, f"must be a whole number, got {type(value).__name__}")
-    if value < at_least:
-        raise ConfigurationError(argument, f"must be at least {at_least}, got {value}")
-
-
-def check_seconds(argument: str, value: object) -> None:
-    """Raise ConfigurationError unless `value` is None or a finite number of seconds above 0."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError(
-            argument, f"must be a number of seconds, got {type(value).__name__}"
-        )
-    if not math.isfinite(value) or value <= 0:
-        raise ConfigurationError(argument, f"must be a finite number above 0, got {value}")
+        check_fields(self, "limits.")

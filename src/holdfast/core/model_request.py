@@ -5,15 +5,13 @@ It must never hold an API key or an address: those belong to the endpoint.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields
-from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_count
+from holdfast.core.constraints import NonNegativeFloat, NonNegativeInt, PositiveInt
 from holdfast.core.messages import Message
 
 
@@ -72,45 +70,20 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         extra: fields that are added to the request body unchanged.
     """
 
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
+    max_tokens: PositiveInt | None = None
+    temperature: NonNegativeFloat | None = None
+    top_p: NonNegativeFloat | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: ReasoningEffort | None = None
-    reasoning_tokens: int | None = None
+    reasoning_tokens: NonNegativeInt | None = None
     cache: bool = False
     extra: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
-        check_count("settings.max_tokens", self.max_tokens, at_least=1)
-        check_count("settings.reasoning_tokens", self.reasoning_tokens, at_least=0)
-        check_fields(self, "settings.", *_PLAIN_FIELDS)
-        for name in ("temperature", "top_p"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ConfigurationError(
-                    f"settings.{name}", f"must be a number, got {type(value).__name__}"
-                )
-            if not math.isfinite(value) or value < 0:
-                raise ConfigurationError(
-                    f"settings.{name}", f"must be a finite number from 0, got {value}"
-                )
-
-
-_PLAIN_FIELDS = (
-    "stop",
-    "seed",
-    "tool_choice",
-    "parallel_tool_calls",
-    "reasoning_effort",
-    "cache",
-    "extra",
-)
+        check_fields(self, "settings.")
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):

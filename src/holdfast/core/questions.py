@@ -26,7 +26,8 @@ from typing import (
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_fields, check_type
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import NonNegativeInt, PositiveFloat
 from holdfast.core.errors import (
     AnswerTypeError,
     ConfigurationError,
@@ -34,14 +35,13 @@ from holdfast.core.errors import (
     UnansweredReason,
 )
 from holdfast.core.json_strict import is_finite
-from holdfast.core.limits import check_count, check_seconds
 
 A = TypeVar("A")
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds that a question waits for its answer."""
 
-Timeout: TypeAlias = float | Literal["default"] | None
+Timeout: TypeAlias = PositiveFloat | Literal["default"] | None
 """Seconds to wait for an answer; None waits without limit. "default" takes the `default_timeout` of
 the question, which is 5 minutes for most, and waits without limit once the run is suspended."""
 
@@ -79,7 +79,7 @@ class Approved(Struct, frozen=True, kw_only=True, tag="approved", omit_defaults=
     arguments: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, "", "remember", "arguments")
+        check_fields(self)
 
 
 class Denied(Struct, frozen=True, kw_only=True, tag="denied", omit_defaults=True):
@@ -96,18 +96,16 @@ class Denied(Struct, frozen=True, kw_only=True, tag="denied", omit_defaults=True
     because: Literal["person"] | UnansweredReason = "person"
 
     def __post_init__(self) -> None:
-        check_fields(self, "", "reason", "remember", "because")
+        check_fields(self)
 
 
 class Continued(Struct, frozen=True, kw_only=True, tag="continued", omit_defaults=True):
     """The turn may continue for `iterations` more iterations; 0 takes what the question offers."""
 
-    iterations: int = 0
+    iterations: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
-        check_type("iterations", self.iterations, int)
-        if self.iterations < 0:
-            raise ConfigurationError("iterations", f"must be at least 0, got {self.iterations}")
+        check_fields(self)
 
 
 class Answer(Struct, Generic[A], frozen=True):
@@ -167,7 +165,7 @@ class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True)
     source: str = ""
 
     def __post_init__(self) -> None:
-        check_fields(self, "", *self.__struct_fields__)
+        check_fields(self)
 
     def approve(
         self, *, remember: Remember = "once", arguments: Mapping[str, object] | None = None
@@ -197,15 +195,13 @@ class ContinuationQuestion(Question[Continued | Denied], frozen=True, kw_only=Tr
 
     default_timeout: ClassVar[float] = 120.0
 
-    iteration: int
-    limit: int
-    extension: int = 3
+    iteration: NonNegativeInt
+    limit: NonNegativeInt
+    extension: NonNegativeInt = 3
     source: str = ""
 
     def __post_init__(self) -> None:
-        check_fields(self, "", *self.__struct_fields__)
-        for name in ("iteration", "limit", "extension"):
-            check_count(name, getattr(self, name), at_least=0)
+        check_fields(self)
 
     def approve(self, iterations: int = 0) -> Answer[Continued | Denied]:
         """Answer yes, for this many more iterations; 0 takes what is offered."""
@@ -234,18 +230,7 @@ class ClarificationQuestion(Question[str], frozen=True, kw_only=True):
     source: str = ""
 
     def __post_init__(self) -> None:
-        check_fields(self, "", *self.__struct_fields__)
-
-
-def check_timeout(argument: str, timeout: object) -> None:
-    """Raise ConfigurationError unless `timeout` is a `Timeout`.
-
-    Args:
-        argument: the name that the error uses.
-        timeout: the value to check.
-    """
-    if timeout != "default":
-        check_seconds(argument, timeout)
+        check_fields(self)
 
 
 def _raise_unanswered(question: AnyQuestion, why: UnansweredReason) -> NoReturn:

@@ -12,11 +12,12 @@ import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
 
 import msgspec
 
-from holdfast.core.argument_checks import check_flag, check_type
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import between
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
@@ -34,6 +35,7 @@ Row = tuple[object, ...]
 Append: TypeAlias = Callable[[str, Event, Effect | None, Event | None, int | None], Awaitable[None]]
 Release: TypeAlias = Callable[[int], Awaitable[None]]
 
+DAY = 86_400
 _LONGEST_KEY = 2000  # bytes; below the limit of an index of the server
 
 
@@ -60,24 +62,17 @@ class PostgresJournal:
     PostgresJournal('postgresql://ada@db.example/talk')
     """
 
+    @check_arguments
     def __init__(
         self,
         url: str,
         *,
-        connections: int = 10,
-        timeout: float = 30.0,
-        wait: float = 10.0,
-        lease: float = 30.0,
+        connections: Annotated[int, between(1, 1000)] = 10,
+        timeout: Annotated[float, between(0.001, DAY)] = 30.0,
+        wait: Annotated[float, between(0, DAY)] = 10.0,
+        lease: Annotated[float, between(0.1, DAY)] = 30.0,
         create: bool = True,
     ) -> None:
-        if not isinstance(url, str):
-            raise ConfigurationError("url", f"must be a text, got {type(url).__name__}")
-        check_flag("create", create)
-        check_type("connections", connections, int)
-        _check_number("connections", connections, 1, 1000)
-        _check_number("timeout", timeout, 0.001, 86_400)
-        _check_number("wait", wait, 0, 86_400)
-        _check_number("lease", lease, 0.1, 86_400)
         try:
             from holdfast.journal.postgres_failures import PostgresAddress
             from holdfast.journal.postgres_pool import ConnectionPolicy
@@ -331,12 +326,6 @@ class PostgresLease:
 
     def __repr__(self) -> str:
         return f"PostgresLease({self.run!r}, token={self.token})"
-
-
-def _check_number(name: str, value: float, least: float, most: float) -> None:
-    check_type(name, value, float)
-    if not least <= value <= most:
-        raise ConfigurationError(name, f"must be from {least:g} to {most:g}, got {value!r}")
 
 
 def _encode_row(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:

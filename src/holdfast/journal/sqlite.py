@@ -16,7 +16,8 @@ from typing import Self
 
 import msgspec
 
-from holdfast.core.argument_checks import check_instance, check_text, check_type
+from holdfast.core.argument_checks import check_arguments, check_value
+from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
@@ -82,17 +83,14 @@ class SqliteJournal:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, wait: float = 1.0) -> None:
-        check_instance("path", path, str, os.PathLike)
+    @check_arguments
+    def __init__(self, path: str | os.PathLike[str], *, wait: NonNegativeFloat = 1.0) -> None:
         name = os.fspath(path)
-        check_text("path", name)
+        check_value("path", name, str)
         if not name or name.startswith(("file:", ":")):
             raise ConfigurationError(
                 "path", f"must name a file, got {name!r}", fix="For memory use MemoryJournal()"
             )
-        check_type("wait", wait, float)
-        if not 0 <= wait < float("inf"):
-            raise ConfigurationError("wait", f"must be at least 0 seconds, got {wait}")
         self.path = str(Path(name).resolve())
         self._writer = Writer(self.path, wait)
         # Also runs when the interpreter exits, so that queued records are not lost.

@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveInt
 from holdfast.core.errors import HoldfastError
-from holdfast.core.limits import Limits, check_count, check_whole
-from holdfast.core.questions import ContinuationQuestion, Continued, Timeout, check_timeout
+from holdfast.core.limits import Limits
+from holdfast.core.questions import ContinuationQuestion, Continued, Timeout
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.middleware.hooks import Middleware
@@ -38,12 +40,14 @@ class ContinuationPermission(Middleware[None]):
     20
     """
 
+    @check_arguments
     def __init__(
-        self, iterations: int | None = None, *, extension: int = 3, timeout: Timeout = "default"
+        self,
+        iterations: PositiveInt | None = None,
+        *,
+        extension: PositiveInt = 3,
+        timeout: Timeout = "default",
     ) -> None:
-        check_count("iterations", iterations, at_least=1)
-        check_whole("extension", extension, at_least=1)
-        check_timeout("timeout", timeout)
         self._iterations = iterations
         self._extension = extension
         self._timeout = timeout

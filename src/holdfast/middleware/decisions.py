@@ -17,8 +17,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_instance, check_text
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.argument_checks import check_fields
 from holdfast.core.messages import Message, Reply, Text, ToolCall, ToolResult
 from holdfast.core.model_request import ModelSettings, ToolSpec
 
@@ -35,7 +34,7 @@ class UseReply(Struct, frozen=True):
     reply: Reply | Message | str
 
     def __post_init__(self) -> None:
-        check_instance("reply", self.reply, Reply, Message, str)
+        check_fields(self)
 
     def as_reply(self) -> Reply:
         """Return it as a `Reply`, whatever form it was given in."""
@@ -62,10 +61,7 @@ class Patch(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_all("messages", self.messages, Message)
-        check_instance("instructions", self.instructions, str, optional=True)
-        check_instance("settings", self.settings, ModelSettings, optional=True)
-        _check_all("tools", self.tools, ToolSpec)
+        check_fields(self)
 
 
 class Replace(Struct, frozen=True):
@@ -77,7 +73,7 @@ class Replace(Struct, frozen=True):
     result: ToolResult | str
 
     def __post_init__(self) -> None:
-        check_instance("result", self.result, ToolResult, str)
+        check_fields(self)
 
     def for_call(self, call: ToolCall) -> ToolResult:
         """Return the result of `call`."""
@@ -92,7 +88,7 @@ class Deny(Struct, frozen=True):
     reason: str
 
     def __post_init__(self) -> None:
-        check_text("reason", self.reason)
+        check_fields(self)
 
 
 class Stop(Struct, frozen=True):
@@ -107,17 +103,7 @@ class Stop(Struct, frozen=True):
     message: str
 
     def __post_init__(self) -> None:
-        check_text("reason", self.reason)
-        check_text("message", self.message)
+        check_fields(self)
 
 
 Decision: TypeAlias = UseReply | Patch | Replace | Deny | Stop
-
-
-def _check_all(argument: str, values: object, kind: type) -> None:
-    """Raise ConfigurationError unless all values are of this class."""
-    if values is None:
-        return
-    check_instance(argument, values, tuple, list)
-    for odd in set(map(type, values)) - {kind}:  # type: ignore[call-overload]  # a tuple or a list
-        raise ConfigurationError(argument, f"must hold {kind.__name__}s, got {odd.__name__}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.argument_checks import check_arguments
 from holdfast.middleware.hooks import Middleware
 
 
@@ -20,9 +20,8 @@ class ErrorFormatting(Middleware):
             `detailed_errors` of the agent.
     """
 
+    @check_arguments
     def __init__(self, include_detailed_errors: bool | None = None) -> None:
-        if not isinstance(include_detailed_errors, bool | None):
-            raise ConfigurationError("include_detailed_errors", "must be True, False or None")
         self.include_detailed_errors = include_detailed_errors
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.argument_checks import check_instance
-from holdfast.core.limits import check_seconds
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveFloat
 from holdfast.middleware.error_formatting import ErrorFormatting
 from holdfast.middleware.error_tracking import ErrorTracking
 from holdfast.middleware.function_retry import FunctionRetry
@@ -18,13 +18,14 @@ from holdfast.middleware.repetition_guard import RepetitionGuard
 from holdfast.middleware.total_error_threshold import TotalErrorThreshold
 
 
+@check_arguments
 def error_handling_middlewares(
     max_consecutive_calls: int = 5,
     max_consecutive_errors: int = 3,
     max_total_errors: int = 10,
     *,
     retry: FunctionRetry | None = None,
-    timeout: float | None = None,
+    timeout: PositiveFloat | None = None,
     include_detailed_errors: bool | None = None,
 ) -> list[Middleware[Any]]:
     """The six middlewares that handle errors and repetition; pass them as `middleware=`.
@@ -41,8 +42,6 @@ def error_handling_middlewares(
     >>> [middleware.name for middleware in error_handling_middlewares()][:3]
     ['RepetitionGuard', 'ErrorTracking', 'TotalErrorThreshold']
     """
-    check_seconds("timeout", timeout)
-    check_instance("retry", retry, FunctionRetry, optional=True)
     return [
         RepetitionGuard(max_consecutive_calls),
         ErrorTracking(max_consecutive_errors),

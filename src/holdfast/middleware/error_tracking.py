@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_callable
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveInt
 from holdfast.core.events import Event, ModelReplied, ToolFinished
-from holdfast.core.limits import check_whole
 from holdfast.core.notices import MaxConsecutiveErrorsExceeded
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.detection import Detector, is_error_result, is_failure
@@ -51,11 +51,10 @@ class ErrorTracking(Middleware[ErrorStreak]):
 
     events = (ToolFinished, ModelReplied)
 
+    @check_arguments
     def __init__(
-        self, max_consecutive_errors: int = 3, *, detector: Detector = is_error_result
+        self, max_consecutive_errors: PositiveInt = 3, *, detector: Detector = is_error_result
     ) -> None:
-        check_whole("max_consecutive_errors", max_consecutive_errors, at_least=1)
-        check_callable("detector", detector)
         self.max_consecutive_errors = max_consecutive_errors
         self.detector = detector
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from holdfast.core.argument_checks import check_arguments
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds
 from holdfast.middleware.hooks import Middleware
 
 DEFAULT_SECONDS = 30.0
@@ -26,11 +26,10 @@ class FunctionTimeout(Middleware):
     holdfast.core.errors.ConfigurationError: seconds: Timeout must be greater than zero, got 0
     """
 
+    @check_arguments
     def __init__(self, seconds: float | None = None) -> None:
-        number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if number and seconds is not None and seconds <= 0:
+        if seconds is not None and seconds <= 0:
             raise ConfigurationError("seconds", f"Timeout must be greater than zero, got {seconds}")
-        check_seconds("seconds", seconds)
         self.seconds = seconds
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:

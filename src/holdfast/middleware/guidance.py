@@ -5,7 +5,8 @@ It must never change the history: the guidance applies to one call.
 
 from __future__ import annotations
 
-from holdfast.core.limits import check_count
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveInt
 from holdfast.middleware.decisions import Patch
 from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.middleware.hooks import Middleware
@@ -34,8 +35,8 @@ class Guidance(Middleware):
             limit of the turn.
     """
 
-    def __init__(self, max_iterations: int | None = 20) -> None:
-        check_count("max_iterations", max_iterations, at_least=1)
+    @check_arguments
+    def __init__(self, max_iterations: PositiveInt | None = 20) -> None:
         self.max_iterations = max_iterations
 
     async def before_iteration(self, context: BeforeIteration) -> Patch:

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.argument_checks import check_optional_callable
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import NonNegativeInt, PositiveInt
 from holdfast.core.events import Event, ModelReplied, ToolFinished, TurnOpened
-from holdfast.core.limits import check_count, check_whole
 from holdfast.core.messages import Message
 from holdfast.middleware.decisions import Patch
 from holdfast.middleware.hook_contexts import BeforeIteration, ModelCall
@@ -56,20 +56,16 @@ class HistoryReduction(Middleware[TokenEstimate]):
     scope = "session"
     events = (TurnOpened, ModelReplied, ToolFinished)
 
+    @check_arguments
     def __init__(
         self,
-        target: int = 20,
-        threshold: int = 5,
+        target: PositiveInt = 20,
+        threshold: NonNegativeInt = 5,
         *,
-        tokens: int | None = None,
+        tokens: PositiveInt | None = None,
         summarize: Summarize | None = None,
         pinned: Callable[[Message], bool] | None = None,
     ) -> None:
-        check_whole("target", target, at_least=1)
-        check_whole("threshold", threshold, at_least=0)
-        check_optional_callable("summarize", summarize)
-        check_optional_callable("pinned", pinned)
-        check_count("tokens", tokens, at_least=1)
         self.target = target
         self.threshold = threshold
         self.tokens = tokens

@@ -12,9 +12,10 @@ from typing import Any, Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveFloat
 from holdfast.core.events import Event
-from holdfast.core.limits import Limits, check_seconds
+from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.middleware import hook_contexts as at
 from holdfast.middleware.decisions import Decision, Deny, Patch, Replace, Stop, UseReply
@@ -118,6 +119,7 @@ class Middleware(Generic[S]):
         """The settings, as plain values."""
         return {}
 
+    @check_arguments
     def only(
         self,
         *,
@@ -125,18 +127,15 @@ class Middleware(Generic[S]):
         when: Callable[[at.HookContext], bool] | None = None,
         before: Sequence[Neighbour] | None = None,
         after: Sequence[Neighbour] | None = None,
-        hook_timeout: float | None = None,
+        hook_timeout: PositiveFloat | None = None,
     ) -> Self:
         """Return a copy with other tools, condition, order or timeout; None keeps a value.
 
         >>> Middleware().only(tools=["pay_*"]).tools
         ('pay_*',)
         """
-        check_seconds("hook_timeout", hook_timeout)
         other = copy.copy(self)
         if tools is not None:
-            if isinstance(tools, str):
-                raise ConfigurationError("tools", "must be a list of names", fix='Write ["pay_*"]')
             other.tools = tuple(tools)
         if when is not None:
             other.when = when

@@ -12,8 +12,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from holdfast.core.argument_checks import check_type
-from holdfast.core.limits import check_seconds, check_whole
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.messages import Reply, ReplyKind, Usage
 from holdfast.middleware.hook_contexts import ModelCall
 from holdfast.middleware.hooks import Middleware
@@ -31,10 +31,8 @@ class IterationCache(Middleware):
         entries: how many replies are stored; the least recently used one is removed first.
     """
 
-    def __init__(self, seconds: float = 600.0, entries: int = 1000) -> None:
-        check_type("seconds", seconds, float)
-        check_seconds("seconds", seconds)
-        check_whole("entries", entries, at_least=1)
+    @check_arguments
+    def __init__(self, seconds: PositiveFloat = 600.0, entries: PositiveInt = 1000) -> None:
         self.seconds = seconds
         self.entries = entries
         # A cache is not the state of a run: any entry may be dropped at any time.

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.core.argument_checks import check_instance
+from holdfast.core.argument_checks import check_arguments
 from holdfast.middleware.hook_contexts import AfterReply, BeforeIteration
 from holdfast.middleware.hooks import Middleware
 
@@ -27,8 +27,8 @@ class IterationLogging(Middleware):
         logger: the logger; `holdfast.iterations` by default.
     """
 
+    @check_arguments
     def __init__(self, logger: logging.Logger | None = None) -> None:
-        check_instance("logger", logger, logging.Logger, logging.LoggerAdapter, optional=True)
         self.logger = logger or logging.getLogger("holdfast.iterations")
 
     def acts(self, hook: str) -> Callable[[Any], bool]:

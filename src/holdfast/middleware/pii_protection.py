@@ -10,17 +10,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.core.argument_checks import check_flag, check_instance
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.argument_checks import check_arguments
 from holdfast.core.messages import Media, Part, Text
 from holdfast.middleware.decisions import Deny, Patch, Replace, UseReply
 from holdfast.middleware.hook_contexts import AfterReply, AfterTool, BeforeTurn, ModelCall
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.pii import DEFAULTS, KINDS, Action, CleanedText, Kind, clean_text
+from holdfast.middleware.pii import DEFAULTS, Action, CleanedText, Kind, clean_text
 from holdfast.middleware.pii_stream import MaskedStream
 
 BLOCKED = "PII of type '{kind}' detected. Message blocked for security."
-_ACTIONS = ("redact", "mask", "hash", "block", "keep")
 
 
 class PIIProtection(Middleware):
@@ -34,6 +32,7 @@ class PIIProtection(Middleware):
         on_tool_results: clean the results of tools.
     """
 
+    @check_arguments
     def __init__(
         self,
         actions: Mapping[Kind, Action] | None = None,
@@ -42,23 +41,7 @@ class PIIProtection(Middleware):
         on_output: bool = False,
         on_tool_results: bool = False,
     ) -> None:
-        own_actions = {} if actions is None else actions
-        check_instance("actions", own_actions, Mapping)
-        check_flag("on_input", on_input)
-        check_flag("on_output", on_output)
-        check_flag("on_tool_results", on_tool_results)
-        for kind, action in own_actions.items():
-            if kind not in KINDS:
-                raise ConfigurationError(
-                    "actions", f"{kind!r} is not a kind", fix=f"Use one of {', '.join(KINDS)}"
-                )
-            if action not in _ACTIONS:
-                raise ConfigurationError(
-                    f"actions[{kind!r}]",
-                    f"{action!r} is not an action",
-                    fix=f"Use one of {', '.join(_ACTIONS)}",
-                )
-        self.actions = {**DEFAULTS, **own_actions}
+        self.actions = {**DEFAULTS, **(actions or {})}
         self.on_input = on_input
         self.on_output = on_output
         self.on_tool_results = on_tool_results

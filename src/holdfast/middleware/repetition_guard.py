@@ -8,25 +8,19 @@ must never count as a yes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_flag
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveInt, at_least
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import Event, ModelReplied, QuestionAnswered, QuestionAsked, ToolFinished
-from holdfast.core.limits import check_count, check_whole
 from holdfast.core.messages import ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
 from holdfast.core.question_log import ASKED
-from holdfast.core.questions import (
-    Approved,
-    Denied,
-    PermissionQuestion,
-    Timeout,
-    check_timeout,
-)
+from holdfast.core.questions import Approved, Denied, PermissionQuestion, Timeout
 from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.hook_contexts import (
     BeforeIteration,
@@ -96,23 +90,21 @@ class RepetitionGuard(Middleware[RepetitionState]):
         ConfigurationError: a number is invalid, or is never reached.
     """
 
+    @check_arguments
     def __init__(
         self,
-        max_consecutive_calls: int = 3,
+        max_consecutive_calls: Annotated[int, at_least(2)] = 3,
         *,
-        hint_at: int | None = None,
-        withdraw_at: int | None = None,
-        ask_at: int | None = None,
+        hint_at: PositiveInt | None = None,
+        withdraw_at: PositiveInt | None = None,
+        ask_at: PositiveInt | None = None,
         timeout: Timeout = "default",
         result_aware: bool = True,
     ) -> None:
-        check_whole("max_consecutive_calls", max_consecutive_calls, at_least=2)
-        check_flag("result_aware", result_aware)
         _check_thresholds(
             max_consecutive_calls,
             {"hint_at": hint_at, "withdraw_at": withdraw_at, "ask_at": ask_at},
         )
-        check_timeout("timeout", timeout)
         self.max_consecutive_calls = max_consecutive_calls
         self.hint_at = hint_at
         self.withdraw_at = withdraw_at
@@ -233,7 +225,6 @@ class RepetitionGuard(Middleware[RepetitionState]):
 
 def _check_thresholds(max_calls: int, thresholds: Mapping[str, int | None]) -> None:
     for name, value in thresholds.items():
-        check_count(name, value, at_least=1)
         if value is not None and value >= max_calls:
             raise ConfigurationError(
                 name,

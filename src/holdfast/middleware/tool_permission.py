@@ -14,18 +14,13 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_fields
+from holdfast.core.argument_checks import check_arguments, check_fields, check_value
+from holdfast.core.constraints import NonEmptyText
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, QuestionAnswered, QuestionAsked, QuestionUnanswered
 from holdfast.core.messages import ToolResult
 from holdfast.core.question_log import ASK, ASKED
-from holdfast.core.questions import (
-    Approved,
-    Denied,
-    PermissionQuestion,
-    Timeout,
-    check_timeout,
-)
+from holdfast.core.questions import Approved, Denied, PermissionQuestion, Timeout
 from holdfast.middleware.decisions import Deny
 from holdfast.middleware.hook_contexts import BeforeTool, ToolUse
 from holdfast.middleware.hooks import Middleware
@@ -56,11 +51,11 @@ class Rule(Struct, frozen=True):
     True
     """
 
-    tool: str
+    tool: NonEmptyText
     arguments: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
-        check_fields(self, "", "tool", "arguments")
+        check_fields(self)
 
     def matches(self, tool: str, arguments: Mapping[str, object]) -> bool:
         """Whether the rule applies to this call."""
@@ -81,7 +76,7 @@ class Rule(Struct, frozen=True):
         return f"{self.tool}({arguments})" if arguments else self.tool
 
 
-Rules: TypeAlias = Iterable[str | Rule]
+Rules: TypeAlias = Iterable[NonEmptyText | Rule]
 
 
 class PermissionMemory(Struct, frozen=True):
@@ -119,6 +114,7 @@ class ToolPermission(Middleware[PermissionMemory]):
     scope: Literal["turn", "session"] = "session"
     events = (QuestionAsked, QuestionAnswered, QuestionUnanswered)
 
+    @check_arguments
     def __init__(
         self,
         *,
@@ -128,11 +124,6 @@ class ToolPermission(Middleware[PermissionMemory]):
         default: Permission = "deny",
         timeout: Timeout = "default",
     ) -> None:
-        check_timeout("timeout", timeout)
-        if default not in ("deny", "ask", "allow"):
-            raise ConfigurationError(
-                "default", f'must be "deny", "ask" or "allow", got {default!r}'
-            )
         self._rules: dict[Permission, tuple[Rule, ...]] = {
             "deny": _parse_rules("deny", deny),
             "ask": _parse_rules("ask", ask),
@@ -286,18 +277,10 @@ def _record_answer(state: PermissionMemory, event: QuestionAnswered) -> Permissi
     )
 
 
-def _parse_rules(argument: str, rules: object) -> tuple[Rule, ...]:
-    if isinstance(rules, str) or not isinstance(rules, Iterable):
-        raise ConfigurationError(argument, "must be a list of rules", fix=f'Write {argument}=["x"]')
-    parsed = []
-    for index, item in enumerate(rules):
-        rule = Rule(item) if isinstance(item, str) else item
-        if not isinstance(rule, Rule) or not rule.tool.strip():
-            raise ConfigurationError(
-                f"{argument}[{index}]", "must be the name of a tool, a pattern or a Rule"
-            )
-        parsed.append(rule)
-    return tuple(parsed)
+def _parse_rules(argument: str, rules: Rules) -> tuple[Rule, ...]:
+    given = tuple(rules)
+    check_value(argument, given, tuple[NonEmptyText | Rule, ...])
+    return tuple(Rule(rule) if isinstance(rule, str) else rule for rule in given)
 
 
 def _check_contradictions(rules: Mapping[Permission, tuple[Rule, ...]]) -> None:

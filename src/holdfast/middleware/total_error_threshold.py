@@ -5,9 +5,9 @@ The count is never reset within a turn; `ErrorTracking` counts failures in a row
 
 from __future__ import annotations
 
-from holdfast.core.argument_checks import check_callable
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveInt
 from holdfast.core.events import Event, ToolFinished
-from holdfast.core.limits import check_whole
 from holdfast.core.notices import TotalErrorThresholdExceeded
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.detection import Detector, is_error_result, is_failure
@@ -31,9 +31,10 @@ class TotalErrorThreshold(Middleware[int]):
 
     events = (ToolFinished,)
 
-    def __init__(self, max_total_errors: int = 10, *, detector: Detector = is_error_result) -> None:
-        check_whole("max_total_errors", max_total_errors, at_least=1)
-        check_callable("detector", detector)
+    @check_arguments
+    def __init__(
+        self, max_total_errors: PositiveInt = 10, *, detector: Detector = is_error_result
+    ) -> None:
         self.max_total_errors = max_total_errors
         self.detector = detector
 

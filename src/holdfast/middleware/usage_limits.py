@@ -12,10 +12,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_optional_callable
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
-from holdfast.core.limits import check_count, check_seconds
 from holdfast.core.messages import Usage
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.hook_contexts import BeforeIteration
@@ -49,25 +49,19 @@ class UsageLimits(Middleware[UsageSpent]):
     events = (ModelReplied, ModelFailed, ToolFinished)
     rewinds = False  # what was spent stays spent
 
+    @check_arguments
     def __init__(
         self,
         *,
-        model_calls: int | None = None,
-        tokens: int | None = None,
-        output_tokens: int | None = None,
-        cost: float | None = None,
+        model_calls: PositiveInt | None = None,
+        tokens: PositiveInt | None = None,
+        output_tokens: PositiveInt | None = None,
+        cost: PositiveFloat | None = None,
         price: Callable[[Usage], float] | None = None,
         per: Literal["turn", "session"] = "turn",
     ) -> None:
-        check_count("model_calls", model_calls, at_least=1)
-        check_count("tokens", tokens, at_least=1)
-        check_count("output_tokens", output_tokens, at_least=1)
-        check_seconds("cost", cost)
-        check_optional_callable("price", price)
         if cost is not None and price is None:
             raise ConfigurationError("price", "is needed for cost", fix="Give a function of Usage")
-        if per not in ("turn", "session"):
-            raise ConfigurationError("per", f"must be 'turn' or 'session', got {per!r}")
         self.maximums = {
             "model calls": model_calls,
             "tokens": tokens,

@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 
 from holdfast.codecs.wire import Codec, Quirks
-from holdfast.core.argument_checks import check_instance, check_text
+from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import redact
 from holdfast.models.http_model import Endpoint, HttpModel, Model
@@ -69,12 +69,7 @@ class ModelAt:
     name: str = ""
 
     def __post_init__(self) -> None:
-        check_text("model", self.model)
-        check_instance("base_url", self.base_url, str, optional=True)
-        check_instance("api_key", self.api_key, str, optional=True)
-        check_instance("timeouts", self.timeouts, Timeouts, optional=True)
-        check_text("name", self.name)
-        check_instance("headers", self.headers, Mapping)
+        check_fields(self)
         checked = dict(map(_check_header, self.headers.items()))
         object.__setattr__(self, "headers", checked)
 
@@ -93,19 +88,18 @@ class ModelAt:
         return f"ModelAt({', '.join(parts)})"
 
 
-def _check_header(header: tuple[object, object]) -> tuple[str, str]:
+def _check_header(header: tuple[str, str]) -> tuple[str, str]:
     """Check a header, and return it with its name in lower case. Errors do not show the value: it may be a key."""
     name, value = header
-    if not isinstance(name, str) or not _HEADER.fullmatch(name):
+    if not _HEADER.fullmatch(name):
         # The user may have written name and value in one string.
-        before, colon, _ = str(name).partition(":")
+        before, colon, _ = name.partition(":")
         quoted = redact(before) + (f"{colon} ..." if colon else "")
         raise ConfigurationError("headers", f"{quoted!r} is not a header name")
     argument = f"headers[{name!r}]"
     if name.lower() in _OWN_HEADERS:
         raise ConfigurationError(argument, "is set by Holdfast itself", fix="Leave it out")
-    check_text(argument, value)
-    text = str(value).strip()
+    text = value.strip()
     if not _VALUE.fullmatch(text):
         raise ConfigurationError(argument, "has characters that are not allowed in a header")
     return name.lower(), text

@@ -27,9 +27,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_flag, check_instance
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
 from holdfast.resilience.breaker.options import BreakerOptions
@@ -76,29 +76,15 @@ class Resilience(Struct, frozen=True, kw_only=True):
     budget: BudgetOptions | None = BudgetOptions()
     breaker: BreakerOptions | None = BreakerOptions()
     limiter: LimiterOptions | None = LimiterOptions()
-    attempt_timeout: float | None = None
-    deadline: float | None = None
+    attempt_timeout: PositiveFloat | None = None
+    deadline: PositiveFloat | None = None
     hedge: HedgeOptions | None = None
     cache: CacheOptions | Store | None = None
     metrics: CallMetrics | None = None
     continue_streams: bool = False
 
     def __post_init__(self) -> None:
-        check_seconds("resilience.attempt_timeout", self.attempt_timeout)
-        check_seconds("resilience.deadline", self.deadline)
-        check_flag("resilience.continue_streams", self.continue_streams)
-        for name, kinds in _KINDS.items():
-            check_instance(f"resilience.{name}", getattr(self, name), *kinds, optional=True)
-
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "budget": (BudgetOptions,),
-    "breaker": (BreakerOptions,),
-    "limiter": (LimiterOptions,),
-    "hedge": (HedgeOptions,),
-    "cache": (CacheOptions, Store),
-    "metrics": (CallMetrics,),
-}
+        check_fields(self, "resilience.")
 
 
 def target_pipeline(

@@ -13,7 +13,7 @@ from threading import Lock
 
 from msgspec import Struct
 
-from holdfast.resilience.checks import is_seconds
+from holdfast.core.type_checks import is_seconds
 from holdfast.resilience.pipeline import CallContext, Done, Operation, Outcome, P, T
 
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)

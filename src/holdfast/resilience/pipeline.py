@@ -21,6 +21,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
 from holdfast.core.events import FailedTarget
 from holdfast.core.messages import Reply
@@ -210,8 +211,8 @@ class Pipeline(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         outer = ""
+        check_value("pipeline", self.strategies, tuple[Strategy, ...])
         for strategy in self.strategies:
-            _check_strategy(strategy)
             name = strategy.name
             if name not in ORDER:
                 continue
@@ -229,11 +230,11 @@ class Pipeline(Struct, frozen=True):
 
         A strategy with a name of its own stays inside the one that it was given after.
         """
+        check_value("pipeline", strategies, tuple[Strategy | None, ...])
         placed: list[tuple[int, Strategy]] = []
         place = -1
         for strategy in strategies:
             if strategy is not None:
-                _check_strategy(strategy)
                 place = ORDER.index(strategy.name) if strategy.name in ORDER else place
                 placed.append((place, strategy))
         placed.sort(key=lambda pair: pair[0])
@@ -250,22 +251,6 @@ class Pipeline(Struct, frozen=True):
     def describe(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
         """The names and settings, outermost first."""
         return tuple((strategy.name, strategy.describe()) for strategy in self.strategies)
-
-
-def _check_strategy(strategy: object) -> None:
-    whole = all(hasattr(strategy, part) for part in ("name", "describe", "wrap"))
-    if isinstance(strategy, type):
-        raise ConfigurationError(
-            "pipeline",
-            f"{strategy.__name__} is a class, not a strategy",
-            fix=f"Write {strategy.__name__}(...)",
-        )
-    if not whole or not isinstance(strategy.name, str):  # type: ignore[attr-defined]  # it has one
-        raise ConfigurationError(
-            "pipeline",
-            f"{strategy!r:.80} is not a strategy",
-            fix="A strategy has a name, describe() and wrap(operation)",
-        )
 
 
 def _check_outcomes(name: str, operation: Operation[P, T]) -> Operation[P, T]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.argument_checks import check_optional_callable, check_port
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait
-from holdfast.core.limits import Limits, check_count
+from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.journal.port import Journal
@@ -178,12 +179,6 @@ _RECORDS = (
 )
 
 
-_PORTS = {
-    "transport": ("send",),
-    "clock": ("now", "monotonic", "sleep"),
-}
-
-
 def _check_types(options: AgentOptions) -> None:
     for argument, wanted in (("name", str), ("instructions", str), *_RECORDS):
         value = getattr(options, argument)
@@ -192,9 +187,9 @@ def _check_types(options: AgentOptions) -> None:
                 argument, f"must be {wanted.__name__}, got {type(value).__name__}"
             )
     _check_access(options)
-    for port, methods in _PORTS.items():
-        check_port(port, getattr(options, port), methods)
-    check_optional_callable("rng", options.rng)
+    check_value("transport", options.transport, Transport | None)
+    check_value("clock", options.clock, Clock | None)
+    check_value("rng", options.rng, Rng | None)
     middleware: object = options.middleware
     if not isinstance(middleware, Iterable):
         raise ConfigurationError(
@@ -204,9 +199,7 @@ def _check_types(options: AgentOptions) -> None:
         )
     if not options.name.strip():
         raise ConfigurationError("name", "is empty")
-    if options.parallel_tools is None:
-        raise ConfigurationError("parallel_tools", "must be a whole number, got None")
-    check_count("parallel_tools", options.parallel_tools, at_least=1)
+    check_value("parallel_tools", options.parallel_tools, PositiveInt)
 
 
 def _check_access(options: AgentOptions) -> None:

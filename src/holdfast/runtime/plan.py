@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_flag
-from holdfast.core.limits import Limits, check_seconds
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat
+from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.middleware.chain import AnyMiddleware, Chain
@@ -40,12 +41,11 @@ class ToolCallOptions(Struct, frozen=True, kw_only=True):
     """
 
     retry: RetryOptions
-    tool_timeout: float | None = None
+    tool_timeout: PositiveFloat | None = None
     detailed_errors: bool = False
 
     def __post_init__(self) -> None:
-        check_seconds("tool_timeout", self.tool_timeout)
-        check_flag("detailed_errors", self.detailed_errors)
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

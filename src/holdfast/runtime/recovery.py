@@ -15,6 +15,8 @@ from typing import Generic
 
 from typing_extensions import TypeVar
 
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import (
     ConflictError,
     ErrorCategory,
@@ -24,7 +26,6 @@ from holdfast.core.errors import (
     exception_for,
 )
 from holdfast.core.events import Status
-from holdfast.core.limits import check_count, check_seconds
 from holdfast.core.machine import SessionMachine
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
@@ -98,7 +99,7 @@ class RecoveryTime:
     __slots__ = ("_end", "seconds")
 
     def __init__(self, seconds: float | None) -> None:
-        check_seconds("seconds", seconds)
+        check_value("seconds", seconds, PositiveFloat | None)
         self.seconds = seconds
         self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
 
@@ -192,7 +193,7 @@ async def recover_each(
     Raises:
         ConfigurationError: `parallel` is not a whole number of at least 1.
     """
-    check_count("parallel", parallel, at_least=1)
+    check_value("parallel", parallel, PositiveInt)
     recovery, places = Recovery(), asyncio.Semaphore(parallel)
     all_progress = [RecoveryProgress[T](run_id, recovery) for run_id in runs]
 

@@ -23,6 +23,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.effects import nested_run_id
 from holdfast.core.errors import (
     ConfigurationError,
@@ -103,8 +104,7 @@ def subagent_tool(agent: Subagent[T], name: str | None, description: str | None)
     Raises:
         ConfigurationError: providers do not accept the name, or `limits` is not a `Limits` object.
     """
-    if agent.limits is not None and not isinstance(agent.limits, Limits):
-        raise ConfigurationError("limits", f"must be Limits, got {type(agent.limits).__name__}")
+    check_value("limits", agent.limits, Limits | None)
     shown = agent.plan.name if name is None else name
     if description is None:
         description = f"Give a task to the agent '{shown}', and get its answer."

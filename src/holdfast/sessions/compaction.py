@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError, NoTextError
 from holdfast.core.messages import Message
 
@@ -80,10 +81,9 @@ async def make_summary(removed: Sequence[Message], summary: str | Summarize | No
             "is required: there is no model to write it",
             fix="Pass a text, a function, or '' to remove the turns; or use agent.sessions",
         )
+    check_value("summary", summary, str | Summarize)
     if isinstance(summary, str):
         return summary
-    if not callable(summary):
-        raise ConfigurationError("summary", f"must be a text or a function, got {summary!r}")
     text: object = await summary(removed)
     if isinstance(text, str) and text.strip():
         return text

@@ -11,6 +11,8 @@ import random
 import re
 from collections.abc import Iterable
 
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import NonEmptyText
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConfigurationError
 
@@ -57,10 +59,9 @@ def new_name() -> str:
     return f"{random.getrandbits(128):032x}"
 
 
-def check_session_name(session: object, argument: str = "session") -> str:
+def check_session_name(session: str, argument: str = "session") -> str:
     """Return the name. Raises ConfigurationError if a session cannot have it."""
-    if not isinstance(session, str) or not session.strip():
-        raise ConfigurationError(argument, f"must be a text that is not empty, got {session!r}")
+    check_value(argument, session, NonEmptyText)
     if not is_session(session):
         raise ConfigurationError(
             argument,

@@ -10,11 +10,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from holdfast.core.argument_checks import check_callable, check_optional_callable, check_port
+from holdfast.core.argument_checks import check_arguments, check_value
+from holdfast.core.constraints import NonEmptyText, NonNegativeInt, PositiveInt
 from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyError
 from holdfast.core.events import HistoryCompacted, SessionRewound, SessionTitled
-from holdfast.core.limits import check_count
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
 from holdfast.sessions import overview, session_export
@@ -53,6 +53,7 @@ class Sessions:
     ada I am Ada. 1 2 closed
     """
 
+    @check_arguments
     def __init__(
         self,
         journal: Journal,
@@ -61,10 +62,6 @@ class Sessions:
         summarize: Summarize | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        check_port("journal", journal, ("append", "read", "runs", "delete"), optional=False)
-        check_optional_callable("hold", hold)
-        check_optional_callable("summarize", summarize)
-        check_callable("clock", clock)
         self._journal = to_index(journal)
         self._shared = journal if isinstance(journal, SharedJournal) else None
         self._hold = hold or self._claim_session
@@ -96,7 +93,7 @@ class Sessions:
             ConfigurationError: the session already exists.
         """
         name = new_name() if session is None else check_session_name(session)
-        _check_title(title)
+        check_value("title", title, NonEmptyText)
         if await self._journal.read(name) or await self._journal.read(title_run(name)):
             raise _session_exists_error(name)
         await self.rename(name, title)
@@ -111,7 +108,7 @@ class Sessions:
             limit: the maximum number of sessions.
             before: the last session of the previous page.
         """
-        _check_count("limit", limit, at_least=1)
+        check_value("limit", limit, PositiveInt)
         found = await overview.list_entries(self._journal)
         if before is not None and not isinstance(before, SessionInfo):
             raise ConfigurationError("before", f"must be a SessionInfo, got {before!r}")
@@ -151,7 +148,7 @@ class Sessions:
         Raises:
             ConfigurationError: the text is blank or too long.
         """
-        _check_count("limit", limit, at_least=1)
+        check_value("limit", limit, PositiveInt)
         return await search_sessions(self._journal, text, limit)
 
     async def fork(self, session: str, at: int | None = None, *, to: str | None = None) -> str:
@@ -229,9 +226,8 @@ class Sessions:
             SessionBusyError: the last turn has not ended.
             ConflictError: the session changed at the same time.
         """
-        _check_count("keep", keep, at_least=0)
-        if pinned is not None and not callable(pinned):
-            raise ConfigurationError("pinned", f"must be a function, got {pinned!r}")
+        check_value("keep", keep, NonNegativeInt)
+        check_value("pinned", pinned, Pinned | None)
         summary = self._summarize if summary is None else summary
         async with self._hold(check_session_name(session)) as log:
             machine = (await self._replay_idle(session)).machine
@@ -252,7 +248,7 @@ class Sessions:
             ConflictError: the title was changed at the same time.
         """
         run = title_run(check_session_name(session))
-        _check_title(title)
+        check_value("title", title, NonEmptyText)
         key = turn_key(len(await self._journal.read(run)) + 1)
         await self._journal.append(run, SessionTitled(key, self._now(), title))
 
@@ -365,12 +361,6 @@ def _count_records(records: Sequence[Record]) -> Sequence[int]:
     return lengths
 
 
-def _check_count(argument: str, number: object, *, at_least: int) -> None:
-    if number is None:
-        raise ConfigurationError(argument, "must be a whole number, got None")
-    check_count(argument, number, at_least=at_least)
-
-
 def _check_number(argument: str, number: object, least: int, most: int) -> None:
     is_whole = isinstance(number, int) and not isinstance(number, bool)
     if not is_whole or not least <= number <= most:  # type: ignore[operator]  # a whole number
@@ -378,11 +368,6 @@ def _check_number(argument: str, number: object, least: int, most: int) -> None:
         raise ConfigurationError(
             argument, f"must be the number of a turn that has ended, {numbers}, got {number!r}"
         )
-
-
-def _check_title(title: object) -> None:
-    if not isinstance(title, str) or not title.strip():
-        raise ConfigurationError("title", f"must be a text that is not empty, got {title!r}")
 
 
 def _unknown_session_error(session: str) -> ConfigurationError:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
-from holdfast.core.argument_checks import check_instance
+from holdfast.core.argument_checks import check_arguments
 from holdfast.skills.documents import read_document
 from holdfast.skills.files import UnreadableFileError
 from holdfast.skills.find import find_skills
@@ -34,8 +34,8 @@ class Skills:
 
     __slots__ = ("_by_name", "_limits", "middleware")
 
+    @check_arguments
     def __init__(self, *folders: str | os.PathLike[str], limits: SkillLimits | None = None) -> None:
-        check_instance("limits", limits, SkillLimits, optional=True)
         self._limits = limits or SkillLimits()
         skills = tuple(
             skill for folder in folders for skill in find_skills(folder, limits=self._limits)

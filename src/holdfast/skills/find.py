@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.skills.documents import SKILL_FILE, list_documents
 from holdfast.skills.files import UnreadableFileError, read_plain_file, resolve_inside
@@ -32,8 +33,7 @@ def find_skills(
         ConfigurationError: there is no skill, or a skill breaks a rule. The message names the file,
             the line and the key, and says what to write.
     """
-    if not isinstance(folder, str | os.PathLike):
-        raise ConfigurationError("folder", f"must be a path, got {type(folder).__name__}")
+    check_value("folder", folder, str | os.PathLike)
     path = Path(folder)
     try:
         root = path.resolve(strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.argument_checks import check_instance
+from holdfast.core.argument_checks import check_arguments, check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ToolFinished, TurnClosed
 from holdfast.middleware.decisions import Patch, Replace
@@ -44,12 +44,10 @@ class SkillInstructions(Middleware[OpenSkills]):
     tools = (OPEN_TOOL,)
     events = (ToolFinished, TurnClosed)
 
+    @check_arguments
     def __init__(self, skills: Iterable[Skill]) -> None:
-        if not isinstance(skills, Iterable):
-            raise ConfigurationError("skills", f"must be a list, got {type(skills).__name__}")
         checked = tuple(skills)
-        for index, skill in enumerate(checked):
-            check_instance(f"skills[{index}]", skill, Skill)
+        check_value("skills", checked, tuple[Skill, ...])
         check_names(checked)
         self._skills = {skill.name: skill for skill in checked}
         self._index = index_text(checked)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.limits import check_whole
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveInt
 
 
 class SkillLimits(Struct, frozen=True, kw_only=True):
@@ -23,11 +24,10 @@ class SkillLimits(Struct, frozen=True, kw_only=True):
     holdfast.core.errors.ConfigurationError: limits.document: must be at least 1, got 0
     """
 
-    front_matter: int = 16_000
-    instructions: int = 100_000
-    document: int = 100_000
-    documents: int = 200
+    front_matter: PositiveInt = 16_000
+    instructions: PositiveInt = 100_000
+    document: PositiveInt = 100_000
+    documents: PositiveInt = 200
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            check_whole(f"limits.{name}", getattr(self, name), at_least=1)
+        check_fields(self, "limits.")

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.core.notices import Notice
@@ -49,10 +50,9 @@ Publish: TypeAlias = Callable[[Event | Notice], None]
 Ready: TypeAlias = Callable[[], Awaitable[None]]
 
 
-def check_observers(observers: object) -> tuple[Callable[[Observation], None], ...]:
+def check_observers(observers: Iterable[object]) -> tuple[Callable[[Observation], None], ...]:
     """Return the functions to call. Raises ConfigurationError that names a wrong observer."""
-    if isinstance(observers, str) or not isinstance(observers, Iterable):
-        raise ConfigurationError("observers", "must be a list", fix="Write observers=[print]")
+    check_value("observers", observers, Iterable[object])
     return tuple(_check_observer(index, observer) for index, observer in enumerate(observers))
 
 

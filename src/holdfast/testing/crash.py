@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.argument_checks import check_flag, check_port
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveInt
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.core.limits import check_whole
 from holdfast.journal.port import Journal, Record, RunEntry
 
 
@@ -30,10 +30,8 @@ class CrashAt:
         before: die before the record is kept: what it tells of has happened, and nobody knows.
     """
 
-    def __init__(self, journal: Journal, append: int, *, before: bool = False) -> None:
-        check_port("journal", journal, ("append", "read", "runs", "delete"), optional=False)
-        check_whole("append", append, at_least=1)
-        check_flag("before", before)
+    @check_arguments
+    def __init__(self, journal: Journal, append: PositiveInt, *, before: bool = False) -> None:
         self._journal = journal
         self._left = append
         self._before = before

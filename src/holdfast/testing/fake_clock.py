@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterable
 from itertools import count
+from typing import Annotated, TypeAlias
 
-from holdfast.core.argument_checks import check_flag, check_type
-from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds
+from holdfast.core.argument_checks import check_arguments, check_value
+from holdfast.core.constraints import Constraint, NonNegativeFloat
 
 _SETTLE_PASSES = 20
+
+Chance: TypeAlias = Annotated[
+    float, Constraint("from 0 to below 1", lambda number: 0 <= number < 1)
+]
+"""A random number."""
 
 
 class FakeClock:
@@ -34,10 +38,8 @@ class FakeClock:
     (130.0, 30.0, [30])
     """
 
-    def __init__(self, now: float = 1_700_000_000.0, *, auto: bool = True) -> None:
-        check_type("now", now, float)
-        check_seconds("now", now + 1)
-        check_flag("auto", auto)
+    @check_arguments
+    def __init__(self, now: NonNegativeFloat = 1_700_000_000.0, *, auto: bool = True) -> None:
         self.sleeps: list[float] = []
         self._epoch = now
         self._passed = 0.0
@@ -73,8 +75,7 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         """Advance the time, and wake the sleeping tasks whose time has come, in order."""
-        if seconds < 0:
-            raise ConfigurationError("seconds", f"must be at least 0, got {seconds}")
+        check_value("seconds", seconds, NonNegativeFloat)
         until = self._passed + seconds
         while self._sleepers and self._sleepers[0][0] <= until:
             self._wake_next()
@@ -108,8 +109,9 @@ class FixedRng:
     [0.25, 0.5, 0.25]
     """
 
-    def __init__(self, *values: float) -> None:
-        self._values = _check_values(values or (0.5,))
+    @check_arguments
+    def __init__(self, *values: Chance) -> None:
+        self._values = values or (0.5,)
         self._at = 0
 
     def __call__(self) -> float:
@@ -117,11 +119,3 @@ class FixedRng:
         value = self._values[self._at % len(self._values)]
         self._at += 1
         return value
-
-
-def _check_values(values: Iterable[float]) -> tuple[float, ...]:
-    for value in values:
-        check_type("values", value, float)
-        if not 0 <= value < 1:
-            raise ConfigurationError("values", f"must be from 0 to below 1, got {value}")
-    return tuple(values)

@@ -10,11 +10,12 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
-from holdfast.core.argument_checks import check_text
+from holdfast.core.argument_checks import check_arguments, check_value
+from holdfast.core.constraints import Constraint
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.messages import FinishReason, Reply, Text, ToolCall, Usage
@@ -22,13 +23,13 @@ from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
 from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
 
-ScriptedAnswer: TypeAlias = str | ToolCall | Sequence[ToolCall] | Reply | HoldfastError
+ToolCalls: TypeAlias = Annotated[Sequence[ToolCall], Constraint("a list that is not empty", bool)]
+ScriptedAnswer: TypeAlias = str | ToolCall | ToolCalls | Reply | HoldfastError
 ScriptLine: TypeAlias = (
     ScriptedAnswer | Callable[[ModelRequest], ScriptedAnswer | Awaitable[ScriptedAnswer]]
 )
 """One reply, which may contain several tool calls, or a function from the request to a reply."""
 
-_ANSWER = "a text, a ToolCall, a list of them, a Reply or an error"
 _WORD = re.compile(r"\s*\S+|\s+")
 
 _numbers = count(1)
@@ -49,14 +50,8 @@ class ScriptedModel:
     'Hello!'
     """
 
+    @check_arguments
     def __init__(self, *script: ScriptLine, name: str = "scripted:model") -> None:
-        check_text("name", name)
-        for index, line in enumerate(script):
-            if not callable(line) and not _is_answer(line):
-                raise ConfigurationError(
-                    f"script[{index}]",
-                    f"must be {_ANSWER}, or a function of the request, got {_describe_types(line)}",
-                )
         self._script: list[ScriptLine] = list(script)
         self.name = name
         self.model = name.partition(":")[2] or name
@@ -87,10 +82,7 @@ class ScriptedModel:
         if callable(line):
             answer = line(call.payload)
             line = await answer if isinstance(answer, Awaitable) else answer
-            if not _is_answer(line):
-                raise ConfigurationError(
-                    "script", f"a function must return {_ANSWER}, got {_describe_types(line)}"
-                )
+            check_value("what a function of the script returned", line, ScriptedAnswer)
         await asyncio.sleep(0)
         return self._to_outcome(line, call)
 
@@ -111,18 +103,6 @@ class ScriptedModel:
     def _emit_text(self, reply: Reply, call: CallContext[ModelRequest]) -> None:
         for word in _WORD.findall(reply.text):
             call.execution.emit(TextDelta(word))
-
-
-def _is_answer(value: object) -> bool:
-    if isinstance(value, list | tuple):
-        return bool(value) and all(isinstance(item, ToolCall) for item in value)
-    return isinstance(value, str | ToolCall | Reply | HoldfastError)
-
-
-def _describe_types(value: object) -> str:
-    items = value if isinstance(value, list | tuple) else ()
-    kinds = sorted({type(item).__name__ for item in items})
-    return f"{type(value).__name__} of {' and '.join(kinds)}" if kinds else type(value).__name__
 
 
 def _to_reply(answer: str | ToolCall | Sequence[ToolCall]) -> Reply:

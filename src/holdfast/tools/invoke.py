@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveInt
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedError
-from holdfast.core.limits import check_count
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
@@ -57,11 +58,11 @@ class InvocationOptions(Struct, frozen=True, kw_only=True):
         threads: the threads for sync tools; all agents of a process share one pool by default.
     """
 
-    result_limit: int = RESULT_LIMIT
+    result_limit: PositiveInt = RESULT_LIMIT
     threads: ToolThreads = _SHARED_THREADS
 
     def __post_init__(self) -> None:
-        check_count("options.result_limit", self.result_limit, at_least=1)
+        check_fields(self, "options.")
 
 
 _DEFAULT = InvocationOptions()

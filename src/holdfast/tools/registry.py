@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -41,7 +42,8 @@ class Registry:
 
     def __init__(self, tools: Iterable[Callable[..., object] | Tool] = ()) -> None:
         self._by_name: dict[str, Tool] = {}
-        for function in _check_list(tools):
+        check_value("tools", tools, Iterable[object])
+        for function in tools:
             tool = as_tool(function)
             _check_bound(tool)
             other = self._by_name.get(tool.name)
@@ -116,17 +118,6 @@ def _list_names(name: str, names: tuple[str, ...]) -> str:
 def shorten_name(name: str) -> str:
     """The name of a tool as a model wrote it, fit for a message."""
     return replace_surrogates(name if NAME_PATTERN.fullmatch(name) else name[:LONGEST_NAME])
-
-
-def _check_list(
-    tools: object,
-) -> Iterable[Callable[..., object] | Tool]:
-    if isinstance(tools, Iterable) and not isinstance(tools, str | bytes):
-        functions: Iterable[Callable[..., object] | Tool] = tools
-        return functions
-    raise ConfigurationError(
-        "tools", f"must be a list of functions, got {type(tools).__name__}", fix="Write tools=[...]"
-    )
 
 
 def _check_bound(tool: Tool) -> None:

@@ -22,8 +22,15 @@ from itertools import count
 from time import monotonic
 from typing import Literal
 
-from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedError
-from holdfast.core.limits import check_count, check_seconds
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveFloat, PositiveInt
+from holdfast.core.errors import (
+    ConfigurationError,
+    ErrorCategory,
+    ErrorInfo,
+    Landed,
+    ToolFailedError,
+)
 
 _log = logging.getLogger("holdfast.tools")
 
@@ -92,16 +99,16 @@ class ToolThreads:
         queue_timeout: seconds in the queue after which a thread above the limit is started.
     """
 
+    @check_arguments
     def __init__(
         self,
-        limit: int = THREADS,
+        limit: PositiveInt = THREADS,
         *,
-        max_threads: int = MOST_THREADS,
-        queue_timeout: float = PATIENCE,
+        max_threads: PositiveInt = MOST_THREADS,
+        queue_timeout: PositiveFloat = PATIENCE,
     ) -> None:
-        check_count("threads.limit", limit, at_least=1)
-        check_count("threads.max_threads", max_threads, at_least=limit)
-        check_seconds("threads.queue_timeout", queue_timeout)
+        if max_threads < limit:
+            raise ConfigurationError("max_threads", f"must be at least {limit}, got {max_threads}")
         self._limit = limit
         self._max_threads = max_threads
         self._queue_timeout = queue_timeout

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, overload
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_count, check_seconds
 from holdfast.core.model_request import ToolSpec
 
 if TYPE_CHECKING:
@@ -185,23 +186,11 @@ class ToolOptions(Struct, frozen=True, kw_only=True):
     name: str | None = None
     description: str | None = None
     effect: ToolEffect | None = None
-    timeout: float | None = None
-    result_limit: int | None = None
+    timeout: PositiveFloat | None = None
+    result_limit: PositiveInt | None = None
 
     def __post_init__(self) -> None:
-        for argument in ("name", "description"):
-            value = getattr(self, argument)
-            if value is not None and not isinstance(value, str):
-                raise ConfigurationError(
-                    f"tool.{argument}", f"must be a string, got {type(value).__name__}"
-                )
-        if self.effect not in (None, "read", "idempotent", "write"):
-            raise ConfigurationError(
-                "tool.effect",
-                f"must be 'read', 'idempotent', 'write' or None, got {self.effect!r}",
-            )
-        check_seconds("tool.timeout", self.timeout)
-        check_count("tool.result_limit", self.result_limit, at_least=1)
+        check_fields(self, "tool.")
 
 
 @overload

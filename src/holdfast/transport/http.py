@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-from holdfast.core.limits import check_count, check_seconds
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import NonNegativeInt, PositiveFloat
 from holdfast.transport.port import HttpRequest, Response, Timeouts
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class HttpTransport:
     def __init__(
         self, *, connections: int = 0, idle: float = 15.0, tls: SSLContext | None = None
     ) -> None:
-        check_count("connections", connections, at_least=0)
-        check_seconds("idle", idle)
+        check_value("connections", connections, NonNegativeInt)
+        check_value("idle", idle, PositiveFloat)
         self._connections = connections
         self._idle = idle
         self._tls = tls

@@ -12,7 +12,8 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.limits import check_seconds
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat
 
 
 class HttpRequest(Struct, frozen=True):
@@ -43,14 +44,13 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     holdfast.core.errors.ConfigurationError: timeouts.between_chunks: must be a finite number above 0, got 0
     """
 
-    connect: float | None = 10.0
-    first_byte: float | None = 60.0
-    between_chunks: float | None = 60.0
-    total: float | None = 600.0
+    connect: PositiveFloat | None = 10.0
+    first_byte: PositiveFloat | None = 60.0
+    between_chunks: PositiveFloat | None = 60.0
+    total: PositiveFloat | None = 600.0
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            check_seconds(f"timeouts.{name}", getattr(self, name))
+        check_fields(self, "timeouts.")
 
     def for_whole_response(self) -> Timeouts:
         """Return the limits for a response that is not streamed: its first byte comes when it is complete.

@@ -326,7 +326,7 @@ def test_an_invalid_fault_is_reported_with_an_example_of_one() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Emulator(["Hi"], faults=["overloaded"])  # type: ignore[list-item]  # REASON: it is wrong
     assert str(raised.value) == (
-        'faults[0]: must be a fault, such as ErrorResponse("overloaded"), or None, got str'
+        'faults[0]: must be a fault, such as ErrorResponse("overloaded"), a list, or None; got str'
     )
 
 

@@ -6,9 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds, check_whole
-from holdfast.resilience.checks import check_share
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat, PositiveInt, Share
 
 Mode = Literal["ratio", "consecutive"]
 
@@ -35,22 +34,14 @@ class BreakerOptions(Struct, frozen=True, kw_only=True):
     """
 
     mode: Mode = "ratio"
-    failure_ratio: float = 0.5
-    window: float = 30.0
-    minimum_throughput: int = 10
-    failures: int = 5
-    open_seconds: float = 10.0
-    max_open_seconds: float = 600.0
-    probes: int = 1
-    successes: int = 1
+    failure_ratio: Share = 0.5
+    window: PositiveFloat = 30.0
+    minimum_throughput: PositiveInt = 10
+    failures: PositiveInt = 5
+    open_seconds: PositiveFloat = 10.0
+    max_open_seconds: PositiveFloat = 600.0
+    probes: PositiveInt = 1
+    successes: PositiveInt = 1
 
     def __post_init__(self) -> None:
-        if self.mode not in ("ratio", "consecutive"):
-            raise ConfigurationError("breaker.mode", 'must be "ratio" or "consecutive"')
-        check_share("breaker.failure_ratio", self.failure_ratio)
-        for name in ("window", "open_seconds", "max_open_seconds"):
-            if getattr(self, name) is None:
-                raise ConfigurationError(f"breaker.{name}", "must be a number of seconds, got None")
-            check_seconds(f"breaker.{name}", getattr(self, name))
-        for name in ("minimum_throughput", "failures", "probes", "successes"):
-            check_whole(f"breaker.{name}", getattr(self, name), at_least=1)
+        check_fields(self, "breaker.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.resilience.checks import check_number
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import NonNegativeFloat
 
 
 class BudgetOptions(Struct, frozen=True, kw_only=True):
@@ -17,11 +18,10 @@ class BudgetOptions(Struct, frozen=True, kw_only=True):
         capacity: the largest number of tokens in the bucket.
     """
 
-    ratio: float = 0.1
-    reserve: float = 10.0
-    reserve_per_second: float = 0.5
-    capacity: float = 100.0
+    ratio: NonNegativeFloat = 0.1
+    reserve: NonNegativeFloat = 10.0
+    reserve_per_second: NonNegativeFloat = 0.5
+    capacity: NonNegativeFloat = 100.0
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            check_number(f"budget.{name}", getattr(self, name))
+        check_fields(self, "budget.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_flag
-from holdfast.core.limits import check_seconds, check_whole
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat, PositiveInt
 
 
 class CacheOptions(Struct, frozen=True, kw_only=True):
@@ -23,13 +23,10 @@ class CacheOptions(Struct, frozen=True, kw_only=True):
     holdfast.core.errors.ConfigurationError: cache.entries: must be at least 1, got 0
     """
 
-    entries: int = 1000
-    size: int = 64 * 1024 * 1024
-    ttl: float | None = 600.0
+    entries: PositiveInt = 1000
+    size: PositiveInt = 64 * 1024 * 1024
+    ttl: PositiveFloat | None = 600.0
     tool_calls: bool = False
 
     def __post_init__(self) -> None:
-        check_whole("cache.entries", self.entries, at_least=1)
-        check_whole("cache.size", self.size, at_least=1)
-        check_seconds("cache.ttl", self.ttl)
-        check_flag("cache.tool_calls", self.tool_calls)
+        check_fields(self, "cache.")

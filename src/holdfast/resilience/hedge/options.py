@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat, PositiveInt, Share
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_seconds, check_whole
-from holdfast.resilience.checks import check_share
 
 
 class HedgeOptions(Struct, frozen=True, kw_only=True):
@@ -26,17 +26,13 @@ class HedgeOptions(Struct, frozen=True, kw_only=True):
     holdfast.core.errors.ConfigurationError: hedge.quantile: must be above 0 and at most 1, got 95
     """
 
-    quantile: float = 0.95
-    samples: int = 20
-    window: int = 200
-    delay: float | None = None
-    max_share: float = 0.05
+    quantile: Share = 0.95
+    samples: PositiveInt = 20
+    window: PositiveInt = 200
+    delay: PositiveFloat | None = None
+    max_share: Share = 0.05
 
     def __post_init__(self) -> None:
-        check_share("hedge.quantile", self.quantile)
-        check_share("hedge.max_share", self.max_share)
-        check_whole("hedge.samples", self.samples, at_least=1)
-        check_whole("hedge.window", self.window, at_least=1)
-        check_seconds("hedge.delay", self.delay)
+        check_fields(self, "hedge.")
         if self.samples > self.window:
             raise ConfigurationError("hedge.samples", "is more than hedge.window keeps")

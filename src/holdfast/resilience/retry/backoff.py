@@ -16,8 +16,6 @@ _LONGEST = 86_400.0
 Backoff: TypeAlias = Literal["exponential", "full_jitter", "pure", "decorrelated"]
 """The named policies."""
 
-NAMES: tuple[Backoff, ...] = ("exponential", "full_jitter", "pure", "decorrelated")
-
 
 def exponential_delay(
     attempt: int, *, base: float, multiplier: float, cap: float, rng: Rng

@@ -11,16 +11,10 @@ from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import (
-    check_flag,
-    check_instance,
-    check_optional_callable,
-    check_port,
-)
-from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
-from holdfast.core.limits import check_whole
-from holdfast.resilience.checks import check_number
-from holdfast.resilience.retry.backoff import NAMES, Backoff
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import NonNegativeFloat, NonNegativeInt
+from holdfast.core.errors import ErrorCategory, ErrorInfo
+from holdfast.resilience.retry.backoff import Backoff
 
 
 class Defer(Enum):
@@ -84,15 +78,15 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
     holdfast.core.errors.ConfigurationError: retry.retry_delay: must be a finite number from 0, got nan
     """
 
-    max_retries: int = 3
-    retry_delay: float = 1.0
-    backoff_multiplier: float = 2.0
-    max_retry_delay: float = 30.0
+    max_retries: NonNegativeInt = 3
+    retry_delay: NonNegativeFloat = 1.0
+    backoff_multiplier: NonNegativeFloat = 2.0
+    max_retry_delay: NonNegativeFloat = 30.0
     backoff: Backoff = "exponential"
-    max_retries_by_category: Mapping[ErrorCategory, int] | None = None
+    max_retries_by_category: Mapping[ErrorCategory, NonNegativeInt] | None = None
     use_provider_retry_delays: bool = True
-    max_provider_delay: float = 120.0
-    max_breaker_wait: float = 60.0
+    max_provider_delay: NonNegativeFloat = 120.0
+    max_breaker_wait: NonNegativeFloat = 60.0
     custom_retry: CustomRetry | None = None
     provider_handler: ProviderHandler | None = None
     refresh_credentials: RefreshCredentials | None = None
@@ -100,47 +94,4 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
     include_provider_details: bool = False
 
     def __post_init__(self) -> None:
-        check_whole("retry.max_retries", self.max_retries, at_least=0)
-        for name in _NUMBERS:
-            check_number(f"retry.{name}", getattr(self, name))
-        for name in _SWITCHES:
-            check_flag(f"retry.{name}", getattr(self, name))
-        for name in ("custom_retry", "refresh_credentials"):
-            check_optional_callable(f"retry.{name}", getattr(self, name))
-        handler = ("parse_error", "retry_delay")
-        check_port("retry.provider_handler", self.provider_handler, handler)
-        if self.backoff not in NAMES:
-            raise ConfigurationError(
-                "retry.backoff",
-                f"{self.backoff!r} is not a policy",
-                fix=f"Use one of {', '.join(NAMES)}",
-            )
-        if self.max_retries_by_category is not None:
-            _check_categories(self.max_retries_by_category)
-
-
-_NUMBERS = (
-    "retry_delay",
-    "backoff_multiplier",
-    "max_retry_delay",
-    "max_provider_delay",
-    "max_breaker_wait",
-)
-_SWITCHES = (
-    "use_provider_retry_delays",
-    "normalize_errors",
-    "include_provider_details",
-)
-
-
-def _check_categories(limits: Mapping[ErrorCategory, int]) -> None:
-    argument = "retry.max_retries_by_category"
-    check_instance(argument, limits, Mapping)
-    for category, count in limits.items():
-        if not isinstance(category, ErrorCategory):
-            raise ConfigurationError(
-                argument,
-                f"the key {category!r} is not an ErrorCategory",
-                fix="Use for example ErrorCategory.SERVER_ERROR",
-            )
-        check_whole(f"{argument}[{category.value}]", count, at_least=0)
+        check_fields(self, "retry.")

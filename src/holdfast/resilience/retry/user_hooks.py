@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.redaction import redact
-from holdfast.resilience.checks import is_seconds
+from holdfast.core.type_checks import is_seconds
 from holdfast.resilience.retry.options import (
     CustomRetry,
     Defer,

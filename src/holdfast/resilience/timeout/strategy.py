@@ -14,8 +14,9 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, TransportError
-from holdfast.core.limits import check_seconds
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat
+from holdfast.core.errors import ErrorCategory, ErrorInfo, TransportError
 from holdfast.core.notices import AttemptAbandoned
 from holdfast.resilience.pipeline import CallContext, Failed, Operation, Outcome, P, T
 
@@ -29,11 +30,11 @@ class AttemptTimeout(Struct, frozen=True):
             have taken effect.
     """
 
-    seconds: float
+    seconds: PositiveFloat
     may_repeat: bool = True
 
     def __post_init__(self) -> None:
-        _check_limit("attempt_timeout", self.seconds)
+        check_fields(self, "attempt_timeout.")
 
     @property
     def name(self) -> str:
@@ -71,10 +72,10 @@ class Deadline(Struct, frozen=True):
     A nearer deadline of the run itself stays in force.
     """
 
-    seconds: float
+    seconds: PositiveFloat
 
     def __post_init__(self) -> None:
-        _check_limit("deadline", self.seconds)
+        check_fields(self, "deadline.")
 
     @property
     def name(self) -> str:
@@ -111,9 +112,3 @@ def timeout_outcome(message: str, *, may_repeat: bool) -> Failed:
     """The outcome of an operation that was cancelled: a timeout that may have taken effect."""
     info = ErrorInfo(category=ErrorCategory.TIMEOUT, safe=message, code="cut_off")
     return Failed(TransportError(message, info=info), info, may_repeat=may_repeat)
-
-
-def _check_limit(argument: str, seconds: float | None) -> None:
-    if seconds is None:
-        raise ConfigurationError(argument, "must be a number of seconds", fix="Leave it out")
-    check_seconds(argument, seconds)

@@ -25,9 +25,10 @@ from typing import (
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_flag, check_text
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError, OutputError
-from holdfast.core.limits import Limits, check_count, check_seconds
+from holdfast.core.limits import Limits
 from holdfast.core.messages import FinishReason, Reply
 from holdfast.core.model_request import OutputMode, OutputSchema
 from holdfast.core.output import OutputType, ParseResult, Valid
@@ -110,9 +111,9 @@ class StructuredOutput(Generic[T]):
     description: str = ""
     strict: bool = True
     lenient: bool = False
-    attempts: int | None = None
-    tokens: int | None = None
-    seconds: float | None = None
+    attempts: PositiveInt | None = None
+    tokens: PositiveInt | None = None
+    seconds: PositiveFloat | None = None
     validators: Sequence[Validator] = ()
     raw_on_failure: bool = False
 
@@ -145,21 +146,7 @@ class StructuredOutput(Generic[T]):
         def __init__(self, kind: object, **rest: Any) -> None: ...
 
     def __post_init__(self) -> None:
-        if self.mode not in _MODES:
-            raise ConfigurationError(
-                "output.mode", f"must be one of {', '.join(_MODES)}, got {self.mode!r}"
-            )
-        check_count("output.attempts", self.attempts, at_least=1)
-        check_count("output.tokens", self.tokens, at_least=1)
-        check_seconds("output.seconds", self.seconds)
-        for name in ("name", "description"):
-            check_text(f"output.{name}", getattr(self, name))
-        for name in ("strict", "lenient", "raw_on_failure"):
-            check_flag(f"output.{name}", getattr(self, name))
-        if callable(self.validators) or not isinstance(self.validators, list | tuple):
-            raise ConfigurationError(
-                "output.validators", "must be a list", fix="Write validators=[check]"
-            )
+        check_fields(self, "output.")
         for at, validator in enumerate(self.validators):
             _takes_context(f"output.validators[{at}]", validator)
 
@@ -258,10 +245,8 @@ def compile_output(output: object) -> Output:
     return Output(wanted, kind)
 
 
-def _takes_context(argument: str, validator: object) -> bool:
+def _takes_context(argument: str, validator: Validator) -> bool:
     """Whether a validator also takes an `OutputContext`. Raises ConfigurationError."""
-    if not callable(validator):
-        raise ConfigurationError(argument, f"must be callable, got {type(validator).__name__}")
     try:
         signature = inspect.signature(validator)
     except (TypeError, ValueError):

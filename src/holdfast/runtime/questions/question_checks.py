@@ -13,6 +13,7 @@ from typing import TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait
 from holdfast.core.machine import SessionMachine
@@ -23,7 +24,6 @@ from holdfast.core.questions import (
     PermissionQuestion,
     Question,
     Timeout,
-    check_timeout,
     plain_form,
 )
 from holdfast.core.session_state import Phase
@@ -78,26 +78,20 @@ def check_handler(handler: object) -> OnQuestion | None:
 
 def check_on_wait(on_wait: object, journal: object) -> OnWait:
     """Return the checked setting `on_wait`. Raises ConfigurationError."""
-    if on_wait not in ("hold", "suspend"):
-        raise ConfigurationError("on_wait", f'must be "hold" or "suspend", got {on_wait!r}')
+    check_value("on_wait", on_wait, OnWait)
     if on_wait == "suspend" and journal is None:
         raise ConfigurationError(
             "journal",
             'on_wait="suspend" needs one, in which a run waits',
             fix="Pass journal=SqliteJournal(path), or MemoryJournal() for this process alone",
         )
-    return on_wait
+    return cast("OnWait", on_wait)
 
 
 def check_can_ask(machine: SessionMachine, scope: str, request: object, timeout: object) -> None:
     """Raise ConfigurationError unless this question can be asked now."""
-    if not isinstance(request, Question):
-        raise ConfigurationError(
-            "request",
-            f"must be a Request, got {type(request).__name__}",
-            fix="Use PermissionQuestion, ClarificationQuestion or a class of your own",
-        )
-    check_timeout("timeout", timeout)
+    check_value("request", request, Question)
+    check_value("timeout", timeout, Timeout)
     if machine.phase not in (Phase.MODEL, Phase.TOOLS):
         raise ConfigurationError(
             "ask",

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.effects import effect_digest
 from holdfast.core.errors import ConfigurationError, ReplayMismatchError, SessionBusyError
 from holdfast.core.events import SessionRewound
@@ -231,8 +232,7 @@ def resolve_journal(journal: object) -> Journal | None:
 
 def check_on_busy(on_busy: object) -> float:
     """Return how long a turn waits for a busy session. Raises ConfigurationError."""
-    if on_busy not in ("queue", "refuse"):
-        raise ConfigurationError("on_busy", f'must be "queue" or "refuse", got {on_busy!r}')
+    check_value("on_busy", on_busy, OnBusy)
     return 0.0 if on_busy == "refuse" else math.inf
 
 

@@ -6,11 +6,11 @@ Every mistake is a ConfigurationError that names the argument. This module must 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias, get_args
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_instance
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Part, Text, user
@@ -20,8 +20,6 @@ from holdfast.tools.context import UsageSink
 
 Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
 """The message of a user: a text, a `Message`, or a list of texts and media."""
-
-_PARTS: Final = get_args(Part)
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
@@ -42,27 +40,9 @@ class TurnInput(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 "history", "cannot be given together with session", fix="Leave one of them out"
             )
-        _check_limits(self.limits)
-        _check_history(self.history)
-
-
-def _check_limits(limits: object) -> None:
-    if limits is not None and not isinstance(limits, Limits):
-        raise ConfigurationError("limits", f"must be Limits, got {type(limits).__name__}")
-
-
-def _check_history(history: object) -> None:
-    if history == () or isinstance(history, Transcript):
-        return
-    if not isinstance(history, Sequence) or isinstance(history, str | bytes):
-        raise ConfigurationError(
-            "history", f"must be a list of messages, got {type(history).__name__}"
-        )
-    for at, entry in enumerate(history):
-        if not isinstance(entry, Message):
-            raise ConfigurationError(
-                f"history[{at}]", f"must be a Message, got {type(entry).__name__}"
-            )
+        check_value("limits", self.limits, Limits | None)
+        if not isinstance(self.history, Transcript):  # whose messages are checked already
+            check_value("history", self.history, Sequence[Message])
 
 
 def to_message(prompt: object) -> Message:
@@ -77,8 +57,7 @@ def to_message(prompt: object) -> Message:
     if isinstance(prompt, Message):
         if prompt.role != "user" or not prompt.parts:
             raise ConfigurationError("prompt", "must be a user message with at least one part")
-        for at, part in enumerate(prompt.parts):
-            check_instance(f"prompt.parts[{at}]", part, *_PARTS)
+        check_value("prompt.parts", prompt.parts, tuple[Part, ...])
         return prompt
     if isinstance(prompt, str) and prompt.strip():
         return user(prompt)
@@ -87,11 +66,7 @@ def to_message(prompt: object) -> Message:
             "prompt", f"must be a text, a Message or a list of parts, got {type(prompt).__name__}"
         )
     parts = (prompt,) if isinstance(prompt, str) else tuple(prompt)
-    for at, part in enumerate(parts):
-        if not isinstance(part, str | Text | Media):
-            raise ConfigurationError(
-                f"prompt[{at}]", f"must be text or Media, got {type(part).__name__}"
-            )
+    check_value("prompt", parts, tuple[str | Text | Media, ...])
     if not any(part.strip() if isinstance(part, str) else part for part in parts):
         raise ConfigurationError("prompt", "is empty", fix="Say something")
     return user(*parts)

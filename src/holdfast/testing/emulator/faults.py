@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import Wording, between
 from holdfast.testing.emulator.emulated_request import EmulatedRequest
 
 ErrorKind: TypeAlias = Literal[
@@ -200,7 +201,8 @@ Fault: TypeAlias = (
     | ReusedToolIds
     | GarbageLine
 )
-FaultEntry: TypeAlias = Fault | Sequence[Fault] | None
+OneFault: TypeAlias = Annotated[Fault, Wording('a fault, such as ErrorResponse("overloaded")')]
+FaultEntry: TypeAlias = OneFault | Sequence[OneFault] | None
 FaultScript: TypeAlias = Sequence[FaultEntry] | Callable[[EmulatedRequest], FaultEntry]
 
 # After one of these faults the scripted reply was not delivered, so the next request gets it.
@@ -254,8 +256,9 @@ _CHAOS: tuple[Fault, ...] = (
 )
 
 
+@check_arguments
 def chaos(
-    *, seed: int, share: float, faults: Sequence[Fault] = _CHAOS
+    *, seed: int, share: Annotated[float, between(0, 1)], faults: Sequence[Fault] = _CHAOS
 ) -> Callable[[EmulatedRequest], Fault | None]:
     """Make a script that lets a random share of the requests fail; it is reproducible by its seed.
 
@@ -264,8 +267,6 @@ def chaos(
         share: the share of requests that fail, from 0 to 1.
         faults: the faults to choose from; by default those from which a retry recovers.
     """
-    if not 0 <= share <= 1:
-        raise ConfigurationError("share", f"must be from 0 to 1, got {share}")
 
     def choose(request: EmulatedRequest) -> Fault | None:
         rng = Random(f"{seed}:{request.number}")

@@ -81,19 +81,6 @@ def _to_parts(value: str | Part | Sequence[Part | str]) -> tuple[Part, ...]:
     return tuple(Text(part) if isinstance(part, str) else part for part in value)
 
 
-def check_replies(replies: object) -> None:
-    """Raise ConfigurationError unless this is a list of replies and functions of the request."""
-    if not isinstance(replies, list | tuple):
-        wanted = "must be a list of replies or a function"
-        raise ConfigurationError("replies", f"{wanted}, got {type(replies).__name__}")
-    for index, reply in enumerate(replies):
-        if not callable(reply) and not isinstance(reply, str | Struct | list | tuple):
-            raise ConfigurationError(
-                f"replies[{index}]",
-                f"a reply must be text, parts or a Reply, got {type(reply).__name__}",
-            )
-
-
 class Script:
     """Returns replies in order, each until it was delivered completely, or calls one function.
 
@@ -102,8 +89,6 @@ class Script:
     """
 
     def __init__(self, replies: Replies) -> None:
-        if not callable(replies):
-            check_replies(replies)
         self._rule = replies if callable(replies) else None
         self._remaining: list[ReplyLike | Rule] = [] if callable(replies) else list(replies)
         self._total = len(self._remaining)

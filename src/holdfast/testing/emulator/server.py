@@ -13,16 +13,15 @@ from concurrent.futures import Future
 from contextlib import suppress
 from ssl import SSLContext
 from threading import Lock, Thread
-from types import NoneType, TracebackType
-from typing import Self, get_args
+from types import TracebackType
+from typing import Self
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_instance, check_optional_callable
+from holdfast.core.argument_checks import check_arguments
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import check_whole
 from holdfast.testing.emulator.connection import Connection
-from holdfast.testing.emulator.faults import Fault, FaultScript
+from holdfast.testing.emulator.faults import FaultScript
 from holdfast.testing.emulator.log import LoggedRequest
 from holdfast.testing.emulator.script import Replies, Script, echo
 from holdfast.testing.emulator.serving import Behaviour, EmulatorService
@@ -58,6 +57,7 @@ class Emulator:
     ['#0 GET /v1/models 200']
     """
 
+    @check_arguments
     def __init__(
         self,
         replies: Replies = echo,
@@ -68,18 +68,6 @@ class Emulator:
         listen: Listen | None = None,
         on_request: Callable[[LoggedRequest], None] | None = None,
     ) -> None:
-        if isinstance(replies, str):
-            raise ConfigurationError("replies", "is one text", fix=f"Write [{replies!r}]")
-        if not callable(faults):
-            kinds = (*get_args(Fault), list, tuple, NoneType)
-            _check_list(
-                "faults", faults, kinds, 'a fault, such as ErrorResponse("overloaded"), or None'
-            )
-        if chunking not in ("words", "whole"):
-            check_whole("chunking", chunking, at_least=1)
-        _check_list("models", models, (str,), "a text")
-        check_instance("listen", listen, Listen, optional=True)
-        check_optional_callable("on_request", on_request)
         self._behaviour = Behaviour(Script(replies), faults, chunking, models, on_request)
         self._listen = listen or Listen()
         self._connections: set[Connection] = set()
@@ -308,13 +296,3 @@ async def _serve_forever(emulator: Emulator, on_start: Callable[[str], None] | N
         if on_start is not None:
             on_start(emulator.base_url)
         await asyncio.Event().wait()
-
-
-def _check_list(argument: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
-    """Raise ConfigurationError unless this is a list of these types, described by `wanted`."""
-    check_instance(argument, value, list, tuple)
-    for index, item in enumerate(value):  # type: ignore[arg-type, var-annotated]  # a list or a tuple
-        if not isinstance(item, kinds):
-            raise ConfigurationError(
-                f"{argument}[{index}]", f"must be {wanted}, got {type(item).__name__}"
-            )

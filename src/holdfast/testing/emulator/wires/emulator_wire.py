@@ -8,11 +8,12 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.constraints import PositiveInt
 from holdfast.core.messages import Reply, Usage
 from holdfast.testing.emulator.emulated_request import EmulatedRequest
 from holdfast.testing.emulator.faults import ErrorKind
 
-Chunking: TypeAlias = Literal["words", "whole"] | int
+Chunking: TypeAlias = Literal["words", "whole"] | PositiveInt
 """How a text is cut into deltas: by words, not at all, or every n characters."""
 
 
