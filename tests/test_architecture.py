@@ -177,6 +177,30 @@ def test_the_architecture_document_is_short_and_names_files_that_exist() -> None
     assert missing == []
 
 
+CHECKED_BY_HAND = {
+    "core/errors.py": "the checks import it",
+    "core/type_checks.py": "it is the place of the checks",
+    "models/resolve.py": "its fix is an example of a model",
+    "runtime/compile.py": "its fixes are examples of lists",
+    "runtime/questions/question_checks.py": "no type says that a function is async",
+    "runtime/sessions/session_pool.py": "its fix is an example of an address",
+    "runtime/turn_state/turn_input.py": "no type says what a prompt is made of",
+    "testing/recording.py": "it imports no journal",
+    "testing/replaying.py": "it imports no agent",
+}
+
+
+def test_arguments_are_checked_by_their_declared_types() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "ConfigurationError"
+        if re.search(r"must be .*got \{type\(", ast.unparse(call))
+    }
+    assert found <= set(CHECKED_BY_HAND), "declare the type and use core.argument_checks"
+
+
 def test_the_lock_names_hashes_and_no_addresses() -> None:
     for name in ("requirements.lock", "tools.lock"):
         text = (ROOT / name).read_text("utf-8")

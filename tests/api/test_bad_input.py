@@ -87,7 +87,8 @@ def test_the_class_of_a_clock_is_refused() -> None:
     wrong: type[Clock] = SystemClock
     said = refused(Agent, {"model": ScriptedModel("Hi"), "clock": wrong})
     assert said == (
-        "clock: must be an object with now, monotonic, sleep, or None; got the class SystemClock"
+        "clock: must be an object with now, monotonic, sleep, or None; got the class SystemClock. "
+        "Write SystemClock(...)"
     )
 
 

@@ -436,8 +436,8 @@ def test_a_wrong_order_names_both() -> None:
 
 def test_an_invalid_middleware_is_refused() -> None:
     for wrong, problem in (
-        ([Second], "is the class Second"),
-        ([3], "must be a Middleware, got int"),
+        ([Second], "must be Middleware, got the class Second. Write Second"),
+        ([3], "must be Middleware, got int"),
         ([one := Second(), one], "given twice"),
     ):
         with pytest.raises(ConfigurationError, match=problem):

@@ -164,7 +164,7 @@ class SlowObject:
         ("print", r"observers: must be a list"),
         (print, r"observers: must be a list"),
         ([Watcher], r"observers\[0\]: is the class Watcher"),
-        ([print, 3], r"observers\[1\]: must be a function or have on_event, got int"),
+        ([print, 3], r"observers\[1\]: must be a function or an object with on_event, got int"),
         ([slow], r"observers\[0\]: is async"),
         ([SlowObject()], r"observers\[0\]: is async"),
     ],

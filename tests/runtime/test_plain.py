@@ -210,7 +210,7 @@ class TestRefused:
             await execute(RETRY, Flaky().coroutine())  # type: ignore[call-overload]
 
     async def test_what_cannot_be_called(self) -> None:
-        with pytest.raises(ConfigurationError, match="must be callable, got int"):
+        with pytest.raises(ConfigurationError, match="must be a function, got int"):
             await execute(RETRY, 3)  # type: ignore[call-overload]
 
     def test_what_is_no_pipeline_and_no_effect(self) -> None:

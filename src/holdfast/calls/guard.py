@@ -18,7 +18,7 @@ from typing import Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 from msgspec import Struct
 
 from holdfast.calls.exception_rules import Classify, classify_exception
-from holdfast.core.argument_checks import check_arguments
+from holdfast.core.argument_checks import check_arguments, check_value
 from holdfast.core.errors import ConfigurationError, ErrorInfo, Landed, exception_for
 from holdfast.core.notices import Notice
 from holdfast.resilience.cache.decision import KeyOf, canonical_key
@@ -290,8 +290,7 @@ def check_repeatable(function: object) -> None:
             "is a coroutine, which can run only once",
             fix="Pass the function and its arguments: execute(pipeline, f, x), not f(x)",
         )
-    if not callable(function):
-        raise ConfigurationError("function", f"must be callable, got {type(function).__name__}")
+    check_value("function", function, Callable)
     plain: object = function
     while isinstance(plain, functools.partial):
         plain = plain.func

@@ -6,8 +6,10 @@ It listens on loopback unless another address is given, and it needs no key.
 from __future__ import annotations
 
 import argparse
+from typing import Annotated
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import between
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
@@ -30,10 +32,8 @@ def main(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     from holdfast.testing.emulator import Listen, chaos, serve
 
-    if not 0 <= args.port <= 65535:
-        raise ConfigurationError("--port", f"must be from 0 to 65535, got {args.port}")
-    if not 0 <= args.chaos <= 1:
-        raise ConfigurationError("--chaos", f"must be from 0 to 1, got {args.chaos:g}")
+    check_value("--port", args.port, Annotated[int, between(0, 65535)])
+    check_value("--chaos", args.chaos, Annotated[float, between(0, 1)])
     serve(
         faults=chaos(seed=args.seed, share=args.chaos),
         listen=Listen(host=args.host, port=args.port),

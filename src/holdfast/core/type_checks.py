@@ -70,7 +70,9 @@ class TypeCheck(Struct, frozen=True):
         got = _show(value) if self.shows_text and isinstance(value, str) else _kind_of(value)
         comma = ";" if "," in self.expected else ","
         fix = ""
-        if self.item is not None and self.item.accepts(value):
+        if isinstance(value, type):
+            fix = f"Write {value.__name__}(...)"
+        elif self.item is not None and self.item.accepts(value):
             fix = f"Write {argument.rpartition('.')[2]}=[...]"
         return ConfigurationError(argument, f"must be {self.expected}{comma} got {got}", fix=fix)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
@@ -188,15 +189,10 @@ def limits_with(middlewares: Sequence[AnyMiddleware], given: Limits | None) -> L
 
 
 def _check_middleware(
-    index: int, middleware: object, middlewares: tuple[AnyMiddleware, ...]
+    index: int, middleware: AnyMiddleware, middlewares: tuple[AnyMiddleware, ...]
 ) -> None:
     argument = f"middleware[{index}]"
-    if isinstance(middleware, type):
-        raise ConfigurationError(
-            argument, f"is the class {middleware.__name__}", fix=f"Write {middleware.__name__}()"
-        )
-    if not isinstance(middleware, Middleware):
-        raise ConfigurationError(argument, f"must be a Middleware, got {type(middleware).__name__}")
+    check_value(argument, middleware, Middleware)
     if any(other is middleware for other in middlewares[:index]):
         raise ConfigurationError(
             argument,

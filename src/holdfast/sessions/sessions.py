@@ -109,9 +109,8 @@ class Sessions:
             before: the last session of the previous page.
         """
         check_value("limit", limit, PositiveInt)
+        check_value("before", before, SessionInfo | None)
         found = await overview.list_entries(self._journal)
-        if before is not None and not isinstance(before, SessionInfo):
-            raise ConfigurationError("before", f"must be a SessionInfo, got {before!r}")
         if before is not None:
             last = (-before.changed_at, before.session)
             found = [entry for entry in found if (-entry.changed_at, entry.run) > last]
@@ -307,10 +306,7 @@ class Sessions:
             JournalVersionError: a newer Holdfast wrote it.
             ConfigurationError: the session already exists.
         """
-        if isinstance(lines, str | bytes):
-            raise ConfigurationError(
-                "lines", "must be an iterable of lines", fix="Pass an open file or a list"
-            )
+        check_value("lines", lines, Iterable[str])
         runs = session_export.import_lines(lines, name)
         old = check_session_name(next(iter(runs), "").removesuffix("/:title"))
         new = old if session is None else check_session_name(session)

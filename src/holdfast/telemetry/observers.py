@@ -50,25 +50,20 @@ Publish: TypeAlias = Callable[[Event | Notice], None]
 Ready: TypeAlias = Callable[[], Awaitable[None]]
 
 
-def check_observers(observers: Iterable[object]) -> tuple[Callable[[Observation], None], ...]:
+def check_observers(observers: Iterable[Observer]) -> tuple[Callable[[Observation], None], ...]:
     """Return the functions to call. Raises ConfigurationError that names a wrong observer."""
     check_value("observers", observers, Iterable[object])
     return tuple(_check_observer(index, observer) for index, observer in enumerate(observers))
 
 
-def _check_observer(index: int, observer: object) -> Callable[[Observation], None]:
+def _check_observer(index: int, observer: Observer) -> Callable[[Observation], None]:
     argument = f"observers[{index}]"
     if isinstance(observer, type):
         raise ConfigurationError(
             argument, f"is the class {observer.__name__}", fix=f"Write {observer.__name__}()"
         )
+    check_value(argument, observer, Observer)
     call = observer.on_event if isinstance(observer, EventObserver) else observer
-    if not callable(call):
-        raise ConfigurationError(
-            argument,
-            f"must be a function or have on_event, got {type(observer).__name__}",
-            fix="Write a function that takes an Observation",
-        )
     if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__):
         raise ConfigurationError(
             argument,

@@ -270,7 +270,7 @@ def raising(request: EmulatedRequest) -> str:
     [
         ([], "the script has 0 replies, and all were delivered"),
         (raising, "ZeroDivisionError: by the brain"),
-        (lambda request: 7, "a reply must be text, parts or a Reply, got int"),
+        (lambda request: 7, "one of replies: must be Reply, a text, "),
     ],
 )
 def test_a_script_without_a_reply_is_reported_and_is_not_worth_a_retry(

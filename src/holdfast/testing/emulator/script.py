@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.argument_checks import check_value
 from holdfast.core.messages import FinishReason, Part, Reasoning, Reply, Text, ToolCall
 from holdfast.testing.emulator.emulated_request import EmulatedRequest
 
@@ -71,13 +71,9 @@ def as_reply(value: ReplyLike, number: int) -> Reply:
 
 
 def _to_parts(value: str | Part | Sequence[Part | str]) -> tuple[Part, ...]:
+    check_value("one of replies", value, ReplyLike)
     if isinstance(value, str | Struct):
         value = (value,)
-    elif not isinstance(value, Sequence):
-        raise ConfigurationError(
-            "replies",
-            f"a reply must be text, parts or a Reply, got {type(value).__name__}",
-        )
     return tuple(Text(part) if isinstance(part, str) else part for part in value)
 
 
