@@ -223,8 +223,8 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_finite(number: float) -> bool:
-    """Whether a number is finite and fits a float, which a very large int does not."""
+def _fits_float(number: float) -> bool:
+    """Whether a number is finite as a float, which a very large int is not."""
     return abs(number) <= sys.float_info.max
 
 
@@ -234,11 +234,11 @@ def is_seconds(value: object) -> bool:
     >>> [is_seconds(value) for value in (0, 1.5, -1, float("nan"), True, "2")]
     [True, True, False, False, False, False]
     """
-    return _is_number(value) and value >= 0 and is_finite(value)
+    return _is_number(value) and value >= 0 and _fits_float(value)
 
 
 def _check_finite(argument: str, value: float) -> None:
-    if not is_finite(value):
+    if not _fits_float(value):
         raise ConfigurationError(argument, f"must be a finite number, got {_show(value)}")
 
 

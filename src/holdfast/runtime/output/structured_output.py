@@ -18,7 +18,6 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
-    get_args,
     overload,
 )
 
@@ -40,7 +39,6 @@ Validator = Callable[..., Any]
 """A function that takes the output, or the output and an `OutputContext`; it may be async."""
 
 _SHOWN: Final = ("lenient", "attempts", "tokens", "seconds", "raw_on_failure")
-_MODES: Final = get_args(OutputMode)
 
 
 class _OutputOptions(TypedDict, total=False):
