@@ -382,11 +382,11 @@ def test_middlewares_and_who_is_asked(tmp_path: Path) -> None:
     [
         (
             'middleware = ["tests.agents_for_files:Polite"]',
-            "agent.toml:2: middleware[0]: is the class",
+            "agent.toml:2: middleware[0]: must be Middleware, got the class Polite",
         ),
         (
             'middleware = ["tests.agents_for_files:NUMBER"]',
-            "agent.toml:2: middleware[0]: must be a",
+            "agent.toml:2: middleware[0]: must be Middleware, got int",
         ),
         ('observers = ["tests.agents_for_files:NUMBER"]', "agent.toml:2: observers[0]: must be"),
         ("permissions = 3", "agent.toml:2: permissions: must be a table"),

@@ -524,7 +524,7 @@ def test_a_handler_that_is_not_async_is_refused(handler: Any) -> None:
 @pytest.mark.parametrize(
     ("request_", "timeout", "problem"),
     [
-        ("pay?", 1.0, "request: must be a Request, got str"),
+        ("pay?", 1.0, "request: must be Question, got str"),
         (PermissionQuestion(tool="x"), 0.0, "timeout: must be a finite number above 0"),
         (PermissionQuestion(tool="x", arguments={"a": object()}), 1.0, "cannot be saved"),
     ],
