@@ -135,6 +135,7 @@ async def test_a_strategy_of_ones_own_that_never_answers_is_ended_by_the_deadlin
 def test_what_is_no_strategy_is_named(wrong: Any) -> None:
     for make in (lambda: Pipeline.of(wrong), lambda: Pipeline((wrong,))):
         with pytest.raises(
-            ConfigurationError, match=r"pipeline\[0\]: must be an object with name, describe, wrap"
+            ConfigurationError,
+            match=r"pipeline\.strategies\[0\]: must be an object with name, describe, wrap",
         ):
             make()

@@ -177,12 +177,13 @@ def _protocol_check(kind: type) -> TypeCheck:
         if not name.startswith("_")
     }
     methods = [name for name, member in members.items() if callable(member)]
+    values = members.keys() - methods
 
     def has_members(value: object) -> bool:
         return (
             not isinstance(value, type)
-            and all(hasattr(value, name) for name in members)
-            and all(callable(getattr(value, name)) for name in methods)
+            and all(hasattr(value, name) for name in values)
+            and all(callable(getattr(value, name, None)) for name in methods)
         )
 
     return TypeCheck(f"an object with {', '.join(members)}", has_members)

@@ -21,7 +21,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_value
+from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
 from holdfast.core.events import FailedTarget
 from holdfast.core.messages import Reply
@@ -211,7 +211,7 @@ class Pipeline(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         outer = ""
-        check_value("pipeline", self.strategies, tuple[Strategy, ...])
+        check_fields(self, "pipeline.")
         for strategy in self.strategies:
             name = strategy.name
             if name not in ORDER:
@@ -230,12 +230,12 @@ class Pipeline(Struct, frozen=True):
 
         A strategy with a name of its own stays inside the one that it was given after.
         """
-        check_value("pipeline", strategies, tuple[Strategy | None, ...])
         placed: list[tuple[int, Strategy]] = []
         place = -1
         for strategy in strategies:
             if strategy is not None:
-                place = ORDER.index(strategy.name) if strategy.name in ORDER else place
+                name = getattr(strategy, "name", "")  # the constructor refuses anything else
+                place = ORDER.index(name) if name in ORDER else place
                 placed.append((place, strategy))
         placed.sort(key=lambda pair: pair[0])
         return cls(tuple(strategy for _, strategy in placed))
