@@ -23,7 +23,8 @@ import msgspec
 from docstring_parser import parse
 from public_api import public_modules, public_values
 
-from holdfast import errors
+from holdfast import Agent, errors
+from holdfast.agent_file import find_keyword_forms
 from holdfast.cli.main import COMMANDS, build_parser
 from holdfast.codecs.output_mode import choose_output_method
 from holdfast.core.model_request import ModelRequest, OutputSchema, ToolSpec
@@ -36,6 +37,12 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs" / "reference").glob("*.md"))
 RESULTS = ROOT / "benchmarks" / "results" / "README.md"
 MARKED = re.compile(r"(<!-- generated: ([\w.-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 PUBLIC = public_values()
+FILE_FORMS = {
+    "value": "a value",
+    "table": "a table",
+    "name": '`"module:name"`',
+    "list of names": 'a list of `"module:name"`',
+}
 
 MEANING = {
     ErrorCategory.UNKNOWN: "an exception of an unknown type",
@@ -141,6 +148,17 @@ def settings_of(name: str) -> str:
     )
 
 
+def agent_keywords() -> str:
+    """The keywords of `Agent`, with their defaults and how a file writes them."""
+    about = {part.arg_name: part.description or "" for part in parse(Agent.__doc__ or "").params}
+    forms = find_keyword_forms()
+    rows = []
+    for name, parameter in inspect.signature(Agent).parameters.items():
+        form = FILE_FORMS[forms[name].written_as] if name in forms else "no"
+        rows.append((f"`{name}`", f"`{default_of_parameter(parameter)}`", form, cell(about[name])))
+    return table(("keyword", "default", "in a file", "meaning"), rows)
+
+
 def defaults(record: type) -> dict[str, str]:
     """The fields of a record and their defaults as code."""
     if dataclasses.is_dataclass(record):
@@ -149,6 +167,14 @@ def defaults(record: type) -> dict[str, str]:
             for field in dataclasses.fields(record)
         }
     return {field.name: default_of(field) for field in msgspec.structs.fields(record)}
+
+
+def default_of_parameter(parameter: inspect.Parameter) -> str:
+    """A default as code; a type by its name."""
+    value = parameter.default
+    if value is inspect.Parameter.empty:
+        return "required"
+    return value.__name__ if isinstance(value, type) else repr(value)
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> str:
@@ -262,6 +288,7 @@ def help_of(*words: str) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "names": names,
+    "agent-keywords": agent_keywords,
     "error-classes": error_classes,
     "error-categories": error_categories,
     "providers": providers,

@@ -15,17 +15,12 @@ from holdfast import (
     Agent,
     ConfigurationError,
     ContinuationPermission,
-    Limits,
     MemoryJournal,
     Middleware,
-    ModelSettings,
-    Resilience,
     RetryOptions,
-    Timeouts,
     ToolPermission,
 )
 from holdfast.compat import AgentBuilder, ErrorHandling
-from holdfast.compat.agent_builder import AgentKeywords
 from holdfast.core.messages import ToolCall
 from holdfast.middleware import (
     ErrorFormatting,
@@ -72,32 +67,14 @@ CLOCK, JOURNAL, MODEL, TRANSPORT = FakeClock(), MemoryJournal(), ScriptedModel()
 RNG = iter([]).__length_hint__
 KEYWORDS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("with_model", (MODEL,), {"model": MODEL}),
-    ("with_name", ("scout",), {"name": "scout"}),
-    ("with_instructions", ("Hi",), {"instructions": "Hi"}),
     ("with_tools", (weather, mail), {"tools": (weather, mail)}),
-    ("with_parallel_tools", (2,), {"parallel_tools": 2}),
     ("with_output", (int,), {"output": int}),
-    ("with_settings", (ModelSettings(seed=1),), {"settings": ModelSettings(seed=1)}),
-    ("with_limits", (Limits(iterations=1),), {"limits": Limits(iterations=1)}),
-    ("with_timeouts", (Timeouts(total=1),), {"timeouts": Timeouts(total=1)}),
-    ("with_resilience", (Resilience(deadline=1),), {"resilience": Resilience(deadline=1)}),
     (
         "with_error_handling_config",
         (ErrorHandling(max_retries=1, function_timeout=5, include_detailed_errors_in_chat=True),),
         {"retry": RetryOptions(max_retries=1), "tool_timeout": 5, "detailed_errors": True},
     ),
-    ("with_retry", (RetryOptions(max_retries=1),), {"retry": RetryOptions(max_retries=1)}),
-    ("with_tool_timeout", (5,), {"tool_timeout": 5}),
-    ("with_detailed_errors", (), {"detailed_errors": True}),
-    ("with_fallback", ("ollama:a", "ollama:b"), {"fallback": ("ollama:a", "ollama:b")}),
-    ("with_journal", (JOURNAL,), {"journal": JOURNAL}),
-    ("with_transport", (TRANSPORT,), {"transport": TRANSPORT}),
-    ("with_clock", (CLOCK,), {"clock": CLOCK}),
-    ("with_rng", (RNG,), {"rng": RNG}),
-    ("with_questions", (answer,), {"on_question": answer}),
     ("with_observer", (print,), {"observers": (print,)}),
-    ("with_busy_sessions", ("refuse",), {"on_busy": "refuse"}),
-    ("with_suspension", (JOURNAL,), {"on_wait": "suspend", "journal": JOURNAL}),
 ]
 MIDDLEWARES: list[tuple[str, dict[str, Any], Middleware[Any]]] = [
     ("with_circuit_breaker", {}, RepetitionGuard(3)),
@@ -143,12 +120,18 @@ def test_a_method_is_a_middleware(
 def test_every_method_is_tested_here() -> None:
     tested = {row[0] for row in KEYWORDS} | {row[0] for row in MIDDLEWARES}
     tested |= {"with_provider", "with_openai", "with_anthropic", "with_gemini"}
-    tested |= {"with_middleware", "with_error_handling", "with_custom_retry_middleware"}
+    tested |= {
+        "with_keywords",
+        "with_middleware",
+        "with_error_handling",
+        "with_custom_retry_middleware",
+    }
     assert tested == {name for name in dir(AgentBuilder) if name.startswith("with_")}
 
 
-def test_every_keyword_of_an_agent_can_be_built() -> None:
-    assert set(AgentKeywords.__annotations__) == set(inspect.signature(Agent).parameters)
+def test_any_keyword_of_an_agent_can_be_set() -> None:
+    built = OLLAMA.with_keywords(name="scout", parallel_tools=2).with_keywords(name="guide")
+    assert built._keywords == {**OLLAMA._keywords, "name": "guide", "parallel_tools": 2}
 
 
 @pytest.mark.parametrize(
@@ -179,12 +162,12 @@ def test_without_a_model_the_error_says_what_to_write() -> None:
 
 def test_mistakes_are_those_of_the_agent() -> None:
     with pytest.raises(ConfigurationError, match="parallel_tools: must be at least 1"):
-        OLLAMA.with_parallel_tools(0).build()
+        OLLAMA.with_keywords(parallel_tools=0).build()
 
 
 def test_a_builder_never_changes() -> None:
     first = OLLAMA.with_tools(weather).with_middleware(Guidance())
-    left, right = first.with_name("left").with_tools(mail), first.with_circuit_breaker()
+    left, right = first.with_keywords(name="left").with_tools(mail), first.with_circuit_breaker()
     assert first._keywords.get("tools") == (weather,)
     assert left._keywords.get("tools") == (weather, mail)
     assert right._keywords.get("name") is None
@@ -244,7 +227,7 @@ def test_with_error_handling_advanced_configuration_allows_fine_tuning() -> None
 
 
 def test_both_spellings_describe_the_same_agent() -> None:
-    built = OLLAMA.with_name("scout").with_tools(weather).with_error_handling(6).build()
+    built = OLLAMA.with_keywords(name="scout").with_tools(weather).with_error_handling(6).build()
     written = Agent(
         "ollama:x", name="scout", tools=[weather], middleware=error_handling_middlewares(6)
     )
@@ -266,7 +249,7 @@ async def test_a_retry_of_ones_own_replaces_the_built_in_one() -> None:
                 return await call_next(context)
 
     model = ScriptedModel(ToolCall("1", "fails", "{}"), "done")
-    builder = AgentBuilder().with_model(model).with_tools(fails).with_clock(FakeClock())
+    builder = AgentBuilder().with_model(model).with_tools(fails).with_keywords(clock=FakeClock())
     result = await builder.with_custom_retry_middleware(Twice()).build().run("Go")
     assert result.output == "done"
     assert len(runs) == 2

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.clock import Clock, Rng
     from holdfast.resilience.defaults import Resilience
     from holdfast.resilience.retry.options import RetryOptions
+    from holdfast.runtime.compile import AgentKeywords
     from holdfast.runtime.output.structured_output import StructuredOutput
     from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
@@ -121,37 +122,10 @@ class Agent(Generic[T]):
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> None:
-        from holdfast.runtime.compile import AgentOptions  # here, so that `import` stays cheap
-        from holdfast.runtime.engine import Engine
+        keywords = {name: value for name, value in locals().items() if name != "self"}
+        from holdfast.runtime.engine import Engine  # here, so that `import holdfast` stays cheap
 
-        options = AgentOptions(
-            model=model,
-            name=name,
-            instructions=instructions,
-            tools=tools,
-            output=output,
-            settings=settings,
-            limits=limits,
-            retry=retry,
-            resilience=resilience,
-            fallback=fallback,
-            middleware=middleware,
-            observers=observers,
-            parallel_tools=parallel_tools,
-            tool_timeout=tool_timeout,
-            detailed_errors=detailed_errors,
-            base_url=base_url,
-            api_key=api_key,
-            timeouts=timeouts,
-            on_question=on_question,
-            on_wait=on_wait,
-            on_busy=on_busy,
-            journal=journal,
-            transport=transport,
-            clock=clock,
-            rng=rng,
-        )
-        self._engine: Engine[T] = Engine(options)
+        self._engine: Engine[T] = Engine(cast("AgentKeywords", keywords))
 
     async def run(
         self,

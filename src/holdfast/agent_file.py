@@ -9,58 +9,30 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn, TypeVar, cast
+from types import NoneType, UnionType
+from typing import Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.limits import Limits
-from holdfast.core.model_request import ModelSettings
 from holdfast.core.redaction import redact
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.tool_permission import ToolPermission
-from holdfast.resilience.breaker.options import BreakerOptions
-from holdfast.resilience.budget.options import BudgetOptions
-from holdfast.resilience.cache.options import CacheOptions
-from holdfast.resilience.defaults import Resilience
-from holdfast.resilience.hedge.options import HedgeOptions
-from holdfast.resilience.limiter.options import LimiterOptions
-from holdfast.resilience.retry.options import RetryOptions
-from holdfast.transport.port import Timeouts
+from holdfast.runtime.compile import AgentKeywords
+from holdfast.runtime.output.structured_output import StructuredOutput
 
 A = TypeVar("A")
 KeyPath = tuple[str, ...]
 
-_PLAIN: dict[str, object] = {
-    "model": str,
-    "name": str,
-    "instructions": str,
-    "base_url": str,
-    "parallel_tools": int,
-    "tool_timeout": float | None,
-    "detailed_errors": bool,
-    "fallback": list[str],
-    "journal": str,
-    "on_wait": str,
-    "on_busy": str,
-}
-_NAMED = frozenset({"output", "on_question"})
-_LISTS_OF_NAMED = frozenset({"tools", "middleware", "observers"})
+_NOT_IN_FILES = frozenset({"api_key", "transport", "clock", "rng", "metrics"})
 _CONVERTED = frozenset({"instructions_file", "api_key_env"})  # they set another keyword of `Agent`
-_TABLES: dict[str, type[Struct]] = {
-    "settings": ModelSettings,
-    "limits": Limits,
-    "timeouts": Timeouts,
-    "retry": RetryOptions,
-    "resilience": Resilience,
-}
 _MIDDLEWARES: dict[str, tuple[Callable[..., AnyMiddleware], dict[str, object]]] = {
     "permissions": (
         ToolPermission,
@@ -79,21 +51,21 @@ _MIDDLEWARES: dict[str, tuple[Callable[..., AnyMiddleware], dict[str, object]]] 
 }
 """The middleware that each table makes, and the types of its keys."""
 
-_STRATEGIES: dict[str, type[Struct]] = {
-    "budget": BudgetOptions,
-    "breaker": BreakerOptions,
-    "limiter": LimiterOptions,
-    "hedge": HedgeOptions,
-    "cache": CacheOptions,
-}
-_IMPORTED = frozenset({"custom_retry", "provider_handler", "refresh_credentials"})
-_NOT_IN_FILES = frozenset({"metrics"})
 _SECRET_KEY = re.compile(
     r"(^|[_-])(api[_-]?keys?|tokens?|secrets?|passwords?|passwd|credentials?|authorization)$",
     re.IGNORECASE,
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _NO_SECRETS = 'Put it into the environment, and write api_key_env = "NAME_OF_THE_VARIABLE"'
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """How a file writes a setting; `plain` is the type of a value, and `record` that of a table."""
+
+    written_as: Literal["value", "table", "name", "list of names"]
+    plain: object = None
+    record: type[Struct] | None = None
 
 
 def load_agent(path: str | os.PathLike[str], make: Callable[..., A]) -> A:
@@ -212,10 +184,11 @@ def _split_key(key: str) -> KeyPath:
 def _build_keywords(file: _AgentFile) -> dict[str, object]:
     """Return the keywords of `Agent`. Raises ConfigurationError."""
     _refuse_secrets(file, (), file.content)
-    known = {*_PLAIN, *_NAMED, *_LISTS_OF_NAMED, *_CONVERTED, *_TABLES, *_MIDDLEWARES}
+    forms = find_keyword_forms()
+    known = {*forms, *_CONVERTED, *_MIDDLEWARES}
     _check_names(file, (), file.content, known)
     keywords: dict[str, object] = {
-        name: _convert_keyword(file, (name,), value)
+        name: _convert_setting(file, (name,), value, forms[name])
         for name, value in file.content.items()
         if name not in _CONVERTED and name not in _MIDDLEWARES
     }
@@ -227,26 +200,86 @@ def _build_keywords(file: _AgentFile) -> dict[str, object]:
         keywords["api_key"] = _read_key(file)
     middlewares = [_build_middleware(file, name) for name in file.content if name in _MIDDLEWARES]
     if middlewares:
-        keywords["middleware"] = [*_import_all(file, "middleware"), *middlewares]
+        named = _import_all(file, ("middleware",), file.content.get("middleware", []))
+        keywords["middleware"] = [*named, *middlewares]
     return keywords
 
 
-def _convert_keyword(file: _AgentFile, at: KeyPath, value: object) -> object:
-    """Return the value of one key, as `Agent` takes it."""
-    (name,) = at
-    if name in _TABLES:
-        return _convert_struct(file, at, value, _TABLES[name])
-    if name in _NAMED:
+def find_keyword_forms() -> dict[str, FileForm]:
+    """Return how a file writes each keyword of `Agent` that it may have."""
+    return _find_forms(
+        get_type_hints(AgentKeywords, localns={"StructuredOutput": StructuredOutput})
+    )
+
+
+def _find_forms(declared: Mapping[str, object]) -> dict[str, FileForm]:
+    return {
+        name: find_file_form(kind) for name, kind in declared.items() if name not in _NOT_IN_FILES
+    }
+
+
+def find_file_form(declared: object) -> FileForm:
+    """Return how a file writes a setting that has this declared type.
+
+    A type that TOML can express is written as it is, a record of settings as a table, and any other
+    object as "module:name".
+
+    >>> find_file_form(Sequence[str]).plain
+    list[str]
+    """
+    plain, record = _find_plain_type(declared), _find_record(declared)
+    if plain not in (None, NoneType):
+        return FileForm("value", plain=plain)
+    if record is not None:
+        return FileForm("table", record=record)
+    return FileForm("name" if _find_item_type(declared) is None else "list of names")
+
+
+def _find_plain_type(kind: object) -> object | None:
+    """Return the part of a declared type that TOML can express, or None."""
+    if get_origin(kind) in (Union, UnionType):
+        parts = [_find_plain_type(part) for part in get_args(kind)]
+        known = tuple(part for part in parts if part is not None)
+        return Union[known] if known else None  # noqa: UP007  # REASON: the parts are in a tuple
+    if get_origin(kind) is Literal:
+        return str  # the record or `Agent` checks the text, and its error names the choices
+    item = _find_item_type(kind)
+    if item is not None:
+        plain = _find_plain_type(item)
+        return None if plain is None else list[plain]  # type: ignore[valid-type]  # made at run time
+    is_plain = kind in (str, int, float, bool, NoneType) or get_origin(kind) in (Mapping, tuple)
+    return kind if is_plain else None
+
+
+def _find_item_type(kind: object) -> object | None:
+    """Return the type of the items of a list type, or None for another type."""
+    is_list = get_origin(kind) in (Iterable, Sequence)
+    return get_args(kind)[0] if is_list else None
+
+
+def _find_record(kind: object) -> type[Struct] | None:
+    """Return the record of settings in a declared type, or None."""
+    for part in (kind, *get_args(kind)):
+        if isinstance(part, type) and issubclass(part, Struct):
+            return part
+    return None
+
+
+def _convert_setting(file: _AgentFile, at: KeyPath, value: object, form: FileForm) -> object:
+    """Return the value of a keyword of `Agent`, or of a field of a record."""
+    if form.record is not None:
+        is_switched_off = value is False and len(at) > 1
+        return None if is_switched_off else _convert_struct(file, at, value, form.record)
+    if form.written_as == "list of names":
+        return _import_all(file, at, value)
+    if form.written_as == "name":
         return _import_name(file, at, _convert_value(file, at, value, str))
-    if name in _LISTS_OF_NAMED:
-        return _import_all(file, name)
-    return _convert_plain(file, at, value, _PLAIN[name])
+    return _convert_plain(file, at, value, form.plain)
 
 
-def _import_all(file: _AgentFile, name: str) -> list[object]:
+def _import_all(file: _AgentFile, at: KeyPath, value: object) -> list[object]:
     """Import the names of a list. A name may stand for a list, whose items are added."""
-    at = (name,)
-    names = _convert_value(file, at, file.content.get(name, []), list[str])
+    names = _convert_value(file, at, value, list[str])
     objects = [_import_name(file, at, path) for path in names]
     return [item for found in objects for item in (found if isinstance(found, list) else (found,))]
 
@@ -280,19 +313,12 @@ def _convert_struct(file: _AgentFile, at: KeyPath, value: object, kind: type[Str
         file.raise_error(
             at, f"must be a table, got {_describe_type(value)}", f"Write [{'.'.join(at)}]"
         )
-    fields = {field_info.name: field_info for field_info in msgspec.structs.fields(kind)}
-    _check_names(file, at, value, fields.keys() - _NOT_IN_FILES)
-    values: dict[str, object] = {}
-    for name, inner in value.items():
-        place = (*at, name)
-        if kind is Resilience and name in _STRATEGIES:
-            values[name] = (
-                None if inner is False else _convert_struct(file, place, inner, _STRATEGIES[name])
-            )
-        elif name in _IMPORTED:
-            values[name] = _import_name(file, place, _convert_value(file, place, inner, str))
-        else:
-            values[name] = _convert_plain(file, place, inner, fields[name].type)
+    forms = _find_forms(get_type_hints(kind))
+    _check_names(file, at, value, forms)
+    values = {
+        name: _convert_setting(file, (*at, name), inner, forms[name])
+        for name, inner in value.items()
+    }
     try:
         return kind(**values)
     except ConfigurationError as error:

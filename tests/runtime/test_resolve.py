@@ -144,5 +144,5 @@ def test_an_address_beside_a_place_is_refused() -> None:
 
 def test_a_builder_takes_places() -> None:
     place = ModelAt("ollama:a", name="mine")
-    agent = AgentBuilder().with_model(place).with_fallback(ModelAt("ollama:a"), "ollama:b").build()
+    agent = AgentBuilder(model=place, fallback=[ModelAt("ollama:a"), "ollama:b"]).build()
     assert "mine" in str(agent.describe())

@@ -1,26 +1,22 @@
 """AgentBuilder: the fluent spelling of `Agent` (seed 000).
 
-Each method is one line over a keyword of `Agent` or over a middleware, and gives a new builder, so
-that one builder can be the beginning of many agents. It must never have a behaviour of its own:
-what a builder makes can be written with keywords.
+The methods have the seed's names; `with_keywords` sets any other keyword of `Agent`. Each method
+returns a new builder, so that several agents can be made from one. The builder must never have a
+behaviour of its own: what it makes can be written with keywords.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypedDict
+from typing import Generic
 
 from typing_extensions import TypeVar, Unpack
 
 from holdfast.agent import Agent
 from holdfast.compat.error_handling_config import ErrorHandling
 from holdfast.core.argument_checks import check_value
-from holdfast.core.events import OnWait
-from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
-from holdfast.core.model_request import ModelSettings
 from holdfast.core.questions import Timeout
-from holdfast.journal.port import Journal
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.error_formatting import ErrorFormatting
@@ -39,15 +35,10 @@ from holdfast.middleware.tool_permission import Permission, Rules, ToolPermissio
 from holdfast.middleware.total_error_threshold import TotalErrorThreshold
 from holdfast.models.http_model import Model
 from holdfast.models.resolve import ModelAt
-from holdfast.resilience.clock import Clock, Rng
-from holdfast.resilience.defaults import Resilience
-from holdfast.resilience.retry.options import RetryOptions
+from holdfast.runtime.compile import AgentKeywords
 from holdfast.runtime.output.structured_output import StructuredOutput
-from holdfast.runtime.questions.question_checks import OnQuestion
-from holdfast.runtime.sessions.session_pool import OnBusy
 from holdfast.telemetry.observers import Observer
 from holdfast.tools.tool import Tool
-from holdfast.transport.port import Timeouts, Transport
 
 T = TypeVar("T", default=str)
 U = TypeVar("U")
@@ -55,45 +46,14 @@ U = TypeVar("U")
 AnyTool = Callable[..., object] | Tool
 
 
-class AgentKeywords(TypedDict, total=False):
-    """The keywords of `Agent`."""
-
-    model: str | ModelAt | Model
-    name: str
-    instructions: str
-    tools: Sequence[AnyTool]
-    # Any: one keyword cannot say the type that the builder's own parameter says.
-    output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
-    settings: ModelSettings
-    limits: Limits
-    retry: RetryOptions
-    resilience: Resilience
-    fallback: Sequence[str | ModelAt | Model]
-    middleware: Sequence[AnyMiddleware]
-    observers: Sequence[Observer]
-    parallel_tools: int
-    tool_timeout: float | None
-    detailed_errors: bool
-    base_url: str | None
-    api_key: str | None
-    timeouts: Timeouts
-    on_question: OnQuestion
-    on_wait: OnWait
-    on_busy: OnBusy
-    journal: Journal | str
-    transport: Transport
-    clock: Clock
-    rng: Rng
-
-
 class AgentBuilder(Generic[T]):
-    """Builds an `Agent` by methods; each gives a new builder, and `build()` gives the agent.
+    """Builds an `Agent` by methods; each returns a new builder, and `build()` returns the agent.
 
     Args:
-        keywords: of `Agent`, to begin with.
+        keywords: keywords of `Agent` to begin with.
 
     >>> builder = AgentBuilder().with_provider("ollama", "llama3.2").with_error_handling()
-    >>> builder.with_name("scout").build()
+    >>> builder.with_keywords(name="scout").build()
     Agent('ollama:llama3.2', name='scout')
     """
 
@@ -106,12 +66,10 @@ class AgentBuilder(Generic[T]):
         """The agent. Raises ConfigurationError as `Agent` does."""
         return Agent(**self._keywords)
 
-    def _with_keywords(self, **changes: Unpack[AgentKeywords]) -> AgentBuilder[T]:
+    def with_keywords(self, **changes: Unpack[AgentKeywords]) -> AgentBuilder[T]:
+        """Set any keywords of `Agent`, such as `name="scout", limits=Limits(iterations=5)`."""
         keywords: AgentKeywords = {**self._keywords, **changes}
         return AgentBuilder(**keywords)
-
-    def _with_middleware(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
-        return self._with_keywords(middleware=(*self._keywords.get("middleware", ()), *middlewares))
 
     def with_model(
         self,
@@ -121,7 +79,7 @@ class AgentBuilder(Generic[T]):
         base_url: str | None = None,
     ) -> AgentBuilder[T]:
         """`"provider:model"` with its key and its address, a ModelAt, or a Model."""
-        return self._with_keywords(model=model, api_key=api_key, base_url=base_url)
+        return self.with_keywords(model=model, api_key=api_key, base_url=base_url)
 
     def with_provider(
         self, provider: str, model: str, api_key: str | None = None, base_url: str | None = None
@@ -147,25 +105,9 @@ class AgentBuilder(Generic[T]):
         """A model of Google."""
         return self.with_provider("gemini", model, api_key, base_url)
 
-    def with_fallback(self, *models: str | ModelAt | Model) -> AgentBuilder[T]:
-        """Models to ask when the first one cannot answer, in this order."""
-        return self._with_keywords(fallback=models)
-
-    def with_name(self, name: str) -> AgentBuilder[T]:
-        """Names the agent in logs and events."""
-        return self._with_keywords(name=name)
-
-    def with_instructions(self, instructions: str) -> AgentBuilder[T]:
-        """The system prompt."""
-        return self._with_keywords(instructions=instructions)
-
     def with_tools(self, *tools: AnyTool) -> AgentBuilder[T]:
         """More tools."""
-        return self._with_keywords(tools=(*self._keywords.get("tools", ()), *tools))
-
-    def with_parallel_tools(self, most: int) -> AgentBuilder[T]:
-        """How many tools of one reply may run at once."""
-        return self._with_keywords(parallel_tools=most)
+        return self.with_keywords(tools=(*self._keywords.get("tools", ()), *tools))
 
     def with_output(
         self, output: type[U] | Sequence[type[U]] | StructuredOutput[U]
@@ -174,74 +116,18 @@ class AgentBuilder(Generic[T]):
         keywords: AgentKeywords = {**self._keywords, "output": output}
         return AgentBuilder(**keywords)
 
-    def with_settings(self, settings: ModelSettings) -> AgentBuilder[T]:
-        """Temperature, output limit and the like."""
-        return self._with_keywords(settings=settings)
-
-    def with_limits(self, limits: Limits) -> AgentBuilder[T]:
-        """Iterations, seconds, tokens of one turn."""
-        return self._with_keywords(limits=limits)
-
-    def with_timeouts(self, timeouts: Timeouts) -> AgentBuilder[T]:
-        """Connect, first byte, between chunks, total, in seconds."""
-        return self._with_keywords(timeouts=timeouts)
-
-    def with_resilience(self, resilience: Resilience) -> AgentBuilder[T]:
-        """Breaker, limiter, retry budget, hedge, cache."""
-        return self._with_keywords(resilience=resilience)
-
     def with_error_handling_config(self, handling: ErrorHandling) -> AgentBuilder[T]:
         """Retries, waits, and what the model sees of errors, for model calls and tools."""
         check_value("handling", handling, ErrorHandling)
-        return self._with_keywords(**handling.agent_keywords())
-
-    def with_retry(self, options: RetryOptions) -> AgentBuilder[T]:
-        """Which failures are tried again, how often and after which wait."""
-        return self._with_keywords(retry=options)
-
-    def with_tool_timeout(self, seconds: float | None) -> AgentBuilder[T]:
-        """Seconds for one attempt of a tool that names no timeout."""
-        return self._with_keywords(tool_timeout=seconds)
-
-    def with_detailed_errors(self, show: bool = True) -> AgentBuilder[T]:
-        """Whether the model reads the message of an exception that a tool raised."""
-        return self._with_keywords(detailed_errors=show)
-
-    def with_journal(self, journal: Journal | str) -> AgentBuilder[T]:
-        """Where events are kept."""
-        return self._with_keywords(journal=journal)
-
-    def with_busy_sessions(self, on_busy: OnBusy) -> AgentBuilder[T]:
-        """Whether a message to a session whose turn is under way is to "queue" or to "refuse"."""
-        return self._with_keywords(on_busy=on_busy)
-
-    def with_transport(self, transport: Transport) -> AgentBuilder[T]:
-        """How HTTP is done."""
-        return self._with_keywords(transport=transport)
-
-    def with_clock(self, clock: Clock) -> AgentBuilder[T]:
-        """Time, for tests."""
-        return self._with_keywords(clock=clock)
-
-    def with_rng(self, rng: Rng) -> AgentBuilder[T]:
-        """Chance, for tests."""
-        return self._with_keywords(rng=rng)
-
-    def with_questions(self, handler: OnQuestion) -> AgentBuilder[T]:
-        """An async function that answers what a run asks."""
-        return self._with_keywords(on_question=handler)
-
-    def with_suspension(self, journal: Journal | str) -> AgentBuilder[T]:
-        """End a run that asks while nobody answers as "waiting", to be resumed from the journal."""
-        return self._with_keywords(on_wait="suspend", journal=journal)
+        return self.with_keywords(**handling.agent_keywords())
 
     def with_middleware(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
         """More middlewares, after those that are there."""
-        return self._with_middleware(*middlewares)
+        return self.with_keywords(middleware=(*self._keywords.get("middleware", ()), *middlewares))
 
     def with_observer(self, *observers: Observer) -> AgentBuilder[T]:
         """More observers: functions, or objects with `on_event`, that see all events and notices."""
-        return self._with_keywords(observers=(*self._keywords.get("observers", ()), *observers))
+        return self.with_keywords(observers=(*self._keywords.get("observers", ()), *observers))
 
     def with_error_handling(
         self,
@@ -254,7 +140,7 @@ class AgentBuilder(Generic[T]):
         include_detailed_errors: bool | None = None,
     ) -> AgentBuilder[T]:
         """The six of `error_handling_middlewares`, in their order."""
-        return self._with_middleware(
+        return self.with_middleware(
             *error_handling_middlewares(
                 max_consecutive_calls,
                 max_consecutive_errors,
@@ -274,7 +160,7 @@ class AgentBuilder(Generic[T]):
         ask_at: int | None = None,
     ) -> AgentBuilder[T]:
         """`RepetitionGuard`: the equal call with this number does not run; less is done before."""
-        return self._with_middleware(
+        return self.with_middleware(
             RepetitionGuard(
                 max_consecutive_calls, hint_at=hint_at, withdraw_at=withdraw_at, ask_at=ask_at
             )
@@ -282,27 +168,27 @@ class AgentBuilder(Generic[T]):
 
     def with_error_tracking(self, max_consecutive_errors: int = 3) -> AgentBuilder[T]:
         """`ErrorTracking`: so many iterations in a row may fail."""
-        return self._with_middleware(ErrorTracking(max_consecutive_errors))
+        return self.with_middleware(ErrorTracking(max_consecutive_errors))
 
     def with_total_error_threshold(self, max_total_errors: int = 10) -> AgentBuilder[T]:
         """`TotalErrorThreshold`: so many tools of a turn may fail."""
-        return self._with_middleware(TotalErrorThreshold(max_total_errors))
+        return self.with_middleware(TotalErrorThreshold(max_total_errors))
 
     def with_function_retry(self, **settings: object) -> AgentBuilder[T]:
         """`FunctionRetry`: how tools are retried; without settings, as the agent says."""
-        return self._with_middleware(FunctionRetry(**settings))
+        return self.with_middleware(FunctionRetry(**settings))
 
     def with_function_timeout(self, seconds: float | None = None) -> AgentBuilder[T]:
         """`FunctionTimeout`: seconds for one attempt of a tool; the agent's, and else 30."""
-        return self._with_middleware(FunctionTimeout(seconds))
+        return self.with_middleware(FunctionTimeout(seconds))
 
     def with_error_formatting(self, include_detailed_errors: bool | None = None) -> AgentBuilder[T]:
         """`ErrorFormatting`: whether the model sees what an exception says."""
-        return self._with_middleware(ErrorFormatting(include_detailed_errors))
+        return self.with_middleware(ErrorFormatting(include_detailed_errors))
 
     def with_custom_retry_middleware(self, middleware: AnyMiddleware) -> AgentBuilder[T]:
         """A retry of your own around tools, in place of the built-in one."""
-        return self._with_middleware(FunctionRetry(max_retries=0), middleware)
+        return self.with_middleware(FunctionRetry(max_retries=0), middleware)
 
     def with_permissions(
         self,
@@ -314,7 +200,7 @@ class AgentBuilder(Generic[T]):
         timeout: Timeout = "default",
     ) -> AgentBuilder[T]:
         """`ToolPermission`: which tools may run, by rule or by asking."""
-        return self._with_middleware(
+        return self.with_middleware(
             ToolPermission(allow=allow, ask=ask, deny=deny, default=default, timeout=timeout)
         )
 
@@ -322,7 +208,7 @@ class AgentBuilder(Generic[T]):
         self, iterations: int | None = None, *, extension: int = 3, timeout: Timeout = "default"
     ) -> AgentBuilder[T]:
         """`ContinuationPermission`: asks at the limit of iterations."""
-        return self._with_middleware(
+        return self.with_middleware(
             ContinuationPermission(iterations, extension=extension, timeout=timeout)
         )
 
@@ -335,7 +221,7 @@ class AgentBuilder(Generic[T]):
         on_tool_results: bool = False,
     ) -> AgentBuilder[T]:
         """`PIIProtection`, before all other middlewares."""
-        return self._with_keywords(
+        return self.with_keywords(
             middleware=(
                 PIIProtection(
                     actions,
@@ -357,18 +243,18 @@ class AgentBuilder(Generic[T]):
         pinned: Callable[[Message], bool] | None = None,
     ) -> AgentBuilder[T]:
         """`HistoryReduction`: shows the model the newest messages, or a summary of the others."""
-        return self._with_middleware(
+        return self.with_middleware(
             HistoryReduction(target, threshold, tokens=tokens, summarize=summarize, pinned=pinned)
         )
 
     def with_iteration_cache(self, seconds: float = 600.0, entries: int = 1000) -> AgentBuilder[T]:
         """`IterationCache`: keeps replies to equal questions."""
-        return self._with_middleware(IterationCache(seconds, entries))
+        return self.with_middleware(IterationCache(seconds, entries))
 
     def with_guidance(self, max_iterations: int | None = 20) -> AgentBuilder[T]:
         """`Guidance`: tells the model where it stands."""
-        return self._with_middleware(Guidance(max_iterations))
+        return self.with_middleware(Guidance(max_iterations))
 
     def with_logging(self) -> AgentBuilder[T]:
         """`IterationLogging`: logs each iteration."""
-        return self._with_middleware(IterationLogging())
+        return self.with_middleware(IterationLogging())

@@ -1,15 +1,14 @@
-"""Compiles the options of an agent into a plan.
+"""Compiles the keywords of an agent into a plan.
 
-Checks the options, composes the strategies once and indexes the tools. This module must never run
+Checks the keywords, composes the strategies once and indexes the tools. This module must never run
 a tool or call a model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
@@ -40,18 +39,22 @@ from holdfast.tools.tool import Tool
 from holdfast.transport.port import Timeouts, Transport
 
 if TYPE_CHECKING:
-    from holdfast.runtime.output.structured_output import Output
+    from holdfast.runtime.output.structured_output import Output, StructuredOutput
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentOptions:
-    """The keywords of an agent, as the user passed them."""
+class AgentKeywords(TypedDict, total=False):
+    """The keywords of `Agent`: the record that the agent file, the builder and the engine share.
+
+    Their defaults and descriptions are in the signature and the docstring of `Agent`; a test compares
+    its names and types with this record.
+    """
 
     model: str | ModelAt | Model
     name: str
     instructions: str
-    tools: Iterable[Callable[..., Any] | Tool]
-    output: object
+    tools: Iterable[Callable[..., object] | Tool]
+    # Any: only the signature of `Agent` can connect this type with the type of the result.
+    output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
     settings: ModelSettings | None
     limits: Limits | None
     retry: RetryOptions | None
@@ -63,45 +66,45 @@ class AgentOptions:
     tool_timeout: float | None
     detailed_errors: bool
     base_url: str | None
-    api_key: str | None = field(repr=False)
+    api_key: str | None
     timeouts: Timeouts | None
     on_question: OnQuestion | None
     on_wait: OnWait
     on_busy: OnBusy
-    journal: Journal | str | None = field(repr=False)
+    journal: Journal | str | None
     transport: Transport | None
     clock: Clock | None
     rng: Rng | None
 
 
-def compile_plan(options: AgentOptions) -> AgentPlan:
-    """Check and compile the options. Raises ConfigurationError with the name of the argument."""
-    _check_types(options)
-    models = [_resolve_model(options, _pick_primary(options)), *_resolve_fallbacks(options)]
-    registry, output = Registry(options.tools), _compile_output(options.output)
+def compile_plan(keywords: AgentKeywords) -> AgentPlan:
+    """Check and compile the keywords. Raises ConfigurationError with the name of the argument."""
+    _check_types(keywords)
+    models = [_resolve_model(keywords, _pick_primary(keywords)), *_resolve_fallbacks(keywords)]
+    registry, output = Registry(keywords["tools"]), _compile_output(keywords["output"])
     _check_tool_names(registry, output)
     candidates = [
         Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
         for one in models
     ]
     chain, limits = (
-        compile_chain(options.middleware),
-        limits_with(options.middleware, options.limits),
+        compile_chain(keywords["middleware"]),
+        limits_with(keywords["middleware"], keywords["limits"]),
     )
-    retry = options.retry or RetryOptions()
-    tools = _compile_tool_call_options(options, retry)
-    resilience = options.resilience or Resilience()
+    retry = keywords["retry"] or RetryOptions()
+    tools = _compile_tool_call_options(keywords, retry)
+    resilience = keywords["resilience"] or Resilience()
     pipeline, ask_model = compose_model_call(candidates, retry, resilience)
     return AgentPlan(
-        name=options.name,
+        name=keywords["name"],
         model=models[0],
-        instructions=options.instructions,
+        instructions=keywords["instructions"],
         registry=registry,
         output=output,
-        settings=options.settings or ModelSettings(),
+        settings=keywords["settings"] or ModelSettings(),
         limits=limits if output is None else output.cap_limits(limits),
         tool_calls=tools,
-        parallel_tools=options.parallel_tools,
+        parallel_tools=keywords["parallel_tools"],
         pipeline=pipeline,
         ask_model=ask_model,
         carry=ReplyCarry(resilience.continue_streams),
@@ -109,40 +112,44 @@ def compile_plan(options: AgentOptions) -> AgentPlan:
             make_tool_operation(registry, tools.tool_timeout)
         ),
         chain=chain,
-        observers=check_observers(options.observers),
-        clock=options.clock or SystemClock(),
-        rng=options.rng or system_rng,
+        observers=check_observers(keywords["observers"]),
+        clock=keywords["clock"] or SystemClock(),
+        rng=keywords["rng"] or system_rng,
     )
 
 
-def _compile_tool_call_options(options: AgentOptions, retry: RetryOptions) -> ToolCallOptions:
+def _compile_tool_call_options(keywords: AgentKeywords, retry: RetryOptions) -> ToolCallOptions:
     """Build the options of tool calls; settings of middlewares replace those of the agent."""
     given = ToolCallOptions(
-        retry=retry, tool_timeout=options.tool_timeout, detailed_errors=options.detailed_errors
+        retry=retry,
+        tool_timeout=keywords["tool_timeout"],
+        detailed_errors=keywords["detailed_errors"],
     )
     own = {"tool_timeout": given.tool_timeout, "detailed_errors": given.detailed_errors}
-    changes = tool_settings(options.middleware, {**msgspec.structs.asdict(retry), **own})
+    changes = tool_settings(keywords["middleware"], {**msgspec.structs.asdict(retry), **own})
     of_calls = {name: changes.pop(name) for name in own if name in changes}
     return msgspec.structs.replace(
         given, retry=msgspec.structs.replace(retry, **changes), **of_calls
     )
 
 
-def _pick_primary(options: AgentOptions) -> ModelAt | Model:
-    if not isinstance(options.model, str):
-        return options.model
-    return ModelAt(options.model, base_url=options.base_url, api_key=options.api_key)
+def _pick_primary(keywords: AgentKeywords) -> ModelAt | Model:
+    model = keywords["model"]
+    if not isinstance(model, str):
+        return model
+    return ModelAt(model, base_url=keywords["base_url"], api_key=keywords["api_key"])
 
 
-def _resolve_fallbacks(options: AgentOptions) -> Iterable[Model]:
+def _resolve_fallbacks(keywords: AgentKeywords) -> Iterable[Model]:
     """Resolve the fallbacks. The agent's `base_url` and `api_key` are for the first model only."""
-    if isinstance(options.fallback, str) or not isinstance(options.fallback, Sequence):
+    fallback = keywords["fallback"]
+    if isinstance(fallback, str) or not isinstance(fallback, Sequence):
         raise ConfigurationError(
             "fallback", "must be a list of models", fix='Write fallback=["anthropic:..."]'
         )
-    for at, model in enumerate(options.fallback):
+    for at, model in enumerate(fallback):
         try:
-            yield _resolve_model(options, model)
+            yield _resolve_model(keywords, model)
         except ConfigurationError as error:
             raise _to_fallback_error(f"fallback[{at}]", model, error) from None
 
@@ -164,9 +171,11 @@ def _to_fallback_error(
     return ConfigurationError(argument, problem, fix=fix)
 
 
-def _resolve_model(options: AgentOptions, model: str | ModelAt | Model) -> Model:
+def _resolve_model(keywords: AgentKeywords, model: str | ModelAt | Model) -> Model:
     return resolve_model(
-        model, lambda: options.transport or _shared_transport(), options.timeouts or Timeouts()
+        model,
+        lambda: keywords["transport"] or _shared_transport(),
+        keywords["timeouts"] or Timeouts(),
     )
 
 
@@ -179,37 +188,37 @@ _RECORDS = (
 )
 
 
-def _check_types(options: AgentOptions) -> None:
+def _check_types(keywords: AgentKeywords) -> None:
     for argument, wanted in (("name", str), ("instructions", str), *_RECORDS):
-        value = getattr(options, argument)
+        value = keywords.get(argument)
         if not isinstance(value, wanted) and not (value is None and wanted is not str):
             raise ConfigurationError(
                 argument, f"must be {wanted.__name__}, got {type(value).__name__}"
             )
-    _check_access(options)
-    check_value("transport", options.transport, Transport | None)
-    check_value("clock", options.clock, Clock | None)
-    check_value("rng", options.rng, Rng | None)
-    middleware: object = options.middleware
+    _check_access(keywords)
+    check_value("transport", keywords.get("transport"), Transport | None)
+    check_value("clock", keywords.get("clock"), Clock | None)
+    check_value("rng", keywords["rng"], Rng | None)
+    middleware: object = keywords["middleware"]
     if not isinstance(middleware, Iterable):
         raise ConfigurationError(
             "middleware",
             f"must be a list of middlewares, got {type(middleware).__name__}",
             fix="Write middleware=[...]",
         )
-    if not options.name.strip():
+    if not keywords["name"].strip():
         raise ConfigurationError("name", "is empty")
-    check_value("parallel_tools", options.parallel_tools, PositiveInt)
+    check_value("parallel_tools", keywords["parallel_tools"], PositiveInt)
 
 
-def _check_access(options: AgentOptions) -> None:
+def _check_access(keywords: AgentKeywords) -> None:
     for argument in ("base_url", "api_key"):
-        if (value := getattr(options, argument)) is None:
+        if (value := keywords.get(argument)) is None:
             continue
         if not isinstance(value, str):
             raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
-        if not isinstance(options.model, str):
-            kind = "ModelAt" if isinstance(options.model, ModelAt) else "Model"
+        if not isinstance(keywords["model"], str):
+            kind = "ModelAt" if isinstance(keywords["model"], ModelAt) else "Model"
             raise ConfigurationError(
                 argument, f"has no effect on a {kind} object", fix=f"Give it to the {kind}"
             )

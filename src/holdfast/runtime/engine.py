@@ -35,7 +35,7 @@ from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.answering import Answering
 from holdfast.runtime.around_turn import continue_turn, start_turn
 from holdfast.runtime.channel import Channel
-from holdfast.runtime.compile import AgentOptions, compile_plan
+from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
@@ -64,7 +64,7 @@ class Engine(Generic[T]):
     """Runs the turns of one agent.
 
     Args:
-        options: the keywords of the agent.
+        keywords: all keywords of the agent.
 
     Raises:
         ConfigurationError: a keyword is invalid. The error names the argument and the fix.
@@ -80,12 +80,12 @@ class Engine(Generic[T]):
         "session_pool",
     )
 
-    def __init__(self, options: AgentOptions) -> None:
-        self.plan = compile_plan(options)
-        self._on_question = check_handler(options.on_question)
-        self._on_wait = check_on_wait(options.on_wait, options.journal)
-        self._max_wait = check_on_busy(options.on_busy)
-        self._journal = journal = resolve_journal(options.journal)
+    def __init__(self, keywords: AgentKeywords) -> None:
+        self.plan = compile_plan(keywords)
+        self._on_question = check_handler(keywords["on_question"])
+        self._on_wait = check_on_wait(keywords["on_wait"], keywords["journal"])
+        self._max_wait = check_on_busy(keywords["on_busy"])
+        self._journal = journal = resolve_journal(keywords["journal"])
         self.session_pool = SessionPool(journal or MemoryJournal(), self.plan.chain)
         self.answering = Answering(self.plan, self.session_pool, journal)
 

@@ -1,0 +1,37 @@
+"""Each keyword of `Agent` is declared once: the signature, the record and the texts agree."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from docstring_parser import parse
+
+from holdfast import Agent
+from holdfast.agent_file import find_keyword_forms
+from holdfast.runtime.compile import AgentKeywords
+
+SIGNATURE = inspect.signature(Agent).parameters
+NOT_IN_FILES = {
+    "api_key": "a secret; api_key_env names its variable",
+    "transport": "an object of a program",
+    "clock": "for tests",
+    "rng": "for tests",
+}
+
+
+def test_the_record_and_the_signature_have_the_same_names_and_types() -> None:
+    # Only the signature can connect the type of the output with the type of the agent.
+    declared = {name: re.sub(r"\bT\b", "Any", one.annotation) for name, one in SIGNATURE.items()}
+    record = {name: kind.__forward_arg__ for name, kind in AgentKeywords.__annotations__.items()}
+    assert list(declared.items()) == list(record.items())
+
+
+def test_each_keyword_is_described_once_in_the_order_of_the_signature() -> None:
+    described = parse(Agent.__doc__ or "").params
+    assert [one.arg_name for one in described] == list(SIGNATURE)
+    assert all(one.description for one in described)
+
+
+def test_every_keyword_can_be_in_a_file_or_has_a_reason_not_to_be() -> None:
+    assert find_keyword_forms().keys() == SIGNATURE.keys() - NOT_IN_FILES
