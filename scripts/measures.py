@@ -51,6 +51,16 @@ def doubled_classes() -> dict[str, list[str]]:
     return {name: files for name, files in sorted(places.items()) if len(files) > 1}
 
 
+def long_positional_calls() -> list[str]:
+    """The calls with six or more positional arguments, with file and line."""
+    return [
+        f"{file.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node.func)}"
+        for file in modules()
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and len(node.args) >= 6
+    ]
+
+
 def function_names() -> list[str]:
     """The names of all functions and methods but the special ones, without leading underscores."""
     found = definitions((ast.FunctionDef, ast.AsyncFunctionDef))

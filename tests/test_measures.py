@@ -39,3 +39,9 @@ def test_the_runtime_is_a_spine() -> None:
 
 def test_the_top_has_few_names() -> None:
     assert len(holdfast.__all__) <= 70
+
+
+def test_many_arguments_are_passed_by_name() -> None:
+    # struct.pack takes the values of its format by position only.
+    calls = [call for call in measures.long_positional_calls() if not call.endswith(" struct.pack")]
+    assert calls == []

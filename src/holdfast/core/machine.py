@@ -120,7 +120,12 @@ class SessionMachine:
         lengths, replaced = tuple(versions.lengths), tuple(versions.replaced_histories)
         messages = tuple(self.transcript)
         return SessionSnapshot(
-            self.turn, self.event_count, self.last_event, messages, lengths, replaced
+            turn=self.turn,
+            event_count=self.event_count,
+            last_event=self.last_event,
+            messages=messages,
+            lengths=lengths,
+            replaced_histories=replaced,
         )
 
     def restore_snapshot(self, snapshot: SessionSnapshot) -> None:
@@ -139,18 +144,18 @@ class SessionMachine:
     def copy_state(self) -> SessionState:
         """Return a copy of the state as a value."""
         return SessionState(
-            self.phase,
-            self.turn,
-            self.iteration,
-            tuple(self.transcript),
-            tuple(sorted(self._batch.results.items())),
-            self.usage,
-            self.tools_run,
-            self.status,
-            self.error,
-            self.output,
-            self.limits,
-            tuple(sorted(self.questions.outcomes.items())),
+            phase=self.phase,
+            turn=self.turn,
+            iteration=self.iteration,
+            messages=tuple(self.transcript),
+            results=tuple(sorted(self._batch.results.items())),
+            usage=self.usage,
+            tools_run=self.tools_run,
+            status=self.status,
+            error=self.error,
+            output=self.output,
+            limits=self.limits,
+            questions=tuple(sorted(self.questions.outcomes.items())),
         )
 
     def pending_effects(self) -> tuple[Effect, ...]:

@@ -58,7 +58,16 @@ def to_line(run: str, seq: int, record: Record) -> Line:
     tag = str(body["type"])
     for name in _HEAD:
         body.pop(name)
-    return Line(SCHEMA, run, seq, record.event.key, record.digest, tag, record.event.at, body)
+    return Line(
+        schema=SCHEMA,
+        run=run,
+        seq=seq,
+        key=record.event.key,
+        digest=record.digest,
+        type=tag,
+        at=record.event.at,
+        event=body,
+    )
 
 
 def encode(line: Line) -> bytes:

@@ -248,15 +248,15 @@ def _compile_hook(middleware: AnyMiddleware, name: str, fold_table: FoldTable) -
         # The user's condition is checked first, whatever the other one looks at.
         when, idle = _combine_conditions(when, partial(_has_work, middleware, idle)), None
     return Hook(
-        middleware.name,
-        name,
-        getattr(middleware, name),
-        _RETURNS.get(name) or ALLOWED[name],
-        when,
-        tools,
-        middleware.hook_timeout,
-        idle,
-        key or 0,
+        owner=middleware.name,
+        name=name,
+        function=getattr(middleware, name),
+        allowed=_RETURNS.get(name) or ALLOWED[name],
+        when=when,
+        tools=tools,
+        seconds=middleware.hook_timeout,
+        idle=idle,
+        key=key or 0,
     )
 
 

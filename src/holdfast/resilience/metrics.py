@@ -161,14 +161,14 @@ class CallMetrics:
 
 def _take_snapshot(call_type: str, series: _Series) -> MetricsSnapshot:
     return MetricsSnapshot(
-        call_type,
-        series.total,
-        series.successes,
-        dict(sorted(series.retries.items())),
-        dict(sorted(series.errors.items())),
-        tuple(series.newest),
-        series.seconds,
-        tuple(series.buckets),
+        call_type=call_type,
+        total_calls=series.total,
+        successful_calls=series.successes,
+        retry_counts=dict(sorted(series.retries.items())),
+        error_types=dict(sorted(series.errors.items())),
+        response_times=tuple(series.newest),
+        seconds=series.seconds,
+        buckets=tuple(series.buckets),
     )
 
 

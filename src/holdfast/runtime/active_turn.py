@@ -140,7 +140,12 @@ class ActiveTurn:
         self.recovery = None if context.recovery is None else TurnRecovery(context.recovery)
         note_retry = None if self.recovery is None else self.recovery.note_retry
         self.env = ExecutionContext(
-            plan.clock, plan.rng, self.emit, ready, self.partial_reply.save, note_retry
+            clock=plan.clock,
+            rng=plan.rng,
+            publish=self.emit,
+            ready=ready,
+            keep_partial=self.partial_reply.save,
+            note_retry=note_retry,
         )
 
     async def open_turn(self, message: Message, instructions: str | None = None) -> None:
@@ -151,7 +156,14 @@ class ActiveTurn:
         at, agent = self.plan.clock.now(), self.plan.name
         flags = turn_flags(checked=self.plan.output is not None)
         opened = TurnOpened(
-            key, at, message, self.limits, flags, agent, instructions, tuple(self.context.history)
+            key=key,
+            at=at,
+            message=message,
+            limits=self.limits,
+            flags=flags,
+            agent=agent,
+            instructions=instructions,
+            history=tuple(self.context.history),
         )
         await self.log.commit(opened)
 

@@ -108,17 +108,17 @@ def _build_hooks(run: ActiveTurn, turn: int) -> TurnHooks | None:
     if plan.chain is None or folds is None:
         return None
     facts = RunFacts(
-        plan.name,
-        run.run_id,
-        run.context.session,
-        run.context.deps,
-        turn,
-        folds.view,
-        plan.clock.monotonic,
-        plan.clock.now,
-        run.env.emit,
-        partial(_ask_question, run),
-        pausable_timeout,
+        agent=plan.name,
+        run_id=run.run_id,
+        session=run.context.session,
+        deps=run.context.deps,
+        turn=turn,
+        states=folds.view,
+        clock=plan.clock.monotonic,
+        now=plan.clock.now,
+        emit=run.env.emit,
+        ask=partial(_ask_question, run),
+        pausable_timeout=pausable_timeout,
     )
     return TurnHooks(plan.chain, folds, facts, plan.instructions)
 
@@ -164,15 +164,15 @@ async def _call_after_turn(run: ActiveTurn, hooks: TurnHooks) -> None:
         return  # a turn that waits for an answer is not over
     result = run.build_result()
     moment = AfterTurn(
-        hooks.facts,
-        closed_key(hooks.facts.turn),
-        result.status,
-        result.text,
-        result.usage,
-        result.iterations,
-        result.error,
-        run.error,
-        result.stop_reason,
+        facts=hooks.facts,
+        key=closed_key(hooks.facts.turn),
+        status=result.status,
+        text=result.text,
+        usage=result.usage,
+        iterations=result.iterations,
+        error=result.error,
+        exception=run.error,
+        stop_reason=result.stop_reason,
     )
     _, error = await call_after(hooks.chain.after_turn, moment, _ignore_decision)
     if error is not None:

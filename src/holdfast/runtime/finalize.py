@@ -57,12 +57,12 @@ async def finalize_turn(run: ActiveTurn, reason: Literal["cancelled", "deadline"
         at = run.plan.clock.now()
         await run.log.commit(
             TurnInterrupted(
-                key,
-                at,
-                reason,
-                begun,
-                filter_partial(run, run.partial_reply.reply),
-                run.sum_tool_usage(),
+                key=key,
+                at=at,
+                reason=reason,
+                started=begun,
+                partial=filter_partial(run, run.partial_reply.reply),
+                usage=run.sum_tool_usage(),
             )
         )
     for effect in run.machine.pending_effects():

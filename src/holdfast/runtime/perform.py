@@ -111,12 +111,12 @@ async def call_model(
     if run.context.parent_meter is not None:
         _meter_usage(run.context.parent_meter, partial, lost_usage(outcome))
     return ModelFailed(
-        effect.key,
-        at,
-        outcome.info.to_public(),
-        partial,
-        outcome.attempts,
-        outcome.tried,
+        key=effect.key,
+        at=at,
+        error=outcome.info.to_public(),
+        partial=partial,
+        attempts=outcome.attempts,
+        tried=outcome.tried,
         lost=lost_usage(outcome),
     )
 
@@ -229,7 +229,14 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     if isinstance(outcome, Done):
         refusal = notes.refusal if notes is not None and outcome.value.is_error else None
         info = refusal.to_public() if refusal is not None else None
-        return ToolFinished(effect.key, at, outcome.value, info, outcome.attempts, usage)
+        return ToolFinished(
+            key=effect.key,
+            at=at,
+            result=outcome.value,
+            error=info,
+            attempts=outcome.attempts,
+            usage=usage,
+        )
     _log.warning(
         "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _log_detail(outcome)
     )
@@ -241,7 +248,14 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     if not outcome.may_repeat:
         text += IN_DOUBT_NOTE
     result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
-    return ToolFinished(effect.key, at, result, outcome.info.to_public(), outcome.attempts, usage)
+    return ToolFinished(
+        key=effect.key,
+        at=at,
+        result=result,
+        error=outcome.info.to_public(),
+        attempts=outcome.attempts,
+        usage=usage,
+    )
 
 
 async def check_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:

@@ -48,15 +48,15 @@ async def around_model(
     chain, clock = hooks.chain, hooks.facts.clock  # local names: calling a callable field is slower
     this = hooks.iteration = Iteration(effect.iteration, effect.key, clock())
     asked = moment = ModelCall(
-        hooks.facts,
-        effect.key,
-        effect.iteration,
-        request.messages,
-        request.instructions,
-        request.settings,
-        request.tools,
-        run.machine.usage,
-        run.machine.limits,
+        facts=hooks.facts,
+        key=effect.key,
+        iteration=effect.iteration,
+        messages=request.messages,
+        instructions=request.instructions,
+        settings=request.settings,
+        tools=request.tools,
+        usage=run.machine.usage,
+        limits=run.machine.limits,
     )
     replaced = False
     if chain.live:
@@ -185,16 +185,16 @@ def _prepare_after_reply(
     if not mine:
         return None
     moment = AfterReply(
-        hooks.facts,
-        asked.key,
-        asked.iteration,
-        asked.messages,
-        asked.instructions,
-        asked.settings,
-        outcome.value if isinstance(outcome, Done) else None,
-        outcome.error if isinstance(outcome, Failed) else None,
-        clock() - began,
-        replaced,
+        facts=hooks.facts,
+        key=asked.key,
+        iteration=asked.iteration,
+        messages=asked.messages,
+        instructions=asked.instructions,
+        settings=asked.settings,
+        reply=outcome.value if isinstance(outcome, Done) else None,
+        exception=outcome.error if isinstance(outcome, Failed) else None,
+        seconds=clock() - began,
+        replaced=replaced,
     )
     first = find_pending_hooks(mine, moment)
     return (first, moment) if first is not None else None

@@ -249,17 +249,17 @@ async def _call_after_tool(
 ) -> ToolFinished:
     asked = within.moment
     moment = AfterTool(
-        hooks.facts,
-        asked.key,
-        asked.iteration,
-        asked.index,
-        asked.call,
-        event.result,
-        execution.outcome.error if isinstance(execution.outcome, Failed) else None,
-        hooks.facts.clock() - execution.started_at,
-        execution.outcome is None,
-        asked.result is not None,
-        within.valid,
+        facts=hooks.facts,
+        key=asked.key,
+        iteration=asked.iteration,
+        index=asked.index,
+        call=asked.call,
+        result=event.result,
+        exception=execution.outcome.error if isinstance(execution.outcome, Failed) else None,
+        seconds=hooks.facts.clock() - execution.started_at,
+        denied=execution.outcome is None,
+        replaced=asked.result is not None,
+        valid=within.valid,
     )
 
     def take(seen: AfterTool, hook: Hook, decision: Decision) -> AfterTool:
@@ -275,7 +275,12 @@ async def _call_after_tool(
 
 async def _call_on_error(hooks: TurnHooks, asked: ToolUse, outcome: Failed) -> None:
     moment = OnError(
-        hooks.facts, asked.key, asked.iteration, outcome.error, outcome.info, asked.call
+        facts=hooks.facts,
+        key=asked.key,
+        iteration=asked.iteration,
+        exception=outcome.error,
+        info=outcome.info,
+        call=asked.call,
     )
 
     def take(same: OnError, hook: Hook, decision: Decision) -> OnError:

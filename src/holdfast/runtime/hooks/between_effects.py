@@ -124,7 +124,14 @@ async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, machine: Session
             run.plan.registry, call, unfinished=this.reply.kind is ReplyKind.TRUNCATED
         )
     calls, invalid = _visible_calls(this)
-    moment = BeforeTools(hooks.facts, key, this.number, this.reply, calls, invalid)
+    moment = BeforeTools(
+        facts=hooks.facts,
+        key=key,
+        iteration=this.number,
+        reply=this.reply,
+        calls=calls,
+        invalid=invalid,
+    )
 
     def take(_: BeforeTools, hook: Hook, decision: Decision) -> None:
         if isinstance(decision, Deny):
@@ -155,15 +162,15 @@ async def _call_after_iteration(hooks: TurnHooks, machine: SessionMachine) -> No
     if this is None or not hooks.chain.after_iteration:
         return
     moment = AfterIteration(
-        hooks.facts,
-        this.key,
-        this.number,
-        this.reply,
-        this.calls,
-        tuple([result for _, result in sorted(this.results.items())]),
-        this.exception,
-        machine.usage,
-        hooks.facts.clock() - this.started_at,
+        facts=hooks.facts,
+        key=this.key,
+        iteration=this.number,
+        reply=this.reply,
+        calls=this.calls,
+        results=tuple([result for _, result in sorted(this.results.items())]),
+        exception=this.exception,
+        usage=machine.usage,
+        seconds=hooks.facts.clock() - this.started_at,
     )
 
     def take(same: AfterIteration, hook: Hook, decision: Decision) -> AfterIteration:

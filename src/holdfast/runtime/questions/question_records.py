@@ -87,13 +87,13 @@ async def record_question(run: AskingTurn, pending: PendingQuestion) -> float | 
     asked = run.machine.questions.questions.get(key)
     if asked is None:
         asked = QuestionAsked(
-            asked_key(key),
-            at,
-            type(pending.question).__name__,
-            pending.plain,
-            "suspend" if pending.suspends else "hold",
-            pending.before_effect,
-            pending.compute_expiry(at),
+            key=asked_key(key),
+            at=at,
+            kind=type(pending.question).__name__,
+            question=pending.plain,
+            wait="suspend" if pending.suspends else "hold",
+            before_effect=pending.before_effect,
+            until=pending.compute_expiry(at),
         )
         await run.log.commit(asked)
     return asked.until
