@@ -293,7 +293,7 @@ class Agent(Generic[T]):
         Raises:
             ConfigurationError: the journal has no such run.
         """
-        return await self._engine.abandon(run_id)
+        return cast("Result[T]", await self._engine.answering.abandon(run_id))
 
     @property
     def sessions(self) -> Sessions:

@@ -61,7 +61,7 @@ class Answering:
         machine = SessionMachine()
         for record in await self._session_pool.journal.read(run_id):
             machine.apply(record.event)
-        _check_run_exists(machine, run_id)
+        check_run_exists(machine, run_id)
         return machine
 
     async def answer(self, run_id: str, answer: AnyAnswer) -> Receipt:
@@ -73,7 +73,7 @@ class Answering:
                 return receipt
         async with self._session_pool.open_session(run_id, max_wait=_PATIENCE) as opened:
             machine = opened.machine
-            _check_run_exists(machine, run_id)
+            check_run_exists(machine, run_id)
             at = self._plan.clock.now()
             request = find_answerable(machine, answer.key, at)
             if isinstance(request, Receipt):
@@ -87,7 +87,7 @@ class Answering:
     async def abandon(self, run_id: str) -> Result[object]:
         """See `Agent.abandon`."""
         async with self._session_pool.open_session(run_id) as opened:
-            _check_run_exists(opened.machine, run_id)
+            check_run_exists(opened.machine, run_id)
             context = TurnContext(child_journal=self._journal)
             run = ActiveTurn(self._plan, run_id, opened, context)
             if opened.machine.phase is not Phase.IDLE:
@@ -103,6 +103,7 @@ async def _deliver_answer(run: ActiveTurn, answer: AnyAnswer) -> Receipt | None:
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(giving, run.loop))
 
 
-def _check_run_exists(machine: SessionMachine, run_id: str) -> None:
+def check_run_exists(machine: SessionMachine, run_id: str) -> None:
+    """Raise ConfigurationError unless the journal has an event of this run."""
     if not machine.turn:
         raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")

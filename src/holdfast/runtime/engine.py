@@ -32,7 +32,7 @@ from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.answering import Answering
+from holdfast.runtime.answering import Answering, check_run_exists
 from holdfast.runtime.around_turn import continue_turn, start_turn
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.compile import AgentKeywords, compile_plan
@@ -116,28 +116,35 @@ class Engine(Generic[T]):
     def _make_broker(self, *, has_reader: bool = False) -> QuestionBroker:
         return QuestionBroker(self._on_question, has_reader=has_reader, on_wait=self._on_wait)
 
-    async def resume(self, run_id: str, deps: object) -> Result[T]:
-        """Resume an interrupted or suspended turn; see `Agent.resume`."""
-        return await self._resume_turn(run_id, deps, None, self._make_broker())
-
     def resume_stream(self, run_id: str, deps: object) -> RunStream[T]:
         """Resume a turn as a stream; see `Agent.resume_stream`."""
-        return self._open_stream(partial(self._resume_turn, run_id, deps))
+        return self._open_stream(partial(self.resume, run_id, deps))
 
-    async def _resume_turn(
-        self, run_id: str, deps: object, channel: Channel | None, questions: QuestionBroker
+    async def resume(
+        self,
+        run_id: str,
+        deps: object,
+        channel: Channel | None = None,
+        questions: QuestionBroker | None = None,
     ) -> Result[T]:
+        """Resume an interrupted or suspended turn; see `Agent.resume`.
+
+        Args:
+            run_id: the id of the run, or the name of the session.
+            deps: as for `Agent.run`.
+            channel: as for `run`.
+            questions: as for `run`.
+        """
         journal = self._require_journal("resume")
         context = TurnContext(
             channel=channel,
-            questions=questions,
+            questions=self._make_broker() if questions is None else questions,
             session=run_id,
             deps=deps,
             child_journal=journal,
         )
         async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
-            if not opened.machine.turn:
-                raise ConfigurationError("run_id", f"the journal knows no run {run_id!r}")
+            check_run_exists(opened.machine, run_id)
             return await self._continue_turn(ActiveTurn(self.plan, run_id, opened, context))
 
     def _require_journal(self, action: str) -> Journal:
@@ -176,11 +183,6 @@ class Engine(Generic[T]):
                     progress.result = await self._continue_turn(progress.run)
 
         return await recover_each(runs, resume, parallel, timing)
-
-    async def abandon(self, run_id: str) -> Result[T]:
-        """End a turn without finishing it; see `Agent.abandon`."""
-        result: Result[T] = await self.answering.abandon(run_id)  # type: ignore[assignment]  # the plan's output type is T
-        return result
 
     def as_tool(
         self, name: str | None, description: str | None, limits: Limits | None, *, own_budget: bool
