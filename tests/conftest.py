@@ -1,11 +1,17 @@
-"""What every test shares: asyncio is the loop of async tests, and how hard properties are tried."""
+"""What all tests share: the event loop, the number of examples, and a PostgreSQL server."""
+
+from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.postgres_server import PostgresServer
 
 # No deadline: a loaded machine is no bug. People draw new examples each time.
 settings.register_profile(
@@ -32,7 +38,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[object]:
+def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL server, made when the first test asks for it."""
     from tests.postgres_server import CannotRun, PostgresServer
 
@@ -46,3 +52,9 @@ def postgres() -> Iterator[object]:
         pytest.skip(said)
     yield server
     server.stop()
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    """The address of a new, empty database on the PostgreSQL server."""
+    return postgres.new_url()

@@ -185,45 +185,17 @@ def test_middlewares_are_appended_and_the_protection_of_people_is_first() -> Non
     ]
 
 
-SIX = [
-    "RepetitionGuard",
-    "ErrorTracking",
-    "TotalErrorThreshold",
-    "FunctionRetry",
-    "FunctionTimeout",
-    "ErrorFormatting",
-]
-
-
-def test_with_error_handling_simple_usage_registers_all_middleware() -> None:
-    found = middlewares(OLLAMA.with_error_handling())
-    assert [one.name for one in found] == SIX
-    assert [one.describe() for one in found[:3]] == [
-        RepetitionGuard(5).describe(),
-        ErrorTracking(3).describe(),
-        TotalErrorThreshold(10).describe(),
-    ]
-
-
-def test_with_error_handling_custom_thresholds_uses_provided_values() -> None:
-    found = middlewares(OLLAMA.with_error_handling(6, 4, max_total_errors=20))
-    assert [one.name for one in found] == SIX
-    assert [one.describe() for one in found[:3]] == [
-        RepetitionGuard(6).describe(),
-        ErrorTracking(4).describe(),
-        TotalErrorThreshold(20).describe(),
-    ]
-
-
-def test_with_error_handling_advanced_configuration_allows_fine_tuning() -> None:
+def test_error_handling_of_a_builder_passes_its_arguments_on() -> None:
     retry = FunctionRetry(max_retries=1)
-    found = middlewares(
-        OLLAMA.with_error_handling(retry=retry, timeout=5, include_detailed_errors=True)
+    built = OLLAMA.with_error_handling(
+        6, 4, max_total_errors=20, retry=retry, timeout=5, include_detailed_errors=True
     )
-    assert [one.name for one in found] == SIX
-    assert found[3] is retry
-    assert found[4].describe() == FunctionTimeout(5).describe()
-    assert found[5].describe() == ErrorFormatting(True).describe()
+    wanted = error_handling_middlewares(
+        6, 4, 20, retry=retry, timeout=5, include_detailed_errors=True
+    )
+    assert [(one.name, one.describe()) for one in middlewares(built)] == [
+        (one.name, one.describe()) for one in wanted
+    ]
 
 
 def test_both_spellings_describe_the_same_agent() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.tool_results import results_in_request
 
 from holdfast import Agent, Limits, Middleware, RetryOptions, Tool, tool
 from holdfast.core.deltas import TextDelta
@@ -31,20 +32,11 @@ def parent(child: Tool, *more: Tool, **keywords: object) -> tuple[Agent, Scripte
     return Agent(model, name="boss", tools=[child, *more], **keywords), model  # type: ignore[arg-type]
 
 
-def read_by(model: ScriptedModel) -> list[str]:
-    return [
-        part.text
-        for message in model.requests[-1].messages
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
-
-
 async def test_the_answer_of_the_agent_is_the_result_of_the_tool() -> None:
     scout = ScriptedModel("All clear.")
     boss, model = parent(Agent(scout, name="scout").as_tool())
     assert (await boss.run("Go")).output == "done"
-    assert read_by(model) == ["All clear."]
+    assert results_in_request(model) == ["All clear."]
     assert [message.text for message in scout.requests[0].messages] == ["look"]
 
 
@@ -95,7 +87,7 @@ async def test_its_own_limits_end_it_and_the_calling_model_is_told() -> None:
     child = Agent(scout, name="scout", tools=[look]).as_tool(limits=Limits(iterations=1))
     boss, model = parent(child)
     assert (await boss.run("Go")).output == "done"
-    (said,) = read_by(model)
+    (said,) = results_in_request(model)
     assert said.startswith("Agent 'scout' failed: Maximum iteration limit reached (1 iterations)")
 
 
@@ -114,7 +106,7 @@ async def test_its_failure_is_told_safely_and_not_tried_again_by_the_caller() ->
     agent = Agent(scout, name="scout", retry=RetryOptions(max_retries=1), clock=clock)
     boss, model = parent(agent.as_tool())
     assert (await boss.run("Go")).output == "done"
-    assert read_by(model) == ["Agent 'scout' failed: The provider failed."]
+    assert results_in_request(model) == ["Agent 'scout' failed: The provider failed."]
     assert len(scout.requests) == 2
 
 
@@ -126,7 +118,7 @@ async def test_an_agent_that_a_middleware_stopped_has_not_succeeded() -> None:
     boss, model = parent(Agent(ScriptedModel(), name="scout", middleware=[Halt()]).as_tool())
     async with boss.stream("Go") as run:
         results = [item.result async for item in run if isinstance(item, ToolFinished)]
-    assert read_by(model) == ["Agent 'scout' was stopped: No more today."]
+    assert results_in_request(model) == ["Agent 'scout' was stopped: No more today."]
     assert [result.is_error for result in results] == [True]
 
 
@@ -135,7 +127,7 @@ async def test_an_empty_task_reaches_no_model() -> None:
     child = Agent(scout, name="scout").as_tool()
     model = ScriptedModel(asks("scout", " "), "done")
     await Agent(model, tools=[child]).run("Go")
-    assert read_by(model) == ["Agent 'scout' was not run: its task is empty."]
+    assert results_in_request(model) == ["Agent 'scout' was not run: its task is empty."]
 
 
 async def test_the_time_of_the_caller_is_the_most_there_is() -> None:
@@ -252,7 +244,7 @@ async def test_its_questions_are_asked_by_the_caller_and_kept_in_its_journal() -
                 keys.append(item.key)
                 assert run.answer(item.approve())
     assert keys == ["t1.i0.tool.0.ask.0"]
-    assert read_by(scout) == ["paid"]
+    assert results_in_request(scout) == ["paid"]
 
 
 async def test_its_own_handler_is_asked_before_those_of_the_caller() -> None:
@@ -265,7 +257,7 @@ async def test_its_own_handler_is_asked_before_those_of_the_caller() -> None:
     child, scout = payer(on_question=mine)
     boss, _ = parent(child.as_tool(), on_question=not_mine)
     await boss.run("Go")
-    assert read_by(scout) == ["paid"]
+    assert results_in_request(scout) == ["paid"]
 
 
 async def test_a_question_that_its_handler_leaves_goes_to_the_caller() -> None:
@@ -278,14 +270,14 @@ async def test_a_question_that_its_handler_leaves_goes_to_the_caller() -> None:
     child, scout = payer(on_question=leave)
     boss, _ = parent(child.as_tool(), on_question=refuse)
     await boss.run("Go")
-    assert read_by(scout) == ["Not today."]
+    assert results_in_request(scout) == ["Not today."]
 
 
 async def test_nobody_to_ask_is_a_no() -> None:
     child, scout = payer()
     boss, _ = parent(child.as_tool())
     await boss.run("Go")
-    (said,) = read_by(scout)
+    (said,) = results_in_request(scout)
     assert said.startswith("Nobody is there to answer.")
 
 
@@ -319,7 +311,7 @@ async def test_agents_do_not_stand_inside_each_other_without_end() -> None:
         agent = Agent(models[-1], name="agent", tools=[agent.as_tool()])
     assert (await agent.run("Go")).output == "up"
     assert models[0].requests == []
-    assert "in a loop" in read_by(models[1])[0]
+    assert "in a loop" in results_in_request(models[1])[0]
 
 
 async def test_two_calls_at_once_of_one_agent_do_not_mix() -> None:
@@ -335,7 +327,7 @@ async def test_two_calls_at_once_of_one_agent_do_not_mix() -> None:
             async for item in run
             if isinstance(item, FromAgent) and isinstance(item.item, TextDelta)
         }
-    assert read_by(model) == ["left", "right"]
+    assert results_in_request(model) == ["left", "right"]
     assert shown == {("t1.i0.tool.0", "left"), ("t1.i0.tool.1", "right")}
 
 
@@ -347,7 +339,7 @@ async def test_the_deps_of_the_caller_are_those_of_the_agent() -> None:
     scout = ScriptedModel(ToolCall("1", "who", "{}"), "ok")
     boss, _ = parent(Agent(scout, name="scout", tools=[who]).as_tool())
     await boss.run("Go", deps="alice")
-    assert read_by(scout) == ["alice"]
+    assert results_in_request(scout) == ["alice"]
 
 
 # Kept beside the caller's run.

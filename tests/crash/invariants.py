@@ -7,7 +7,8 @@ from functools import cache
 import msgspec
 from tests.crash.process import Kind, View
 from tests.crash.protocol import Process, State
-from tests.crash.stories import Story, results
+from tests.crash.stories import Story
+from tests.tool_results import texts_of_results
 
 from holdfast.codecs import pairing
 from holdfast.codecs.wire import Codec
@@ -117,7 +118,7 @@ def at_the_end(story: Story, state: State, whole: tuple[Message, ...] | None) ->
         require(machine.status is Status.COMPLETED, else_say=f"it ended as {machine.status}")
         said = messages[-1].text
         require(
-            said == "I know: " + " | ".join(results(messages)),
+            said == "I know: " + " | ".join(texts_of_results(messages)),
             else_say=f"the answer knows something else: {said}",
         )
     if whole is not None and not doubts and not cancels and story.after != "message":
@@ -126,7 +127,7 @@ def at_the_end(story: Story, state: State, whole: tuple[Message, ...] | None) ->
 
 def _truthful(story: Story, state: State, messages: tuple[Message, ...]) -> int:
     """How many results say that the outcome is unknown; every other one must be the truth."""
-    doubts, said = 0, iter(results(messages))
+    doubts, said = 0, iter(texts_of_results(messages))
     for iteration, names in enumerate(story.replies):
         for index, name in enumerate(names):
             key = f"t1.i{iteration}.tool.{index}"

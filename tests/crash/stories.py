@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.core.messages import FinishReason, Message, Reply, Text, ToolCall, ToolResult
+from tests.tool_results import texts_of_results
+
+from holdfast.core.messages import FinishReason, Message, Reply, Text, ToolCall
 from holdfast.tools.tool import ToolEffect
 
 RUN = "run"
@@ -58,14 +60,7 @@ class Story:
             names = self.replies[asked]
             calls = tuple(ToolCall(f"c{asked}{index}", name) for index, name in enumerate(names))
             return Reply(calls, finish=FinishReason.TOOL_CALLS)
-        return Reply((Text("I know: " + " | ".join(results(messages))),))
-
-
-def results(messages: Sequence[Message]) -> list[str]:
-    """The texts of all results, in order."""
-    return [
-        part.text for message in messages for part in message.parts if isinstance(part, ToolResult)
-    ]
+        return Reply((Text("I know: " + " | ".join(texts_of_results(messages))),))
 
 
 READ, WRITE, AGAIN = Plan("read"), Plan("write"), Plan("idempotent")

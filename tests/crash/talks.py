@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tests.tool_results import texts_of_results
 from typing_extensions import TypedDict
 
 from holdfast import Agent, RetryOptions, tool
-from holdfast.core.messages import Message, ToolResult
 from holdfast.core.questions import PermissionQuestion
 from holdfast.journal.port import Journal
 from holdfast.middleware.tool_permission import ToolPermission
@@ -98,7 +98,7 @@ def brain(request: EmulatedRequest) -> ReplyLike:
         return [call(name, {}, id=f"c{asked}{index}") for index, name in names]
     if talk.repair and asked == len(talk.batches):
         return "I know it, and this is no JSON."
-    said = results(messages)
+    said = texts_of_results(messages)
     return json.dumps({"said": said}) if talk.repair else "Done: " + " | ".join(said)
 
 
@@ -107,13 +107,6 @@ def faults(request: EmulatedRequest) -> FaultEntry:
     if request.number % 7 == 5:
         return ErrorResponse("overloaded")
     return DropAfter(2) if request.number % 3 == 1 else None
-
-
-def results(messages: Sequence[Message]) -> list[str]:
-    """The texts of all tool results."""
-    return [
-        part.text for message in messages for part in message.parts if isinstance(part, ToolResult)
-    ]
 
 
 def _made(name: str, effect: ToolEffect) -> Any:

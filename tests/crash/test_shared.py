@@ -28,11 +28,6 @@ BOOKED = "booked Porto"
 DOUBT = "Whether it took effect is unknown"
 
 
-@pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.new_url()
-
-
 class Workers:
     """Processes over one journal, in one folder."""
 

@@ -12,11 +12,6 @@ from holdfast.testing.journal_conformance import JournalConformance, Lapse, Leas
 
 
 @pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.new_url()
-
-
-@pytest.fixture
 def journal(url: str) -> Iterator[PostgresJournal]:
     with PostgresJournal(url) as journal:
         yield journal

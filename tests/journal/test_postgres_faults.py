@@ -34,11 +34,6 @@ from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 
 @pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.new_url()
-
-
-@pytest.fixture
 def journal(url: str) -> Iterator[PostgresJournal]:
     with PostgresJournal(url) as journal:
         yield journal

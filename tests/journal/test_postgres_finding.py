@@ -21,11 +21,6 @@ TEXTS = ("Olá Porto", "100% sure_thing", "a\\b 'quoted' \"twice\"", "nul \x00 a
 
 
 @pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.new_url()
-
-
-@pytest.fixture
 def journal(url: str) -> Iterator[PostgresJournal]:
     with PostgresJournal(url) as journal:
         yield journal

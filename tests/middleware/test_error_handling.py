@@ -6,10 +6,11 @@ import asyncio
 import logging
 
 import pytest
+from tests.tool_results import results_in_request
 
 from holdfast import Agent, Middleware, RetryOptions, Status, tool
 from holdfast.core.errors import ConfigurationError, ErrorCategory
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.messages import ToolCall
 from holdfast.core.notices import (
     CircuitBreakerTriggered,
     MaxConsecutiveErrorsExceeded,
@@ -39,15 +40,6 @@ SECRET = "hunter2-secret"
 
 def call(name: str = "work", arguments: str = "{}", call_id: str = "c1") -> ToolCall:
     return ToolCall(call_id, name, arguments)
-
-
-def shown(model: ScriptedModel) -> list[str]:
-    return [
-        part.text
-        for message in model.requests[-1].messages
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
 
 
 def test_with_error_handling_simple_usage_registers_all_middleware() -> None:
@@ -141,7 +133,7 @@ async def test_the_model_reads_the_same_safe_text_in_every_row_of_the_matrix(
     agent = Agent(model, tools=[work], middleware=middleware, retry=handling)
     with caplog.at_level(logging.CRITICAL):
         result = await agent.run("go")
-    assert shown(model) == ["Error: Function 'work' failed."]
+    assert results_in_request(model) == ["Error: Function 'work' failed."]
     assert SECRET not in str(result)
 
 
@@ -156,7 +148,7 @@ async def test_details_are_the_same_with_the_formatter_and_with_the_agents_flag(
         once = RetryOptions(max_retries=0)
         agent = Agent(model, tools=[work], middleware=middleware, retry=once, detailed_errors=flag)
         await agent.run("go")
-        assert shown(model) == ["Error invoking function 'work': no route to host"]
+        assert results_in_request(model) == ["Error invoking function 'work': no route to host"]
 
 
 async def test_fails_twice_then_works_is_three_calls_and_the_result() -> None:
@@ -174,7 +166,7 @@ async def test_fails_twice_then_works_is_three_calls_and_the_result() -> None:
     model = ScriptedModel(call(), "ok")
     agent = Agent(model, tools=[work], middleware=error_handling_middlewares(), clock=FakeClock())
     assert (await agent.run("go")).output == "ok"
-    assert (calls, shown(model)) == (3, ["fine"])
+    assert (calls, results_in_request(model)) == (3, ["fine"])
 
 
 async def test_fails_always_is_four_calls_and_the_generic_text() -> None:
@@ -190,7 +182,7 @@ async def test_fails_always_is_four_calls_and_the_generic_text() -> None:
     model = ScriptedModel(call(), "ok")
     agent = Agent(model, tools=[work], middleware=error_handling_middlewares(), clock=FakeClock())
     result = await agent.run("go")
-    assert (calls, shown(model)) == (4, ["Error: Function 'work' failed."])
+    assert (calls, results_in_request(model)) == (4, ["Error: Function 'work' failed."])
     assert SECRET not in repr(result)
     assert SECRET not in repr(model.requests)
 
@@ -210,7 +202,7 @@ async def test_a_slow_attempt_times_out_and_the_next_one_counts() -> None:
     model = ScriptedModel(call(), "ok")
     six = error_handling_middlewares(timeout=0.5)
     await Agent(model, tools=[work], middleware=six, clock=FakeClock()).run("go")
-    assert (calls, shown(model)) == (2, ["fine"])
+    assert (calls, results_in_request(model)) == (2, ["fine"])
 
 
 @tool(effect="read")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.tool_results import results_in_request
 
 from holdfast import Agent, Limits, MemoryJournal, RetryOptions, tool
 from holdfast.core.errors import (
@@ -38,15 +39,6 @@ async def broken() -> str:
 
 def call(name: str, arguments: str = "{}", call_id: str = "c1") -> ToolCall:
     return ToolCall(call_id, name, arguments)
-
-
-def shown(model: ScriptedModel) -> list[str]:
-    return [
-        part.text
-        for message in model.requests[-1].messages
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
 
 
 class Spy(Middleware):
@@ -232,7 +224,7 @@ async def test_deny_prevents_the_tool_and_ends_the_chain_and_after_hooks_run() -
     model = ScriptedModel(call("look"), "ok")
     middleware = [BeforeTool(Deny("Permission denied by user.")), Spy("b", log)]
     await Agent(model, tools=[look], middleware=middleware).run("go")
-    assert shown(model) == ["Permission denied by user."]
+    assert results_in_request(model) == ["Permission denied by user."]
     assert not [line for line in log if line.startswith("b.before_tool ")]
     assert "b.after_tool Permission denied by user." in log
 
@@ -242,7 +234,7 @@ async def test_replace_gives_a_result_without_running_and_the_chain_continues() 
     model = ScriptedModel(call("broken"), "ok")
     middleware = [BeforeTool(Replace("instead")), Spy("b", log)]
     await Agent(model, tools=[broken], middleware=middleware).run("go")
-    assert shown(model) == ["instead"]
+    assert results_in_request(model) == ["instead"]
     assert "b.before_tool broken {}" in log
     assert "b.wrap_tool>" not in log
 
@@ -267,7 +259,7 @@ class BeforeTools(Middleware):
 async def test_before_tools_can_deny_all_or_stop_before_any() -> None:
     model = ScriptedModel((call("look", call_id="1"), call("look", call_id="2")), "ok")
     await Agent(model, tools=[look], middleware=[BeforeTools(Deny("not now"))]).run("go")
-    assert shown(model) == ["not now", "not now"]
+    assert results_in_request(model) == ["not now", "not now"]
     model = ScriptedModel(call("look"))
     result = await Agent(model, tools=[look], middleware=[BeforeTools(Stop("r", "Bye."))]).run("go")
     assert (result.output, result.status) == ("Bye.", Status.STOPPED)
@@ -317,7 +309,7 @@ async def test_the_errors_of_after_hooks_are_raised_together(where: str) -> None
 async def test_a_tool_hook_that_raises_gives_the_generic_text(where: str) -> None:
     model = ScriptedModel(call("look"), "ok")
     await Agent(model, tools=[look], middleware=[Failing(where)]).run("go")
-    assert shown(model) == ["Error: Function 'look' failed."]
+    assert results_in_request(model) == ["Error: Function 'look' failed."]
 
 
 async def test_an_after_tool_hook_that_raises_keeps_the_result_and_fails_the_turn() -> None:
@@ -407,7 +399,7 @@ async def test_tool_hooks_apply_to_the_tools_that_they_name() -> None:
     model = ScriptedModel((call("look", call_id="1"), call("broken", call_id="2")), "ok")
     deny = BeforeTool(Deny("no")).only(tools=["bro*"])
     await Agent(model, tools=[look, broken], middleware=[deny]).run("go")
-    assert shown(model) == ["saw ", "no"]
+    assert results_in_request(model) == ["saw ", "no"]
 
 
 async def test_a_condition_skips_a_hook() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given as given_any
 from hypothesis import strategies as st
+from tests.tool_results import results_in_history
 
 from holdfast import Agent, tool
 from holdfast.core.errors import AnswerTypeError, ConfigurationError
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.messages import ToolCall
 from holdfast.core.questions import Approved, Denied, PermissionQuestion, Question
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.tool_permission import Rule, ToolPermission
@@ -66,20 +67,11 @@ def agent(
     return Agent(ScriptedModel(*script), tools=[pay, read_file], middleware=[permission], **options)
 
 
-def result_texts(result: Any) -> list[str]:
-    return [
-        part.text
-        for message in result.history
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
-
-
 async def test_rules_allow_deny_and_ask() -> None:
     permission = ToolPermission(allow=["read_*"], ask=["pay"])
     calls = (call("read_file", path="a"), call(euros=3))
     result = await agent(permission, calls, on_question=answers(Approved())).run("go")
-    assert result_texts(result) == ["a", "paid 3"]
+    assert results_in_history(result) == ["a", "paid 3"]
     assert [(request.tool, request.arguments) for request in asked] == [("pay", {"euros": 3})]
     assert asked[0].description == "Send money."
     assert asked[0].call_id == "c1"
@@ -88,7 +80,7 @@ async def test_rules_allow_deny_and_ask() -> None:
 
 async def test_a_tool_without_a_rule_is_denied() -> None:
     result = await agent(ToolPermission(), call(euros=3)).run("go")
-    assert result_texts(result) == ["Execution of 'pay' was denied: no rule allows it."]
+    assert results_in_history(result) == ["Execution of 'pay' was denied: no rule allows it."]
     assert paid == []
 
 
@@ -96,7 +88,7 @@ async def test_a_rule_denies_without_a_question() -> None:
     permission = ToolPermission(ask=["pay"], deny=[Rule("pay", {"euros": "10*"})])
     handler = answers(Approved())
     result = await agent(permission, call(euros=1000), on_question=handler).run("go")
-    assert result_texts(result) == ["Execution of 'pay' was denied by a rule."]
+    assert results_in_history(result) == ["Execution of 'pay' was denied by a rule."]
     assert asked == []
 
 
@@ -112,7 +104,7 @@ async def test_the_model_reads_the_reason_of_a_denial_word_for_word(
 ) -> None:
     permission = ToolPermission(ask=["*"])
     result = await agent(permission, call(euros=3), on_question=answers(answer)).run("go")
-    assert result_texts(result) == [text]
+    assert results_in_history(result) == [text]
     assert paid == []
 
 
@@ -124,13 +116,13 @@ async def test_a_timeout_a_cancellation_and_no_handler_are_three_denials() -> No
             async for item in run:
                 if isinstance(item, PermissionQuestion):
                     act(run, item)
-        return result_texts(run.result)[0]
+        return results_in_history(run.result)[0]
 
     timed_out = "Permission request timed out. Please respond to permission requests promptly."
     assert await end(lambda run, item: None) == timed_out
     assert await end(lambda run, item: run.dismiss(item)) == "Permission request was cancelled."
     nobody = await agent(permission, call(euros=3)).run("go")
-    assert result_texts(nobody)[0].startswith("Nobody is there to answer.")
+    assert results_in_history(nobody)[0].startswith("Nobody is there to answer.")
     assert paid == []
 
 
@@ -165,7 +157,10 @@ async def test_a_denial_is_remembered_too() -> None:
     asking_agent = agent(permission, call(euros=1), call(euros=2), on_question=handler)
     await asking_agent.run("a", session="ann")
     result = await asking_agent.run("b", session="ann")
-    assert result_texts(result)[-1] == "Execution of 'pay' was denied by a stored user preference."
+    assert (
+        results_in_history(result)[-1]
+        == "Execution of 'pay' was denied by a stored user preference."
+    )
     assert len(asked) == 1
 
 
@@ -223,7 +218,7 @@ async def test_two_calls_of_one_tool_are_two_questions() -> None:
         return request.approve() if request.arguments["euros"] == 1 else request.deny("no")
 
     result = await agent(permission, calls, on_question=small).run("go")
-    assert result_texts(result) == ["paid 1", "no"]
+    assert results_in_history(result) == ["paid 1", "no"]
     assert paid == [1]
 
 
@@ -232,7 +227,7 @@ async def test_no_question_is_asked_about_invalid_arguments(arguments: str) -> N
     for permission in (ToolPermission(ask=["pay"]), ToolPermission(default="allow")):
         broken = ToolCall("c1", "pay", arguments)
         result = await agent(permission, broken, on_question=answers(Approved())).run("go")
-        assert "Function 'pay' was not run: its arguments are" in result_texts(result)[0]
+        assert "Function 'pay' was not run: its arguments are" in results_in_history(result)[0]
     assert (asked, paid) == ([], [])
 
 
@@ -244,7 +239,7 @@ async def test_a_yes_with_other_arguments_is_remembered_for_those() -> None:
     for prompt in "abc":
         result = await asking_agent.run(prompt, session="ann")
     assert paid == [5, 5]
-    assert result_texts(result)[-1] == "No."
+    assert results_in_history(result)[-1] == "No."
 
 
 async def test_an_answer_with_a_number_that_json_cannot_hold_is_refused() -> None:
@@ -255,7 +250,7 @@ async def test_an_answer_with_a_number_that_json_cannot_hold_is_refused() -> Non
                 with pytest.raises(AnswerTypeError):
                     run.answer(item.approve(arguments={"euros": float("inf")}))
                 run.answer(item.deny("no"))
-    assert result_texts(run.result) == ["no"]
+    assert results_in_history(run.result) == ["no"]
 
 
 async def test_a_person_may_take_longer_than_a_hook() -> None:
@@ -266,7 +261,7 @@ async def test_a_person_may_take_longer_than_a_hook() -> None:
         async for item in run:
             if isinstance(item, PermissionQuestion):
                 asyncio.get_running_loop().call_later(0.7, run.answer, item.approve())
-    assert result_texts(run.result) == ["paid 3"]
+    assert results_in_history(run.result) == ["paid 3"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import logging
 import threading
 
 import pytest
+from tests.tool_results import results_in_request
 
 from holdfast import Agent, Limits, RetryOptions, tool
 from holdfast.core.errors import (
@@ -43,20 +44,11 @@ def down(retry_after: float | None = None) -> ProviderError:
     return ProviderError("the provider is down", info=info)
 
 
-def results(model: ScriptedModel) -> list[str]:
-    return [
-        part.text
-        for message in model.requests[-1].messages
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
-
-
 async def test_a_tool_is_run_and_its_result_goes_to_the_model() -> None:
     model = ScriptedModel(call("weather", '{"city": "Porto"}'), "Sunny!")
     result = await Agent(model, tools=[weather]).run("Weather in Porto?")
     assert result.output == "Sunny!"
-    assert results(model) == ["sunny in Porto"]
+    assert results_in_request(model) == ["sunny in Porto"]
     assert result.status is Status.COMPLETED
     assert result.usage.total == 30
     assert [m.role for m in result.messages] == ["user", "assistant", "tool", "assistant"]
@@ -102,7 +94,7 @@ async def test_what_one_tool_raises_never_hides_its_sibling_nor_reaches_the_mode
         clock=FakeClock(),
     )
     result = await agent.run("go")
-    assert results(model) == ["Error: Function 'login' failed.", "sunny in Faro"]
+    assert results_in_request(model) == ["Error: Function 'login' failed.", "sunny in Faro"]
     assert "hunter2" not in str(result)
 
 
@@ -115,7 +107,9 @@ async def test_details_are_shown_redacted_when_asked_for() -> None:
     model = ScriptedModel(call("login"), "done")
     once = RetryOptions(max_retries=0)
     await Agent(model, tools=[login], retry=once, detailed_errors=True).run("go")
-    assert results(model) == ["Error invoking function 'login': no route; password=[redacted]"]
+    assert results_in_request(model) == [
+        "Error invoking function 'login': no route; password=[redacted]"
+    ]
 
 
 async def test_a_tool_that_fails_twice_and_then_works_is_called_three_times() -> None:
@@ -132,7 +126,7 @@ async def test_a_tool_that_fails_twice_and_then_works_is_called_three_times() ->
     model = ScriptedModel(call("flaky"), "done")
     await Agent(model, tools=[flaky], clock=FakeClock()).run("go")
     assert len(calls) == 3
-    assert results(model) == ["now"]
+    assert results_in_request(model) == ["now"]
 
 
 async def test_a_write_that_may_have_happened_is_not_repeated_and_the_model_is_told() -> None:
@@ -147,7 +141,7 @@ async def test_a_write_that_may_have_happened_is_not_repeated_and_the_model_is_t
     model = ScriptedModel(call("pay", '{"amount": 5}'), "I will check.")
     await Agent(model, tools=[pay], clock=FakeClock()).run("go")
     assert calls == [5]
-    assert "may have taken effect" in results(model)[0]
+    assert "may have taken effect" in results_in_request(model)[0]
 
 
 @pytest.mark.parametrize("arguments", ['{"amount": 5, "to": "bo', "", "[5]", '{"amount": "much"}'])
@@ -163,7 +157,7 @@ async def test_a_call_that_is_not_right_is_never_executed(arguments: str) -> Non
     model = ScriptedModel(call("pay", arguments), "sorry")
     await Agent(model, tools=[pay]).run("go")
     assert calls == []
-    assert results(model)[0].startswith("Error")
+    assert results_in_request(model)[0].startswith("Error")
 
 
 async def test_a_whole_call_in_a_truncated_reply_is_not_executed_either() -> None:
@@ -183,7 +177,7 @@ async def test_a_whole_call_in_a_truncated_reply_is_not_executed_either() -> Non
 async def test_an_unknown_tool_is_answered_with_those_that_exist() -> None:
     model = ScriptedModel(call("wether"), "sorry")
     await Agent(model, tools=[weather]).run("go")
-    assert "weather" in results(model)[0]
+    assert "weather" in results_in_request(model)[0]
 
 
 async def test_the_iteration_limit_is_a_typed_error_with_a_history_to_go_on_from() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.tool_results import results_in_history
 
 from holdfast import Agent, Limits, tool
 from holdfast.core import events as ev
@@ -20,7 +21,7 @@ from holdfast.core.errors import (
     UnansweredError,
 )
 from holdfast.core.machine import SessionMachine
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.messages import ToolCall
 from holdfast.core.questions import (
     Answer,
     Approved,
@@ -78,15 +79,6 @@ def agent(*calls: ToolCall, clock: FakeClock | None = None, **options: Any) -> A
     return Agent(model, tools=[pay, where], clock=clock or still(), **options)
 
 
-def said(result: Any) -> list[str]:
-    return [
-        part.text
-        for message in result.history
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
-
-
 async def watch(
     run: RunStream[str], answer: Callable[[Question[Any]], object] = lambda request: None
 ) -> list[object]:
@@ -104,7 +96,7 @@ async def watch(
 async def test_an_answer_from_the_stream_reaches_the_tool() -> None:
     async with agent(call("pay")).stream("go") as run:
         items = await watch(run, lambda request: run.answer(request.approve()))  # type: ignore[attr-defined]
-    assert said(run.result) == ["paid 10"]
+    assert results_in_history(run.result) == ["paid 10"]
     asked = next(item for item in items if isinstance(item, PermissionQuestion))
     assert asked == PermissionQuestion(
         key="t1.i0.tool.0.ask.0", tool="pay", arguments={"euros": 10}, description="Pay."
@@ -120,13 +112,13 @@ async def test_an_answer_from_the_stream_reaches_the_tool() -> None:
 async def test_a_denial_reaches_the_tool_with_its_reason() -> None:
     async with agent(call("pay")).stream("go") as run:
         await watch(run, lambda request: run.answer(request, Denied(reason="Too much.")))
-    assert said(run.result) == ["denied: Too much."]
+    assert results_in_history(run.result) == ["denied: Too much."]
 
 
 async def test_edited_arguments_reach_the_tool() -> None:
     async with agent(call("pay")).stream("go") as run:
         await watch(run, lambda request: run.answer(request, Approved(arguments={"euros": 3})))
-    assert said(run.result) == ["paid 3"]
+    assert results_in_history(run.result) == ["paid 3"]
 
 
 async def test_a_handler_answers_addressed_or_bare() -> None:
@@ -139,7 +131,7 @@ async def test_a_handler_answers_addressed_or_bare() -> None:
 
     for handler in (addressed, bare):
         result = await agent(call("pay"), on_question=handler).run("go")
-        assert said(result) == ["paid 10"]
+        assert results_in_history(result) == ["paid 10"]
 
 
 async def test_a_handler_that_answers_nothing_leaves_the_question_to_the_stream() -> None:
@@ -149,18 +141,18 @@ async def test_a_handler_that_answers_nothing_leaves_the_question_to_the_stream(
     given = agent(call("where"), on_question=shy)
     async with given.stream("go") as run:
         await watch(run, lambda request: run.answer(request, "Faro"))
-    assert said(run.result) == ["Faro"]
+    assert results_in_history(run.result) == ["Faro"]
     alone = await agent(call("pay"), on_question=shy).run("go")
     assert isinstance(seen[-1], Denied)
     assert seen[-1].because == "nobody"
-    assert "on_question" in said(alone)[0]
+    assert "on_question" in results_in_history(alone)[0]
 
 
 async def test_run_sync_asks_its_handler() -> None:
     async def handler(request: Question[Any]) -> object:
         return Approved()
 
-    assert said(agent(call("pay"), on_question=handler).run_sync("go")) == ["paid 10"]
+    assert results_in_history(agent(call("pay"), on_question=handler).run_sync("go")) == ["paid 10"]
 
 
 async def test_two_questions_of_parallel_tools_are_told_apart() -> None:
@@ -177,7 +169,7 @@ async def test_two_questions_of_parallel_tools_are_told_apart() -> None:
                     run.answer(one, "Porto" if city else Denied(reason="no"))
 
         await watch(run, both)
-    assert said(run.result) == ["denied: no", "Porto"]
+    assert results_in_history(run.result) == ["denied: no", "Porto"]
     assert {one.key for one in requests} == {"t1.i0.tool.0.ask.0", "t1.i0.tool.1.ask.0"}
 
 
@@ -199,7 +191,7 @@ async def test_two_questions_of_one_tool_have_numbers_of_their_own() -> None:
 
         await watch(run, one)
     assert keys == ["t1.i0.tool.0.ask.0", "t1.i0.tool.0.ask.1"]
-    assert said(run.result) == ["0 1"]
+    assert results_in_history(run.result) == ["0 1"]
 
 
 # Fast, from elsewhere, many.
@@ -243,7 +235,7 @@ async def test_a_thread_may_answer() -> None:
 
         await watch(run, from_thread)
         threads[0].join()
-    assert said(run.result) == ["paid 10"]
+    assert results_in_history(run.result) == ["paid 10"]
 
 
 async def test_of_many_threads_one_wins() -> None:
@@ -266,7 +258,7 @@ async def test_of_many_threads_one_wins() -> None:
         for thread in threads:
             thread.join()
     assert sorted(receipt.reason for receipt in receipts) == ["", *["answered"] * 7]
-    assert said(run.result)[0].startswith("city")
+    assert results_in_history(run.result)[0].startswith("city")
 
 
 async def test_another_task_may_answer() -> None:
@@ -282,7 +274,7 @@ async def test_another_task_may_answer() -> None:
         other = asyncio.create_task(elsewhere())
         await watch(run, arrived.set_result)
         await other
-    assert said(run.result) == ["paid 10"]
+    assert results_in_history(run.result) == ["paid 10"]
 
 
 async def test_a_hundred_runs_of_one_agent_keep_their_questions_apart() -> None:
@@ -306,7 +298,7 @@ async def test_a_hundred_runs_of_one_agent_keep_their_questions_apart() -> None:
                 asyncio.get_running_loop().call_soon(run.answer, request, f"{request.question}!")
 
             await watch(run, answer)
-            return said(run.result)
+            return results_in_history(run.result)
 
     found = await asyncio.gather(*(one(number) for number in range(100)))
     assert found == [[f"{number}!"] for number in range(100)]
@@ -318,7 +310,7 @@ async def test_a_hundred_runs_of_one_agent_keep_their_questions_apart() -> None:
 async def test_without_anybody_to_ask_the_question_is_denied_at_once() -> None:
     clock = still()
     result = await agent(call("pay"), clock=clock).run("go")
-    assert said(result) == [
+    assert results_in_history(result) == [
         (
             "denied: Nobody is there to answer. Give the agent `on_question=...`, or use "
             "`agent.stream(...)` and `run.answer(...)`."
@@ -346,7 +338,7 @@ async def test_a_question_whose_kind_cannot_say_no_fails_its_tool_and_is_not_rep
     clock = FakeClock()
     async with agent(call("where"), clock=clock).stream("go") as run:
         items = await watch(run)
-    assert said(run.result) == ["Error: Function 'where' failed."]
+    assert results_in_history(run.result) == ["Error: Function 'where' failed."]
     assert len([item for item in items if isinstance(item, Question)]) == 1
     assert clock.sleeps == [300.0]
 
@@ -402,7 +394,7 @@ async def test_a_handler_is_cancelled_with_its_question() -> None:
 
         tasks: list[asyncio.Task[None]] = []
         await watch(run, lambda request: tasks.append(asyncio.create_task(answer(request))))
-    assert said(run.result) == ["paid 10"]
+    assert results_in_history(run.result) == ["paid 10"]
     assert ended == ["handler"]
 
 
@@ -428,7 +420,7 @@ async def test_whoever_stops_watching_denies_what_is_open() -> None:
         result = await run.wait()
     assert isinstance(seen[-1], Denied)
     assert seen[-1].because == "nobody"
-    assert said(result)[0].startswith("denied: Nobody")
+    assert results_in_history(result)[0].startswith("denied: Nobody")
 
 
 async def test_a_tool_may_stop_waiting_and_the_question_waits_no_more() -> None:
@@ -447,7 +439,7 @@ async def test_a_tool_may_stop_waiting_and_the_question_waits_no_more() -> None:
     async with given.stream("go") as run:
         await watch(run, requests.append)
         assert run.answer(requests[0], "Porto") == Receipt("late")
-    assert said(run.result) == ["gave up"]
+    assert results_in_history(run.result) == ["gave up"]
 
 
 # Wrong answers.
@@ -469,7 +461,7 @@ async def test_unknown_double_and_late_answers_are_refused_and_harm_nothing() ->
     reasons = [receipt.reason for receipt in receipts]
     assert reasons == ["unknown", "unknown", "", "answered", "answered", "answered"]
     assert [bool(receipt) for receipt in receipts] == [False, False, True, False, False, False]
-    assert said(run.result) == ["Porto"]
+    assert results_in_history(run.result) == ["Porto"]
 
 
 async def test_an_answer_after_the_timeout_is_late() -> None:
@@ -492,7 +484,7 @@ async def test_a_wrong_type_is_an_error_for_who_answers_and_the_question_stays_o
             run.answer(request, Approved())
 
         await watch(run, answer)
-    assert said(run.result) == ["paid 10"]
+    assert results_in_history(run.result) == ["paid 10"]
 
 
 async def test_a_handler_with_a_wrong_type_is_a_typed_error_in_the_tool() -> None:
@@ -584,7 +576,7 @@ async def test_the_limits_of_tool_and_turn_stand_still_while_a_person_thinks() -
             asyncio.get_running_loop().call_later(0.9, run.answer, request, "Porto")
 
         await watch(run, later)
-    assert said(run.result) == ["Porto"]
+    assert results_in_history(run.result) == ["Porto"]
 
 
 async def test_after_the_answer_the_limit_of_the_tool_counts_again() -> None:
@@ -598,7 +590,7 @@ async def test_after_the_answer_the_limit_of_the_tool_counts_again() -> None:
     given = Agent(ScriptedModel(call("hangs"), "done"), tools=[hangs], clock=still())
     async with given.stream("go") as run:
         await watch(run, lambda request: run.answer(request, "now"))
-    assert said(run.result)[0].startswith("Error: Function 'hangs' failed.")
+    assert results_in_history(run.result)[0].startswith("Error: Function 'hangs' failed.")
 
 
 async def test_after_the_answer_the_limit_of_the_turn_counts_again() -> None:
@@ -663,7 +655,7 @@ async def test_a_yes_is_never_used_for_another_question() -> None:
             run.answer(request.approve() if small else request.deny())
 
         await watch(run, answer)
-    assert said(run.result) == ["Denied"]
+    assert results_in_history(run.result) == ["Denied"]
     assert keys == ["t1.i0.tool.0.ask.0", "t1.i0.tool.0.ask.1"]
 
 
@@ -849,7 +841,7 @@ async def test_an_approval_may_wait_across_a_restart_since_the_tool_has_not_begu
     paid.clear()
     result = await worker(again, "done").resume("s")
     assert paid == ([] if answered else [5])
-    assert ("unknown" in said(result)[0]) is answered
+    assert ("unknown" in results_in_history(result)[0]) is answered
 
 
 async def test_nobody_polls_while_a_question_waits() -> None:

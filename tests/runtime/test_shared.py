@@ -24,11 +24,6 @@ from holdfast.tools.context import ToolContext
 
 
 @pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.new_url()
-
-
-@pytest.fixture
 def journals(url: str) -> Iterator[list[PostgresJournal]]:
     journals = [PostgresJournal(url), PostgresJournal(url)]
     yield journals

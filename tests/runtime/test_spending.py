@@ -29,15 +29,6 @@ def scout(*script: object, **keywords: object) -> Tool:
     return Agent(model, name="scout").as_tool(**keywords)  # type: ignore[arg-type]
 
 
-def read_by(model: ScriptedModel) -> list[str]:
-    return [
-        part.text
-        for message in model.requests[-1].messages
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
-
-
 async def test_what_it_spends_is_a_fact_of_the_call_and_in_the_usage_of_the_caller() -> None:
     journal = MemoryJournal()
     boss = Agent(ScriptedModel(asks(), "done"), tools=[scout()], journal=journal)

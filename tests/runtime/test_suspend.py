@@ -6,13 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.tool_results import results_in_history
 
 from holdfast import Agent, Limits, tool
 from holdfast.core import events as ev
 from holdfast.core.batch import IN_DOUBT_TEXT, NOT_RUN_TEXT
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, WaitingError
 from holdfast.core.events import Status
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.messages import ToolCall
 from holdfast.core.questions import (
     AnyQuestion,
     Approved,
@@ -99,15 +100,6 @@ def pay(euros: int, call_id: str = "c1") -> ToolCall:
     return call("pay", f'{{"euros": {euros}}}', call_id)
 
 
-def said(result: Any) -> list[str]:
-    return [
-        part.text
-        for message in result.history
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
-
-
 def strangers() -> list[asyncio.Task[Any]]:
     """Tasks that are neither this test's nor the test runner's."""
     return [
@@ -137,7 +129,7 @@ async def test_a_question_ends_the_run_as_waiting_and_an_answer_lets_it_go_on() 
     assert result.output == "done"
     assert result.status is Status.COMPLETED
     assert result.questions == ()
-    assert said(result) == ["Porto in class 2"]
+    assert results_in_history(result) == ["Porto in class 2"]
     assert world.did == ["before Porto", "before Porto", "booked Porto"]
     assert world.asked_models == 2
     assert strangers() == []
@@ -171,7 +163,7 @@ async def test_with_some_answered_it_goes_on_and_waits_again() -> None:
     assert "booked Faro" in world.did
     await world.agent().answer("s", first.questions[0], "2")
     result = await world.agent().resume("s")
-    assert said(result) == ["Porto in class 2", "Faro in class 1"]
+    assert results_in_history(result) == ["Porto in class 2", "Faro in class 1"]
     assert world.did.count("booked Faro") == 1
 
 
@@ -192,7 +184,7 @@ async def test_resuming_with_a_handler_asks_it() -> None:
         return "3"
 
     result = await world.agent(on_question=now).resume("s")
-    assert said(result) == ["Porto in class 3"]
+    assert results_in_history(result) == ["Porto in class 3"]
 
 
 async def test_a_run_without_a_session_waits_under_its_id() -> None:
@@ -207,7 +199,7 @@ async def test_a_sync_tool_asks_from_its_thread() -> None:
     first = await world.agent().run("go", session="s")
     assert first.questions == (ClarificationQuestion(key="t1.i0.tool.0.ask.0", question="Whom?"),)
     await world.agent().answer("s", first.questions[0], "Ada")
-    assert said(await world.agent().resume("s")) == ["rang Ada"]
+    assert results_in_history(await world.agent().resume("s")) == ["rang Ada"]
 
 
 async def test_a_sync_tool_may_ask_and_be_answered_at_once() -> None:
@@ -217,7 +209,7 @@ async def test_a_sync_tool_may_ask_and_be_answered_at_once() -> None:
         return "Ada"
 
     held = world.agent(on_wait="hold", on_question=now)
-    assert said(await held.run("go")) == ["rang Ada"]
+    assert results_in_history(await held.run("go")) == ["rang Ada"]
 
 
 async def test_a_sync_tool_that_asks_is_let_go_when_the_run_is_cancelled() -> None:
@@ -245,7 +237,7 @@ async def test_a_permission_waits_and_the_tool_runs_once_after_the_yes() -> None
     options = {"middleware": [ToolPermission(ask=["pay"])]}
     assert await world.agent(**options).answer("s", request.approve(arguments={"euros": 3}))
     result = await world.agent(**options).resume("s")
-    assert said(result) == ["paid 3"]
+    assert results_in_history(result) == ["paid 3"]
     assert world.did == ["paid 3"]
 
 
@@ -257,7 +249,7 @@ async def test_a_no_that_comes_days_later_is_a_no() -> None:
     (request,) = first.questions
     assert isinstance(request, PermissionQuestion)
     await world.agent(**options).answer("s", request.deny("Too much."))
-    assert said(await world.agent(**options).resume("s")) == ["Too much."]
+    assert results_in_history(await world.agent(**options).resume("s")) == ["Too much."]
     assert world.did == []
 
 
@@ -289,7 +281,7 @@ async def test_a_hook_before_the_tools_is_not_passed_by(answer: str, told: str) 
     assert world.did == []
     await world.agent().answer("s", first.questions[0], answer)
     result = await world.agent(middleware=[AskBefore()]).resume("s")
-    assert said(result)[0] == told
+    assert results_in_history(result)[0] == told
 
 
 class AskAfter(Middleware[None]):
@@ -334,7 +326,7 @@ async def test_whoever_reads_the_stream_may_answer_before_the_next_item() -> Non
         async for item in run:
             if isinstance(item, Question):
                 run.answer(item, "1")
-    assert said(run.result) == ["Porto in class 1"]
+    assert results_in_history(run.result) == ["Porto in class 1"]
     assert world.did == ["before Porto", "booked Porto"]
 
 
@@ -384,7 +376,7 @@ async def test_a_handler_that_leaves_it_to_the_stream_lets_the_reader_answer() -
         async for item in run:
             if isinstance(item, Question):
                 run.answer(item, "1")
-    assert said(run.result) == ["Porto in class 1"]
+    assert results_in_history(run.result) == ["Porto in class 1"]
     alone = await world.agent(on_question=shy).run("go")
     assert alone.status is Status.WAITING
 
@@ -415,7 +407,7 @@ async def test_a_write_that_asked_by_itself_is_in_doubt_once_it_was_run_again() 
     assert world.did[-1] == "booked Porto"
     dying.append = MemoryJournal.append.__get__(dying)  # type: ignore[method-assign]
     result = await world.agent().resume("s")
-    assert said(result) == [IN_DOUBT_TEXT.format(name="book")]
+    assert results_in_history(result) == [IN_DOUBT_TEXT.format(name="book")]
     assert world.did.count("booked Porto") == 1
 
 
@@ -435,7 +427,7 @@ async def test_an_answer_to_a_held_permission_is_found_after_a_crash() -> None:
     (request,) = await world.agent(**options).questions("s")
     assert await world.agent(**options).answer("s", request, Approved())
     result = await world.agent(**options).resume("s")
-    assert said(result) == ["paid 5"]
+    assert results_in_history(result) == ["paid 5"]
 
 
 # Answers, and what is no answer.
@@ -487,7 +479,7 @@ async def test_a_timeout_that_was_set_is_counted_by_the_clock_while_the_run_rest
     assert await world.agent(tools=[quick]).answer("s", first.questions[0], Approved()) == Receipt(
         "late"
     )
-    assert said(await world.agent(tools=[quick]).resume("s")) == ["timeout"]
+    assert results_in_history(await world.agent(tools=[quick]).resume("s")) == ["timeout"]
 
 
 async def test_a_run_that_goes_on_holds_a_question_for_what_is_left_of_its_time() -> None:
@@ -511,7 +503,7 @@ async def test_a_run_that_goes_on_holds_a_question_for_what_is_left_of_its_time(
         resumed = asyncio.create_task(going_on)
         await asked.wait()
         world.clock.advance(1)
-        assert said(await resumed) == ["timeout"]
+        assert results_in_history(await resumed) == ["timeout"]
 
 
 async def test_days_of_waiting_are_no_time_of_the_turn() -> None:
@@ -559,7 +551,10 @@ async def test_a_turn_that_waits_can_be_given_up() -> None:
     closed = await world.agent(**options).abandon("s")
     assert closed.status is Status.CANCELLED
     # What asked by itself had begun; what waited for its permission had not.
-    assert said(closed) == [IN_DOUBT_TEXT.format(name="book"), NOT_RUN_TEXT.format(name="pay")]
+    assert results_in_history(closed) == [
+        IN_DOUBT_TEXT.format(name="book"),
+        NOT_RUN_TEXT.format(name="pay"),
+    ]
     assert await world.agent().questions("s") == ()
     assert (await world.agent().abandon("s")).status is Status.CANCELLED
     world.replies = ("", "", "hello")
@@ -607,7 +602,7 @@ async def test_an_answer_while_siblings_are_at_work_is_kept_and_the_run_goes_on(
     free.set()
     result = await work
     assert result.output == "done"
-    assert said(result) == ["Porto in class 1", "slow"]
+    assert results_in_history(result) == ["Porto in class 1", "slow"]
     assert world.did.count("slow") == 1
     assert strangers() == []
 
@@ -630,7 +625,7 @@ async def test_an_answer_at_any_moment_of_suspending_is_neither_lost_nor_doubled
         assert await given.answer("s", result.questions[0], "1")
     if result.status is Status.WAITING:
         result = await given.resume("s")
-    assert said(result) == ["Porto in class 1"]
+    assert results_in_history(result) == ["Porto in class 1"]
     assert world.did.count("booked Porto") == 1
     answers = [one for one in await world.events() if isinstance(one, ev.QuestionAnswered)]
     assert len(answers) == 1
@@ -664,7 +659,9 @@ async def test_a_hundred_runs_that_wait_leave_no_task_behind() -> None:
     for number, one in enumerate(results):
         await given.answer(f"s{number}", one.questions[0], str(number))
     ended = await asyncio.gather(*(given.resume(f"s{n}") for n in range(100)))
-    assert [said(one) for one in ended] == [[f"Porto in class {n}"] for n in range(100)]
+    assert [results_in_history(one) for one in ended] == [
+        [f"Porto in class {n}"] for n in range(100)
+    ]
 
 
 async def test_tasks_of_a_tool_may_ask_together() -> None:
@@ -686,7 +683,7 @@ async def test_tasks_of_a_tool_may_ask_together() -> None:
             assert isinstance(one, ClarificationQuestion)
             await world.agent().answer("s", one, letters[one.question])
         result = await world.agent(tools=[both]).resume("s")
-    assert said(result) == ["ab"]
+    assert results_in_history(result) == ["ab"]
 
 
 async def test_a_tool_that_asks_twice_waits_twice() -> None:
@@ -702,7 +699,7 @@ async def test_a_tool_that_asks_twice_waits_twice() -> None:
         (request,) = result.questions
         await world.agent().answer("s", request, letter)
         result = await world.agent(tools=[twice]).resume("s")
-    assert said(result) == ["ab"]
+    assert results_in_history(result) == ["ab"]
 
 
 async def test_a_tool_that_catches_every_exception_is_suspended_all_the_same() -> None:
@@ -739,7 +736,7 @@ async def test_a_held_run_takes_its_answer_from_the_agent_too() -> None:
                     await given.answer("s", item, Continued())
                 assert await given.answer("s", item, "1")
                 assert await given.answer("s", item, "2") == Receipt("answered")
-    assert said(run.result) == ["Porto in class 1"]
+    assert results_in_history(run.result) == ["Porto in class 1"]
 
 
 # Every moment.
@@ -760,7 +757,7 @@ async def test_cancelling_at_any_moment_leaves_a_turn_that_is_closed_or_waits(pa
         return
     left = await given.abandon("s")
     assert left.status is Status.CANCELLED
-    assert len(said(left)) in (0, 2)
+    assert len(results_in_history(left)) in (0, 2)
 
 
 class Instructed(Middleware[None]):
@@ -799,7 +796,7 @@ async def test_what_was_asked_before_is_answered_while_its_hook_is_on_the_way_ag
     result = await going
     if result.status is Status.WAITING:
         result = await again.resume("s")
-    assert said(result)[0] == "Porto in class 1"
+    assert results_in_history(result)[0] == "Porto in class 1"
     assert strangers() == []
 
 
@@ -834,7 +831,10 @@ async def test_a_run_that_died_beside_a_question_is_recovered_and_waits_on() -> 
     await world.agent().answer("s", found.result.questions[0], "1")
     (ended,) = await world.agent(tools=tools).recover()
     assert ended.result is not None
-    assert said(ended.result) == ["Porto in class 1", IN_DOUBT_TEXT.format(name="slow")]
+    assert results_in_history(ended.result) == [
+        "Porto in class 1",
+        IN_DOUBT_TEXT.format(name="slow"),
+    ]
 
 
 async def test_a_run_whose_tools_wait_all_together_is_not_interrupted() -> None:
@@ -871,7 +871,7 @@ async def test_a_run_waits_for_an_answer_that_is_being_kept() -> None:
     assert await answering == Receipt()
     result = await work
     assert result.status is Status.COMPLETED
-    assert said(result) == ["Porto in class 1", "slow"]
+    assert results_in_history(result) == ["Porto in class 1", "slow"]
 
 
 @pytest.mark.parametrize("pauses", range(14))
@@ -889,7 +889,7 @@ async def test_a_no_to_all_tools_holds_whenever_it_comes(pauses: int) -> None:
         await given.answer("s", "t1.i0.begun.ask.0", "no")
     if result.status is Status.WAITING:
         result = await given.resume("s")
-    assert said(result) == ["Not these."] * 2
+    assert results_in_history(result) == ["Not these."] * 2
     assert world.did == []
 
 
@@ -932,5 +932,5 @@ async def test_a_no_that_comes_while_the_hook_that_asked_cleans_up_is_heard_by_i
     gone.set()
     result = await work
     assert result.status is Status.COMPLETED
-    assert said(result) == ["Not these."] * 2
+    assert results_in_history(result) == ["Not these."] * 2
     assert world.did == []
