@@ -2,14 +2,13 @@
 
 import gzip
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.corpus import corpus
 
 from holdfast.codecs.anthropic.errors import classify as anthropic
 from holdfast.codecs.gemini.errors import classify as gemini
@@ -84,14 +83,6 @@ class Labelled:
         row = self.row
         words = (row["message"] or "")[:90]
         return f"{row['provider']} {row['status']} {row['type']} {row['code']} {words!r}"
-
-
-def corpus() -> Path:
-    """Where the recorded traffic is; skips, and says so, where it is absent."""
-    place = Path(os.environ.get("HOLDFAST_CORPUS", ROOT.parent / "shared" / "corpus"))
-    if not (place / "errors.jsonl").exists():
-        pytest.skip(f"SKIPPED WITHOUT EVIDENCE: no recorded traffic at {place}")
-    return place
 
 
 @cache

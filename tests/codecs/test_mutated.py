@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.codecs.reading import assemble_deltas, read_deltas
 from tests.codecs.test_proven import CODECS, provider_of
 from tests.corpus import Row, at_random, rows
 
-from holdfast.codecs.assemble import Assembler
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, Reply, Text, ToolResult, tool_results, user
@@ -56,14 +56,8 @@ def spoiled(row: Row, dice: random.Random) -> bytes:
 
 
 def read(codec: Codec, row: Row, pieces: Any) -> Reply:
-    decoder = codec.make_decoder(row.content_type, provider_of(row))
-    assembler = Assembler(Quirks(), codec.name)
-    for piece in pieces:
-        for delta in decoder.feed(piece):
-            assembler.feed(delta)
-    for delta in decoder.close():
-        assembler.feed(delta)
-    return assembler.finish().reply
+    deltas = read_deltas(codec, pieces, row.content_type, provider_of(row))
+    return assemble_deltas(deltas, codec.name, Quirks()).reply
 
 
 def history(message: Message) -> list[Message]:

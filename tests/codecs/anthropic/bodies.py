@@ -1,11 +1,12 @@
 """Bodies of this wire as tests write them, and how a body becomes a reply."""
 
 import json
-from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tests.codecs.reading import Body, assemble_deltas, read_deltas
+
 from holdfast.codecs.anthropic.codec import AnthropicCodec
-from holdfast.codecs.assemble import AssembledReply, Assembler
+from holdfast.codecs.assemble import AssembledReply
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
 
@@ -52,18 +53,12 @@ def whole(*content: Json, reason: str | None = "end_turn", **fields: Any) -> byt
     return json.dumps({**message, "stop_sequence": None, **fields}).encode()
 
 
-def deltas(body: bytes | Iterable[bytes], content_type: str = "") -> Iterator[Delta]:
-    decoder = AnthropicCodec().make_decoder(content_type, "anthropic")
-    for piece in [body] if isinstance(body, bytes) else body:
-        yield from decoder.feed(piece)
-    yield from decoder.close()
+def deltas(body: Body, content_type: str = "") -> list[Delta]:
+    return read_deltas(AnthropicCodec(), body, content_type, "anthropic")
 
 
-def read(body: bytes | Iterable[bytes], quirks: Quirks = STRICT) -> AssembledReply:
-    assembler = Assembler(quirks, "anthropic")
-    for delta in deltas(body):
-        assembler.feed(delta)
-    return assembler.finish()
+def read(body: Body, quirks: Quirks = STRICT) -> AssembledReply:
+    return assemble_deltas(deltas(body), "anthropic", quirks)
 
 
 def _pieces(value: str) -> list[str]:

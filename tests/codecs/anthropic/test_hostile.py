@@ -1,12 +1,11 @@
 """No bytes crash the decoder, none make it slow, and a cut is never taken for the end."""
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.codecs.anthropic.bodies import (
     ended,
@@ -18,7 +17,15 @@ from tests.codecs.anthropic.bodies import (
     stopped,
     text,
 )
-from tests.linear import is_linear
+from tests.codecs.reading import (
+    JSON_VALUES,
+    THOROUGH,
+    as_events,
+    check_any_bytes,
+    check_damage,
+    check_deep_nesting,
+    decodes_in_linear_time,
+)
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.anthropic.history import encode_message
@@ -36,49 +43,41 @@ KINDS = [
     "error",
     "",
 ]
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
 WORDS = st.sampled_from(
     ["text", "thinking", "tool_use", "text_delta", "input_json_delta", "compaction", "fallback"]
 )
 OBJECT = st.fixed_dictionaries(
     {},
     optional={
-        "type": WORDS | VALUES,
-        "text": VALUES,
-        "thinking": VALUES,
-        "signature": VALUES,
-        "partial_json": VALUES,
-        "citation": VALUES,
-        "citations": VALUES,
-        "input": VALUES,
-        "id": VALUES,
-        "name": VALUES,
-        "to": VALUES,
-        "stop_reason": st.sampled_from(["end_turn", "tool_use"]) | VALUES,
-        "stop_details": VALUES,
-        "content": VALUES,
-        "usage": VALUES,
-        "container": VALUES,
+        "type": WORDS | JSON_VALUES,
+        "text": JSON_VALUES,
+        "thinking": JSON_VALUES,
+        "signature": JSON_VALUES,
+        "partial_json": JSON_VALUES,
+        "citation": JSON_VALUES,
+        "citations": JSON_VALUES,
+        "input": JSON_VALUES,
+        "id": JSON_VALUES,
+        "name": JSON_VALUES,
+        "to": JSON_VALUES,
+        "stop_reason": st.sampled_from(["end_turn", "tool_use"]) | JSON_VALUES,
+        "stop_details": JSON_VALUES,
+        "content": JSON_VALUES,
+        "usage": JSON_VALUES,
+        "container": JSON_VALUES,
     },
 )
 EVENT = st.fixed_dictionaries(
     {"type": st.sampled_from(KINDS)},
     optional={
-        "index": st.integers(0, 3) | VALUES,
-        "delta": OBJECT | VALUES,
-        "content_block": OBJECT | VALUES,
-        "message": OBJECT | VALUES,
-        "usage": VALUES,
-        "error": VALUES,
+        "index": st.integers(0, 3) | JSON_VALUES,
+        "delta": OBJECT | JSON_VALUES,
+        "content_block": OBJECT | JSON_VALUES,
+        "message": OBJECT | JSON_VALUES,
+        "usage": JSON_VALUES,
+        "error": JSON_VALUES,
     },
 )
-THOROUGH = settings(max_examples=40)
 
 
 def survive(body: bytes) -> None:
@@ -95,14 +94,13 @@ def survive(body: bytes) -> None:
 @given(st.binary(max_size=300))
 @THOROUGH
 def test_any_bytes(data: bytes) -> None:
-    read(data)
-    read(b"data: " + data + b"\n\n")
+    check_any_bytes(read, data)
 
 
 @given(st.lists(EVENT, max_size=8))
 @THOROUGH
 def test_any_events(made: list[dict[str, Any]]) -> None:
-    stream = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in made)
+    stream = as_events(made)
     survive(stream)
     survive(started() + stream + ended("end_turn"))
 
@@ -121,14 +119,11 @@ GOOD += grown(1, "input_json_delta", partial_json='{"a":1}') + stopped(1) + ende
 @given(st.integers(0, len(GOOD) - 1), st.binary(min_size=1, max_size=4))
 @THOROUGH
 def test_damaged_streams(at: int, damage: bytes) -> None:
-    read(GOOD[:at] + damage + GOOD[at + len(damage) :])
-    read(GOOD[:at] + damage)
+    check_damage(read, GOOD, at, damage)
 
 
 def test_deep_nesting_does_not_crash() -> None:
-    deep = b"[" * 200_000
-    for body in (deep, b"data: " + deep + b"\n\n", b'{"content":' + deep + b"]" * 200_000 + b"}"):
-        assert read(body).error is not None
+    check_deep_nesting(read, b"content")
     nested = '{"a":' * 5_000 + "1" + "}" * 5_000
     body = started() + opened(0, type="x") + grown(0, "input_json_delta", partial_json=nested)
     read(body + stopped(0) + ended("end_turn"))
@@ -163,13 +158,4 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_shape_takes_linear_time(shape: str) -> None:
-    def seconds(count: int) -> float:
-        body = SHAPES[shape](count)
-        decoder = AnthropicCodec().make_decoder("")
-        begun = time.process_time()
-        for at in range(0, len(body), 4096):
-            decoder.feed(body[at : at + 4096])
-        decoder.close()
-        return time.process_time() - begun
-
-    assert is_linear(seconds, 1_000, 8_000, slack=3)
+    assert decodes_in_linear_time(AnthropicCodec(), SHAPES[shape], 8_000)

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterable
 
-from holdfast.codecs.assemble import AssembledReply, Assembler
+from tests.codecs.reading import Body, assemble_deltas, read_deltas
+
+from holdfast.codecs.assemble import AssembledReply
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
@@ -43,24 +45,13 @@ def array(*chunks: object) -> bytes:
     return ("[" + "\n,\r\n".join(json.dumps(value, indent=2) for value in chunks) + "\n]").encode()
 
 
-def deltas(
-    pieces: bytes | Iterable[bytes], content_type: str = "", provider: str = ""
-) -> list[Delta]:
-    decoder = Gemini().make_decoder(content_type, provider)
-    found: list[Delta] = []
-    for piece in [pieces] if isinstance(pieces, bytes) else pieces:
-        found += decoder.feed(piece)
-    return found + decoder.close()
+def deltas(body: Body, content_type: str = "", provider: str = "") -> list[Delta]:
+    return read_deltas(Gemini(), body, content_type, provider)
 
 
 def assembled(found: Iterable[Delta]) -> AssembledReply:
-    assembler = Assembler(Quirks(), "gemini")
-    for delta in found:
-        assembler.feed(delta)
-    return assembler.finish()
+    return assemble_deltas(found, "gemini", Quirks())
 
 
-def read(
-    pieces: bytes | Iterable[bytes], content_type: str = "", provider: str = ""
-) -> AssembledReply:
-    return assembled(deltas(pieces, content_type, provider))
+def read(body: Body, content_type: str = "", provider: str = "") -> AssembledReply:
+    return assembled(deltas(body, content_type, provider))

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterable
 
-from holdfast.codecs.assemble import AssembledReply, Assembler
+from tests.codecs.reading import Body, assemble_deltas, read_deltas
+
+from holdfast.codecs.assemble import AssembledReply
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
@@ -94,22 +96,13 @@ def _call_fragments(number: int, entry: Json) -> list[Json]:
     return [{"tool_calls": [first]}, {"tool_calls": [more]}]
 
 
-def deltas(pieces: bytes | Iterable[bytes], content_type: str = STREAM) -> list[Delta]:
-    decoder = OpenAIChat().make_decoder(content_type, "openai")
-    found: list[Delta] = []
-    for piece in [pieces] if isinstance(pieces, bytes) else pieces:
-        found += decoder.feed(piece)
-    return found + decoder.close()
+def deltas(body: Body, content_type: str = STREAM) -> list[Delta]:
+    return read_deltas(OpenAIChat(), body, content_type, "openai")
 
 
 def assemble(found: Iterable[Delta], quirks: Quirks | None = None) -> AssembledReply:
-    assembler = Assembler(quirks or Quirks(), "openai_chat")
-    for delta in found:
-        assembler.feed(delta)
-    return assembler.finish()
+    return assemble_deltas(found, "openai_chat", quirks or Quirks())
 
 
-def read(
-    pieces: bytes | Iterable[bytes], content_type: str = STREAM, quirks: Quirks | None = None
-) -> AssembledReply:
-    return assemble(deltas(pieces, content_type), quirks)
+def read(body: Body, content_type: str = STREAM, quirks: Quirks | None = None) -> AssembledReply:
+    return assemble(deltas(body, content_type), quirks)

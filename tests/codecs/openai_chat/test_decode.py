@@ -21,6 +21,7 @@ from tests.codecs.openai_chat.bodies import (
     stream,
     whole,
 )
+from tests.codecs.reading import JSON_VALUES
 from tests.corpus import byte_by_byte
 
 from holdfast.codecs.json_text import read_strict_json
@@ -502,13 +503,6 @@ def test_any_message_is_the_same_whole_and_streamed_and_cut(
     assert read([streamed[a:b] for a, b in pairwise(edges)]).reply == wanted
 
 
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
 FIELDS = [
     "id",
     "model",

@@ -1,10 +1,12 @@
 """Bodies of this wire as tests write them, and how a body becomes a reply."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from holdfast.codecs.assemble import AssembledReply, Assembler
+from tests.codecs.reading import Body, assemble_deltas, read_deltas
+
+from holdfast.codecs.assemble import AssembledReply
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
@@ -70,18 +72,12 @@ def halves(text: str) -> list[str]:
     return [text[:half], text[half:]] if half else [text]
 
 
-def deltas(body: bytes | Iterable[bytes], content_type: str = "") -> Iterator[Delta]:
-    decoder = ResponsesCodec().make_decoder(content_type, "openai")
-    for piece in [body] if isinstance(body, bytes) else body:
-        yield from decoder.feed(piece)
-    yield from decoder.close()
+def deltas(body: Body, content_type: str = "") -> list[Delta]:
+    return read_deltas(ResponsesCodec(), body, content_type, "openai")
 
 
-def read(body: bytes | Iterable[bytes], quirks: Quirks = STRICT) -> AssembledReply:
-    assembler = Assembler(quirks, WIRE)
-    for delta in deltas(body):
-        assembler.feed(delta)
-    return assembler.finish()
+def read(body: Body, quirks: Quirks = STRICT) -> AssembledReply:
+    return assemble_deltas(deltas(body), WIRE, quirks)
 
 
 def as_stream(whole: Json, *, final_output: bool = True) -> bytes:

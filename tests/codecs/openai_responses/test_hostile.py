@@ -1,12 +1,11 @@
 """No bytes crash the decoder, none make it slow, and a cut is never taken for the end."""
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.codecs.openai_responses.bodies import (
     added,
@@ -21,7 +20,15 @@ from tests.codecs.openai_responses.bodies import (
     response,
     said,
 )
-from tests.linear import is_linear
+from tests.codecs.reading import (
+    JSON_VALUES,
+    THOROUGH,
+    as_events,
+    check_any_bytes,
+    check_damage,
+    check_deep_nesting,
+    decodes_in_linear_time,
+)
 
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.openai_responses.history import make_message_encoder
@@ -46,19 +53,12 @@ KINDS = [
     "error",
     "",
 ]
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
 PART = st.fixed_dictionaries(
     {},
     optional={
-        "type": st.sampled_from(["output_text", "refusal", "reasoning_text"]) | VALUES,
-        "text": VALUES,
-        "refusal": VALUES,
+        "type": st.sampled_from(["output_text", "refusal", "reasoning_text"]) | JSON_VALUES,
+        "text": JSON_VALUES,
+        "refusal": JSON_VALUES,
     },
 )
 ITEM = st.fixed_dictionaries(
@@ -67,44 +67,43 @@ ITEM = st.fixed_dictionaries(
         "type": st.sampled_from(
             ["message", "reasoning", "function_call", "custom_tool_call", "image_generation_call"]
         )
-        | VALUES,
-        "id": st.sampled_from(["a", "b"]) | VALUES,
-        "call_id": VALUES,
-        "name": VALUES,
-        "arguments": VALUES,
-        "input": VALUES,
-        "result": VALUES,
-        "content": st.lists(PART, max_size=2) | VALUES,
-        "summary": st.lists(PART, max_size=2) | VALUES,
+        | JSON_VALUES,
+        "id": st.sampled_from(["a", "b"]) | JSON_VALUES,
+        "call_id": JSON_VALUES,
+        "name": JSON_VALUES,
+        "arguments": JSON_VALUES,
+        "input": JSON_VALUES,
+        "result": JSON_VALUES,
+        "content": st.lists(PART, max_size=2) | JSON_VALUES,
+        "summary": st.lists(PART, max_size=2) | JSON_VALUES,
     },
 )
 RESPONSE = st.fixed_dictionaries(
     {},
     optional={
-        "id": VALUES,
-        "status": st.sampled_from(["completed", "incomplete", "failed", "queued"]) | VALUES,
-        "output": st.lists(ITEM, max_size=3) | VALUES,
-        "usage": VALUES,
-        "error": VALUES,
-        "incomplete_details": VALUES,
+        "id": JSON_VALUES,
+        "status": st.sampled_from(["completed", "incomplete", "failed", "queued"]) | JSON_VALUES,
+        "output": st.lists(ITEM, max_size=3) | JSON_VALUES,
+        "usage": JSON_VALUES,
+        "error": JSON_VALUES,
+        "incomplete_details": JSON_VALUES,
     },
 )
 EVENT = st.fixed_dictionaries(
     {"type": st.sampled_from(KINDS)},
     optional={
-        "output_index": st.integers(0, 2) | VALUES,
-        "content_index": st.integers(0, 2) | VALUES,
-        "item_id": st.sampled_from(["a", "b"]) | VALUES,
-        "delta": VALUES,
-        "text": VALUES,
-        "arguments": VALUES,
-        "input": VALUES,
-        "item": ITEM | VALUES,
-        "response": RESPONSE | VALUES,
-        "error": VALUES,
+        "output_index": st.integers(0, 2) | JSON_VALUES,
+        "content_index": st.integers(0, 2) | JSON_VALUES,
+        "item_id": st.sampled_from(["a", "b"]) | JSON_VALUES,
+        "delta": JSON_VALUES,
+        "text": JSON_VALUES,
+        "arguments": JSON_VALUES,
+        "input": JSON_VALUES,
+        "item": ITEM | JSON_VALUES,
+        "response": RESPONSE | JSON_VALUES,
+        "error": JSON_VALUES,
     },
 )
-THOROUGH = settings(max_examples=40)
 
 
 def survive(body: bytes) -> None:
@@ -118,14 +117,13 @@ def survive(body: bytes) -> None:
 @given(st.binary(max_size=300))
 @THOROUGH
 def test_any_bytes(data: bytes) -> None:
-    read(data)
-    read(b"data: " + data + b"\n\n")
+    check_any_bytes(read, data)
 
 
 @given(st.lists(EVENT, max_size=8))
 @THOROUGH
 def test_any_events(made: list[dict[str, Any]]) -> None:
-    stream = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in made)
+    stream = as_events(made)
     survive(stream)
     survive(created() + said("Hi") + stream + completed(message("Hi")))
 
@@ -148,14 +146,11 @@ GOOD += done(1, **call('{"a":1}')) + completed(message("Hello"), call('{"a":1}')
 @given(st.integers(0, len(GOOD) - 1), st.binary(min_size=1, max_size=4))
 @THOROUGH
 def test_damaged_streams(at: int, damage: bytes) -> None:
-    read(GOOD[:at] + damage + GOOD[at + len(damage) :])
-    read(GOOD[:at] + damage)
+    check_damage(read, GOOD, at, damage)
 
 
 def test_deep_nesting_does_not_crash() -> None:
-    deep = b"[" * 200_000
-    for body in (deep, b"data: " + deep + b"\n\n", b'{"output":' + deep + b"]" * 200_000 + b"}"):
-        assert read(body).error is not None
+    check_deep_nesting(read, b"output")
 
 
 def many(make: Callable[[int], bytes]) -> Callable[[int], bytes]:
@@ -200,13 +195,4 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_shape_takes_linear_time(shape: str) -> None:
-    def seconds(count: int) -> float:
-        body = SHAPES[shape](count)
-        decoder = ResponsesCodec().make_decoder("")
-        begun = time.process_time()
-        for at in range(0, len(body), 4096):
-            decoder.feed(body[at : at + 4096])
-        decoder.close()
-        return time.process_time() - begun
-
-    assert is_linear(seconds, 500, 4_000)
+    assert decodes_in_linear_time(ResponsesCodec(), SHAPES[shape], 4_000)

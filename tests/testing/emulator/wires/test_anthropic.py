@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     FinishReason,
-    Media,
     Opaque,
     Reasoning,
     Refusal,
@@ -223,13 +221,6 @@ def test_a_stream_without_its_end_has_neither_a_reason_nor_a_stop() -> None:
     assert b"content_block_stop" in events
     assert b"message_delta" not in events
     assert b"message_stop" not in events
-
-
-def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error() -> None:
-    for part in (Media("image/png", data=b"x"), Opaque("gemini", {"type": "x"})):
-        for render in (render_whole, render_chunks):
-            with pytest.raises(ConfigurationError, match=type(part).__name__):
-                render(Reply(parts=(part,)), Rendering(model="m"))
 
 
 WHY = "SKIPPED WITHOUT EVIDENCE: the vendor's SDK is not installed"

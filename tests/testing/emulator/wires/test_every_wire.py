@@ -7,15 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.codecs.reading import assemble_deltas, read_deltas
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
-from holdfast.codecs.assemble import Assembler
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.wire import Codec, Failure, Quirks
 from holdfast.core.errors import ConfigurationError, ErrorCategory
-from holdfast.core.messages import FinishReason, Reasoning, Refusal, Reply, Text, ToolCall, Usage
+from holdfast.core.messages import (
+    FinishReason,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+)
 from holdfast.testing.emulator import Emulator
 from holdfast.testing.emulator.faults import ErrorKind
 from holdfast.testing.emulator.wires.emulator_wire import Chunking, Rendering
@@ -53,14 +63,7 @@ CHUNKING: st.SearchStrategy[Chunking] = st.sampled_from(["words", "whole", 1, 3]
 
 
 def read(wire: str, pieces: list[bytes]) -> Reply:
-    assembler = Assembler(Quirks(), wire)
-    decoder = CODECS[wire].make_decoder("")
-    for piece in pieces:
-        for delta in decoder.feed(piece):
-            assembler.feed(delta)
-    for delta in decoder.close():
-        assembler.feed(delta)
-    return assembler.finish().reply
+    return assemble_deltas(read_deltas(CODECS[wire], pieces), wire, Quirks()).reply
 
 
 def said(reply: Reply) -> tuple[object, ...]:
@@ -149,6 +152,19 @@ def test_a_refusal_of_the_emulator_itself_is_not_retried(wire: str) -> None:
     )
     assert info.category is ErrorCategory.CLIENT_ERROR
     assert "Nothing to say." in info.safe
+
+
+@every_wire
+def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error(wire: str) -> None:
+    other = "anthropic" if wire == "gemini" else "gemini"
+    parts = [Media("image/png", data=b"x"), Opaque(other, {"type": "x"})]
+    if wire == "openai_chat":
+        parts.pop()
+    spoken = get_wire(wire)
+    for part in parts:
+        for render in (spoken.render_whole, spoken.render_chunks):
+            with pytest.raises(ConfigurationError, match=type(part).__name__):
+                render(Reply(parts=(part,)), Rendering(model="m"))
 
 
 def test_a_wire_is_chosen_by_the_end_of_the_path() -> None:

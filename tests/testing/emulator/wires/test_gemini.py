@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     FinishReason,
-    Media,
     Opaque,
     Reasoning,
     Refusal,
@@ -286,13 +284,6 @@ def test_the_signature_of_a_text_comes_with_it_or_at_the_end_of_a_stream() -> No
 )
 def test_how_a_reply_ends(reply: Reply, word: str) -> None:
     assert whole(reply)["candidates"][0]["finishReason"] == word
-
-
-def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error() -> None:
-    for part in (Media("image/png", data=b"x"), Opaque("anthropic", {"type": "x"})):
-        for render in (render_whole, render_chunks):
-            with pytest.raises(ConfigurationError, match=type(part).__name__):
-                render(Reply(parts=(part,)), Rendering(model="m"))
 
 
 def post(emulator: Emulator, method: str = "streamGenerateContent") -> tuple[str, bytes]:

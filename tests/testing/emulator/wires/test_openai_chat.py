@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     FinishReason,
     Media,
@@ -197,13 +196,6 @@ def test_streamed_and_whole_say_the_same(reply: Reply, chunking: Chunking) -> No
 @given(st.text(), CHUNKING)
 def test_pieces_joined_are_the_text(text: str, chunking: Chunking) -> None:
     assert "".join(split_text(text, chunking)) == text
-
-
-def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error() -> None:
-    reply = Reply(parts=(Media("image/png", data=b"x"),))
-    for render in (render_whole, render_chunks):
-        with pytest.raises(ConfigurationError, match="Media"):
-            render(reply, Rendering(model="m"))
 
 
 def client(emulator: Emulator) -> openai.OpenAI:

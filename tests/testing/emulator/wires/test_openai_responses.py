@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     FinishReason,
-    Media,
-    Opaque,
     Refusal,
     Reply,
     Text,
@@ -253,13 +250,6 @@ def test_an_error_of_a_whole_reply_is_a_failed_response() -> None:
     assert body["status"] == "failed"
     assert body["error"] == {"code": "x", "message": "Bad."}
     assert msgspec.json.decode(error_whole(b"7"))["error"]["code"] == "server_error"
-
-
-def test_a_part_that_the_wire_cannot_carry_is_a_configuration_error() -> None:
-    for part in (Media("image/png", data=b"x"), Opaque("gemini", {"type": "x"})):
-        for render in (render_whole, render_chunks):
-            with pytest.raises(ConfigurationError, match=type(part).__name__):
-                render(Reply(parts=(part,)), Rendering(model="m"))
 
 
 WHY = "SKIPPED WITHOUT EVIDENCE: the vendor's SDK is not installed"
