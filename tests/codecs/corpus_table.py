@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import pytest
 from tests.codecs.anthropic import bodies as anthropic
-from tests.codecs.anthropic import reader as anthropic_reader
+from tests.codecs.anthropic import independent_reader as anthropic_reader
 from tests.codecs.anthropic import test_replay as anthropic_replay
 from tests.codecs.gemini import bodies as gemini
-from tests.codecs.gemini import reader as gemini_reader
+from tests.codecs.gemini import independent_reader as gemini_reader
 from tests.codecs.gemini import test_replay as gemini_replay
 from tests.codecs.openai_chat import bodies as chat
 from tests.codecs.openai_chat import test_replay as chat_replay
 from tests.codecs.openai_responses import bodies as responses
-from tests.codecs.openai_responses import reader as responses_reader
+from tests.codecs.openai_responses import independent_reader as responses_reader
 from tests.codecs.openai_responses import test_replay as responses_replay
 from tests.corpus import ROOT, Row, every_row
 

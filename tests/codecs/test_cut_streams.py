@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import accumulate, groupby
 
 import pytest
-from tests.codecs.test_proven import _EVENT, CODECS, provider_of
+from tests.codecs.test_is_complete import _EVENT, CODECS, provider_of
 from tests.corpus import Row, rows
 
 from holdfast.codecs.assemble import AssembledReply, Assembler

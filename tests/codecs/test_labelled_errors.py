@@ -4,7 +4,7 @@ Every row is tried as its wire would write it, and once more as it was recorded,
 """
 
 import pytest
-from tests.codecs.labelled import Labelled, labelled
+from tests.codecs.labelled_errors import Labelled, labelled
 
 DIFFERS = {
     (

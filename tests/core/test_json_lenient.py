@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.test_ladder import ANY, CONTAINERS
+from tests.core.test_output_parser import ANY, CONTAINERS
 
 from holdfast.core.json_lenient import NotReadable, read_leniently
 from holdfast.core.output import Invalid, Valid

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.test_ladder import CONTAINERS, PROSE
+from tests.core.test_output_parser import CONTAINERS, PROSE
 from tests.linear import is_linear
 
 from holdfast.core.partial_json import PartialJson, parse_partial_json

@@ -12,13 +12,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from tests.crash.explored_turns import STORIES
 from tests.crash.explorer import Explorer
+from tests.crash.forked_work import kill_in_workers
 from tests.crash.kills import Tally
+from tests.crash.paused_processes import disturb_runs
 from tests.crash.provider import provider
-from tests.crash.rounds import crash
-from tests.crash.stories import STORIES
-from tests.crash.workers import kill_in_workers
-from tests.crash.zombies import disturb_runs
+from tests.crash.writer_rounds import crash
 
 OF_DATABASE = 20  # one of so many falls on one of two processes that share a database
 OF_JOURNAL = 10  # one kill in so many falls on a journal that is written by many at once

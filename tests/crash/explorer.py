@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import msgspec
+from tests.crash.explored_turns import Story
 from tests.crash.invariants import Violation, after_move, at_the_end, before_act, folded
 from tests.crash.process import CANCEL, OUTAGE, Log, View, view
 from tests.crash.protocol import Process, Rules, State
-from tests.crash.stories import Story
 
 from holdfast.core.events import Status
 from holdfast.core.messages import Message

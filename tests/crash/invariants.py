@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 import msgspec
+from tests.crash.explored_turns import Story
 from tests.crash.process import Kind, View
 from tests.crash.protocol import Process, State
-from tests.crash.stories import Story
 from tests.tool_results import texts_of_results
 
 from holdfast.codecs import pairing

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from tests.crash.life import Death, Job, live
-from tests.crash.talks import TALKS, TOOLS
+from tests.crash.driver_process import Death, Job, live
+from tests.crash.marked_runs import TALKS, TOOLS
 
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.messages import Message, ToolResult

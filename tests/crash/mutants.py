@@ -13,8 +13,8 @@ from typing import Any, cast
 from unittest.mock import patch
 
 import msgspec
+from tests.crash.explored_turns import RUN
 from tests.crash.protocol import KeysOnly, Process, Rules, State
-from tests.crash.stories import RUN
 
 from holdfast.core.batch import NOT_RUN_TEXT, Batch
 from holdfast.core.effects import Effect, RunTool, begun_key

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from tests.crash.stories import RUN, Story
+from tests.crash.explored_turns import RUN, Story
 
 from holdfast import Agent, Limits, RecoveryStatus, RetryOptions, tool
 from holdfast.core.effects import Effect

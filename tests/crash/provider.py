@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.crash.talks import brain, faults
+from tests.crash.marked_runs import brain, faults
 
 from holdfast.testing import Emulator
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.crash.explored_turns import STORIES, Story
 from tests.crash.explorer import Explorer
 from tests.crash.mutants import MUTANTS, Mutant
 from tests.crash.protocol import KeysOnly
-from tests.crash.stories import STORIES, Story
 
 BY_NAME = {story.name: story for story in STORIES}
 

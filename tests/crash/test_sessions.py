@@ -20,7 +20,14 @@ ROOT = Path(__file__).parents[2]
 
 def talker(folder: Path, plan: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.talker", str(folder / "talk.db"), str(folder), plan],
+        [
+            sys.executable,
+            "-m",
+            "tests.crash.session_process",
+            str(folder / "talk.db"),
+            str(folder),
+            plan,
+        ],
         cwd=ROOT,
         text=True,
         stdout=subprocess.PIPE,

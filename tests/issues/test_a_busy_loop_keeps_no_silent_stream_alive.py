@@ -6,7 +6,7 @@ Each read moved the limit by what it took, which was a new limit that could pass
 
 from __future__ import annotations
 
-from tests.transport.test_watchdog import CountingLoop
+from tests.transport.test_timeouts import CountingLoop
 
 from holdfast.transport.port import Timeouts
 from holdfast.transport.timers import TimerWheel, Watchdog

@@ -1,7 +1,7 @@
 """A beginning that the provider does not take is asked for again, whatever is left of the budget."""
 
 import msgspec
-from tests.resilience.acts import Bench, C, Script, fail
+from tests.resilience.operations import Bench, C, Script, fail
 
 from holdfast.core.messages import Reply, ReplyKind, Text
 from holdfast.models.reply_carry import ReplyCarry, read_carry

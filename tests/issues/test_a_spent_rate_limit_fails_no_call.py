@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.resilience.acts import OK, Bench, Script, fail
+from tests.resilience.operations import OK, Bench, Script, fail
 
 from holdfast import Agent, Limits
 from holdfast.core.errors import ErrorCategory

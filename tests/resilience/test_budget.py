@@ -3,7 +3,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.resilience.acts import Bench, Script, fail
+from tests.resilience.operations import Bench, Script, fail
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.resilience.budget.decision import Bucket, refill_bucket

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.resilience.acts import OK, Bench, Script, fail
+from tests.resilience.operations import OK, Bench, Script, fail
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import user

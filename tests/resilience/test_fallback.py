@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.resilience.acts import OK, Bench, C, Script, fail, held, never
+from tests.resilience.operations import OK, Bench, C, Script, fail, held, never
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import user

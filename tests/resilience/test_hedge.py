@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.resilience.acts import OK, Bench, Script, fail, never
+from tests.resilience.operations import OK, Bench, Script, fail, never
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError

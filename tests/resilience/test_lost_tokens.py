@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.resilience.acts import Bench, C, Script, held, info
+from tests.resilience.operations import Bench, C, Script, held, info
 
 from holdfast import Agent, LimitError, Limits, Resilience, RetryOptions
 from holdfast.core.errors import EmptyResponseError, HoldfastError, ProviderError

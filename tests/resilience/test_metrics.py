@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.resilience.acts import OK, Bench, C, Script, fail, never
+from tests.resilience.operations import OK, Bench, C, Script, fail, never
 
 from holdfast.resilience.metrics import BUCKETS, CallMetrics, MetricsRecorder, format_prometheus
 from holdfast.resilience.retry.strategy import Retry

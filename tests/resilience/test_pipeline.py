@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.resilience.acts import OK, Bench, C, Script, fail, never
+from tests.resilience.operations import OK, Bench, C, Script, fail, never
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.resilience.breaker.options import BreakerOptions

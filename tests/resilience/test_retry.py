@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.resilience.acts import OK, Bench, C, Script, fail, held, info, never
+from tests.resilience.operations import OK, Bench, C, Script, fail, held, info, never
 
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
 from holdfast.core.notices import RetryScheduled

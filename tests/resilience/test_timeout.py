@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.resilience.acts import OK, Bench, C, Script, fail, never
+from tests.resilience.operations import OK, Bench, C, Script, fail, never
 
 from holdfast.core.errors import ConfigurationError, Landed
 from holdfast.core.notices import AttemptAbandoned

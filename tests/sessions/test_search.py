@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sessions.talks import talk
+from tests.sessions.conversations import talk
 
 from holdfast import MemoryJournal, SqliteJournal
 from holdfast.core.events import TurnOpened

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.postgres_server import PostgresServer
-from tests.sessions.talks import sent, talk
+from tests.sessions.conversations import sent, talk
 
 from holdfast import Agent, MemoryJournal, SqliteJournal
 from holdfast.core.effects import Effect

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from tests.codecs.anthropic.bodies import as_stream, read, whole
-from tests.codecs.anthropic.reader import counts, message, sendable
+from tests.codecs.anthropic.independent_reader import counts, message, sendable
 from tests.corpus import ROOT, Row, Table, at_random, byte_by_byte, rows
 from tests.linear import is_linear
 

@@ -4,7 +4,7 @@ import copy
 import json
 from typing import Any
 
-from tests.codecs.anthropic.asked import CannotSay, asked, normal
+from tests.codecs.anthropic.recorded_requests import CannotSay, asked, normal
 from tests.corpus import Row, Table, rows
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec

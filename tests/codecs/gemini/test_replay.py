@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.codecs.gemini.bodies import array, events, read, whole
-from tests.codecs.gemini.reader import Reading, chunks
+from tests.codecs.gemini.independent_reader import Reading, chunks
 from tests.corpus import Row, Table, at_random, byte_by_byte, rows
 from tests.linear import is_linear
 

@@ -4,7 +4,7 @@ import copy
 import json
 from typing import Any
 
-from tests.codecs.gemini.asked import Json, asked, normal
+from tests.codecs.gemini.recorded_requests import Json, asked, normal
 from tests.corpus import Row, Table, rows
 
 from holdfast.codecs.gemini.codec import Gemini

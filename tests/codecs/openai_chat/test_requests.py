@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from tests.codecs.openai_chat.asked import NotOurs, meaning, question
+from tests.codecs.openai_chat.recorded_requests import NotOurs, meaning, question
 from tests.corpus import rows
 
 from holdfast.codecs.openai_chat.codec import OpenAIChat

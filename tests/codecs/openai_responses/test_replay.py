@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.codecs.openai_responses.bodies import WIRE, as_stream, grown, read
-from tests.codecs.openai_responses.reader import Reading, events, reading
+from tests.codecs.openai_responses.independent_reader import Reading, events, reading
 from tests.corpus import ROOT, Row, Table, at_random, byte_by_byte, rows
 from tests.linear import is_linear
 

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from msgspec.structs import replace
-from tests.codecs.openai_responses.asked import CannotSay, asked, normal, quirks
+from tests.codecs.openai_responses.recorded_requests import CannotSay, asked, normal, quirks
 from tests.corpus import Row, Table, rows
 
 from holdfast.codecs.openai_responses.codec import ResponsesCodec

@@ -10,7 +10,7 @@ from pathlib import Path
 def run_rounds(folder: Path, name: str, rounds: int, seed: int) -> tuple[int, int]:
     # In a process of its own: the writers are forks, and pytest has threads.
     code = (
-        f"import sys; from pathlib import Path; from tests.crash.rounds import {name};"
+        f"import sys; from pathlib import Path; from tests.crash.writer_rounds import {name};"
         f"print(*{name}(Path(sys.argv[1]), {rounds}, {seed}))"
     )
     done = subprocess.run(

@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.resilience.acts import Bench, C, info
+from tests.resilience.operations import Bench, C, info
 
 from holdfast.calls.guard import Guard, arguments_key, execute, resilient
 from holdfast.core.errors import ConfigurationError, Landed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.resilience.acts import OK, Bench, C, Script, fail, never
+from tests.resilience.operations import OK, Bench, C, Script, fail, never
 
 from holdfast.compat.seed_strategies import SEED_003_BREAKER
 from holdfast.core.notices import BreakerChanged

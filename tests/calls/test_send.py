@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from tests.sdk.replies import STREAMS, WHOLE, call, chat, gemini, text
+from tests.calls.replies import STREAMS, WHOLE, call, chat, gemini, text
 
 from holdfast.calls.call_result import CallResult, ResultKind
 from holdfast.calls.send import (

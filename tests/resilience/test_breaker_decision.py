@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.resilience.acts import OK, C, fail, held
+from tests.resilience.operations import OK, C, fail, held
 
 from holdfast.compat.seed_strategies import SEED_003_BREAKER
 from holdfast.core.errors import ConfigurationError, ErrorCategory

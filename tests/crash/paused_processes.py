@@ -11,9 +11,9 @@ import signal
 import time
 from pathlib import Path
 
+from tests.crash.driver_process import LEASE, LOST, Job, live
 from tests.crash.kills import Player, Tally, lines, warm_up, whole_runs
-from tests.crash.life import LEASE, LOST, Job, live
-from tests.crash.talks import TALKS
+from tests.crash.marked_runs import TALKS
 
 from holdfast.core.messages import Message
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.sdk.replies import Json, chat, gemini, item, message, responses, text
-from tests.sdk.vendors import whole_maker
+from tests.calls.replies import Json, chat, gemini, item, message, responses, text
+from tests.calls.vendors import whole_maker
 
 from holdfast.calls.call_plan import CallOutcome
 from holdfast.calls.call_result import ResultKind

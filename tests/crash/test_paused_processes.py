@@ -17,7 +17,7 @@ CODE = """
 import sys
 from pathlib import Path
 from tests.crash.provider import provider
-from tests.crash.zombies import disturb_runs
+from tests.crash.paused_processes import disturb_runs
 with provider() as base_url:
     tally = disturb_runs(Path(sys.argv[1]), (base_url, sys.argv[2]), int(sys.argv[3]), 5)
 print(tally.table())

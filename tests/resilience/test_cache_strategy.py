@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.resilience.acts import Bench, C, Script, fail
+from tests.resilience.operations import Bench, C, Script, fail
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, ReplyKind, Text, user

@@ -16,7 +16,7 @@ CODE = """
 import sys
 from pathlib import Path
 from tests.crash.provider import provider
-from tests.crash.workers import kill_in_workers
+from tests.crash.forked_work import kill_in_workers
 {broken}
 with provider() as base_url:
     tally = kill_in_workers(Path(sys.argv[1]), base_url, int(sys.argv[2]), 7)

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from tests.resilience.acts import Bench, info
+from tests.resilience.operations import Bench, info
 
 from holdfast.calls.exception_rules import retry_on
 from holdfast.calls.guard import Guard, resilient

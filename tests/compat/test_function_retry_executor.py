@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.resilience.acts import Bench, C, info
+from tests.resilience.operations import Bench, C, info
 
 from holdfast.compat.error_handling_config import ErrorHandling
 from holdfast.compat.function_retry_executor import (

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from tests.sdk.replies import (
+from tests.calls.replies import (
     STREAMS,
     WHOLE,
     call,
@@ -21,7 +21,7 @@ from tests.sdk.replies import (
     result,
     text,
 )
-from tests.sdk.vendors import chunk_maker, plain_maker, sdk, whole_maker
+from tests.calls.vendors import chunk_maker, plain_maker, sdk, whole_maker
 
 from holdfast.calls.call_result import ResultKind
 from holdfast.calls.response_handler import ResponseChunk, ResponseHandler

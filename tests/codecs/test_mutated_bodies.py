@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.codecs.reading import assemble_deltas, read_deltas
-from tests.codecs.test_proven import CODECS, provider_of
+from tests.codecs.test_is_complete import CODECS, provider_of
 from tests.corpus import Row, at_random, rows
 
 from holdfast.codecs.wire import Codec, Quirks

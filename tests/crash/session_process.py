@@ -1,4 +1,4 @@
-"""A process to kill: one turn of a session, `python -m tests.crash.talker JOURNAL FOLDER PLAN`.
+"""A process to kill: one turn of a session, `python -m tests.crash.session_process JOURNAL FOLDER PLAN`.
 
 The plan says what the scripted model does: "plain" answers; "tools" asks for a quick tool and a slow
 one that never ends; "again" answers with what it was told; "resume" goes on with the turn itself. Every tool notes in the folder that it ran.

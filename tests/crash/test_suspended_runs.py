@@ -252,7 +252,7 @@ async def _check(result: Result[str], expected: Result[str], world: World, opene
 
 def started(folder: Path, what: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.asker", str(folder / "ask.db"), what],
+        [sys.executable, "-m", "tests.crash.question_process", str(folder / "ask.db"), what],
         cwd=Path(__file__).parents[2],
         text=True,
         capture_output=True,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from tests.crash.talks import TALKS, agent_for, mark, prompt
+from tests.crash.marked_runs import TALKS, agent_for, mark, prompt
 
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event

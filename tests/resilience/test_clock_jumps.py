@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.resilience.acts import Bench, C, Script, fail
+from tests.resilience.operations import Bench, C, Script, fail
 
 from holdfast.core.messages import Reply, Text, user
 from holdfast.core.model_request import ModelRequest

@@ -39,7 +39,7 @@ from holdfast.middleware import (
 from holdfast.testing import FakeClock, ScriptedModel
 
 PUBLIC: dict[str, Any] = public_values()
-TABLE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "from-the-seeds.md"
+TABLE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "from-the-seeds.md"
 OLLAMA = AgentBuilder().with_provider("ollama", "x")
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.calls.vendors import chunk_maker, plain_maker, whole_maker
 from tests.corpus import Row, Table, rows
-from tests.sdk.vendors import chunk_maker, plain_maker, whole_maker
 
 from holdfast.calls.object_fold import ObjectFold
 from holdfast.codecs.anthropic.codec import AnthropicCodec

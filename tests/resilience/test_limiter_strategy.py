@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.resilience.acts import OK, Bench, C, Script, fail
+from tests.resilience.operations import OK, Bench, C, Script, fail
 
 from holdfast.core.messages import Reply, Text, Usage
 from holdfast.resilience.limiter.options import LimiterOptions

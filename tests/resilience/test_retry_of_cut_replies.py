@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.resilience.acts import OK, Bench, C, Script, fail, held
+from tests.resilience.operations import OK, Bench, C, Script, fail, held
 
 from holdfast.core.messages import Reply, ReplyKind, Text
 from holdfast.core.notices import AttemptAbandoned, RetryScheduled

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sessions.talks import look, sent, talk
+from tests.sessions.conversations import look, sent, talk
 
 from holdfast import Agent, MemoryJournal, SqliteJournal
 from holdfast.core.errors import ConfigurationError, HoldfastError

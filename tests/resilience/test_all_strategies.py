@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.resilience.acts import Bench, C, fail
+from tests.resilience.operations import Bench, C, fail
 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, Text, user
