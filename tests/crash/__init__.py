@@ -1,1 +1,1 @@
-"""Real processes, killed in the middle: what was acknowledged is there, and nothing is torn."""
+"""Kills real processes at any instant. Acknowledged records must be there afterwards, and none may be half written."""

@@ -1,6 +1,6 @@
-"""`python -m tests.crash [KILLS] [SEED]`: more kills than the test suite has time for.
+"""`python -m tests.crash [KILLS] [SEED]`: kills processes more often than the test suite does.
 
-`python -m tests.crash explore` looks at more crashes and drivers in the explorer than the suite does.
+`python -m tests.crash explore` explores more crashes and drivers than the test suite does.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tests.crash.paused_processes import disturb_runs
 from tests.crash.provider import provider
 from tests.crash.writer_rounds import crash
 
-OF_DATABASE = 20  # one of so many falls on one of two processes that share a database
-OF_JOURNAL = 10  # one kill in so many falls on a journal that is written by many at once
+OF_DATABASE = 20  # one kill in so many is of one of two processes that share a database
+OF_JOURNAL = 10  # one kill in so many is of a process that writes several runs at once
 
 
 def main(words: list[str]) -> int:
-    """1 when something was lost, done twice, or ended otherwise than it should."""
+    """Return 1 if a record was lost, a write was repeated, or a run had a wrong end."""
     if words == ["explore"]:
         return explore()
     kills = int(words[0]) if words else 10_000
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
 
 
 def _over_postgres(folder: Path, base_url: str, faults: int, seed: int) -> Tally:
-    """Two processes at a time over a real server, where there is one."""
+    """Kill and pause two processes at a time over a real server, if there is one."""
     from tests.postgres_server import CannotRun, PostgresServer
 
     try:
@@ -65,7 +65,7 @@ def _over_postgres(folder: Path, base_url: str, faults: int, seed: int) -> Tally
 
 
 def explore() -> int:
-    """1 when an order of moves breaks a promise."""
+    """Return 1 if an order of moves breaks an invariant."""
     for story in STORIES:
         deeper = replace(story, crashes=2, overlaps=max(1, story.overlaps))
         found = Explorer(deeper).explore()

@@ -1,6 +1,6 @@
-"""The life of one process that drives a run: it begins or goes on, and may be told when to die.
+"""A process that starts or continues a run, and kills itself at a given append.
 
-It runs in a fork of a process that has imported everything, so that a life is short.
+It is a fork of a process that has imported everything, so it starts quickly.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.sqlite import SqliteJournal
 
 LEASE = 0.3  # seconds
-LOST = 3  # the status of a process whose run another one drives
+LOST = 3  # the exit status of a process when another process drives the run
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run, and where its traces are.
+    """A run, and the places of its marks.
 
     Args:
-        talk: what kind of run.
+        talk: the kind of run.
         run: its name.
         journal: the file.
         base_url: of the provider.
-        api_key: names the account there.
-        address: of a journal that processes share; without one it is the file.
+        api_key: the account at the provider.
+        address: the address of a shared journal; without one the file is used.
     """
 
     talk: str
@@ -47,20 +47,20 @@ class Job:
     address: str = ""
 
     def file(self, what: str) -> Path:
-        """`marks`, `acks`, `kept`, `end`, `said` or `error` of this run."""
+        """Return the path of `marks`, `acks`, `kept`, `end`, `said` or `error` of this run."""
         return self.journal.with_name(f"{self.run}.{what}")
 
 
 @dataclass(frozen=True)
 class Death:
-    """At which append the process kills itself, from 1, and on which side of it."""
+    """The number of the append, from 1, at which the process kills itself, and whether before or after it."""
 
     append: int
     before: bool
 
 
 class Deadly:
-    """Notes what was acknowledged, and kills the process at one append."""
+    """Writes down the acknowledged appends, and kills the process at one of them."""
 
     def __init__(self, job: Job, death: Death | None) -> None:
         self._acks = str(job.file("acks"))
@@ -68,13 +68,13 @@ class Deadly:
         self._appends = 0
 
     def before(self) -> int:
-        """An append sets out; its number, from 1."""
+        """Count an append that begins, and return its number, from 1."""
         self._appends += 1
         self._die(Death(self._appends, before=True))
         return self._appends
 
     def after(self, saved: tuple[Event, Event | None], number: int) -> None:
-        """It was acknowledged."""
+        """Write down an append that was acknowledged."""
         for event in filter(None, saved):
             mark(self._acks, f"{event.key} {os.getpid()}")
         self._die(Death(number, before=False))
@@ -116,7 +116,7 @@ class DeadlyDatabase(PostgresJournal):
 
 
 def live(job: Job, death: Death | None) -> int:
-    """Drive the run to its end; 0 when it got there, LOST when another process took over."""
+    """Drive the run to its end. Return 0, or LOST if another process took over."""
     try:
         asyncio.run(_live(job, death))
     except LeaseLostError:
@@ -144,14 +144,14 @@ async def _live(job: Job, death: Death | None) -> None:
 
 
 async def _note(journal: Journal, job: Job, what: str) -> int:
-    """Write down which keys the journal has now."""
+    """Write down the keys that the journal has now."""
     kept = [record.event.key for record in await journal.read(job.run)]
     _write(job.file(what), "\n".join(kept))
     return len(kept)
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write a file completely or not at all."""
     beside = path.with_suffix(f"{path.suffix}.{os.getpid()}")
     beside.write_text(text)
     beside.rename(path)

@@ -1,6 +1,6 @@
-"""Small conversations for the explorer: which tools the model asks for, and what it says at the end.
+"""Small conversations for the explorer: the tool calls of the model, and its final answer.
 
-A reply depends on nothing but the messages, so that every process is told the same.
+A reply depends on the messages only, so every process receives the same replies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RUN = "run"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a tool is, and whether it asks a person before it acts."""
+    """The effect of a tool, and whether it asks a person first."""
 
     effect: ToolEffect
     asks: bool = False
@@ -26,13 +26,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Story:
-    """One conversation.
+    """A conversation.
 
     Args:
         name: for the table.
         tools: what the agent has.
-        replies: the names of the tools that each reply asks for; then the answer comes.
-        after: how a process begins after a death: "resume", "recover" or "message".
+        replies: the tools that each reply calls, by name; the answer follows.
+        after: how a process starts after a crash: "resume", "recover" or "message".
         crashes: at most so many in one history.
         overlaps: so many drivers may begin while another one lives.
         cancels: so often a driver is cancelled; with "recover", only one that recovers.
@@ -49,7 +49,7 @@ class Story:
     outages: int = 0
 
     def reply(self, messages: Sequence[Message]) -> Reply:
-        """What the model says to these messages."""
+        """Return the reply of the model to these messages."""
         asked = 0
         for message in reversed(messages):
             if message.role == "user":

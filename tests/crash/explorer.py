@@ -1,7 +1,7 @@
-"""Every order in which a conversation can go wrong, tried one after the other, shortest first.
+"""Tries every order in which a conversation can fail, the shortest first.
 
-A move lets one process go on at one of its gates, kills it, cancels it, or begins another driver.
-States that have the same future are looked at once. A violation comes with the shortest list of
+A move lets a process continue at one of its gates, kills it, cancels it, or starts another driver.
+States with the same future are explored once. A violation is reported with the shortest list of
 moves that leads to it.
 """
 
@@ -27,7 +27,7 @@ Move = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Found:
-    """What the explorer saw of one story."""
+    """What the explorer found in one story."""
 
     states: int
     ends: int
@@ -43,14 +43,14 @@ class Found:
 
 @dataclass
 class Explorer:
-    """Explores one story under some rules."""
+    """Explores one story under one set of rules."""
 
     story: Story
     rules: Rules = field(default_factory=Rules)
     views: dict[object, View] = field(default_factory=dict)
 
     def explore(self) -> Found:
-        """Breadth first, so that the first violation is a shortest one."""
+        """Explore breadth first, so that the first violation is a shortest one."""
         whole = self._undisturbed()
         first = State()
         known: dict[object, tuple[object, str]] = {first.place: (None, "")}
@@ -77,7 +77,7 @@ class Explorer:
         return Found(len(known), ends, moves)
 
     def _undisturbed(self) -> tuple[Message, ...] | None:
-        """The messages when nothing goes wrong; None when even that does not end well."""
+        """Return the messages without any fault; None if even that run has a wrong end."""
         state = State()
         try:
             while moves := list(self._steps(state)) or list(self._begins(state)):
@@ -127,13 +127,13 @@ class Explorer:
         return bool(left) and not self._is_over(state)
 
     def _is_over(self, state: State) -> bool:
-        """Whether nobody has a reason to begin: the turn is closed, or that of the last message."""
+        """Whether no process needs to start: the turn of the last message is closed."""
         machine = folded(state)
         if machine.phase is not Phase.IDLE or not machine.turn:
             return False
         if self.story.after != "message" or not state.crashes + state.overlaps:
             return True
-        # Whoever has another message says it until it is answered.
+        # A new message is sent until it is answered.
         return machine.turn > 1 and machine.status is Status.COMPLETED
 
     def _after(self, state: State, move: Move) -> State:
@@ -192,7 +192,7 @@ class Explorer:
         return after
 
     def _cancelled(self, state: State, number: int, label: str) -> State:
-        """A cancelled append is kept or it is not; `label` names one that is."""
+        """A cancelled append is saved or it is not; `label` names one that is."""
         process = state.processes[number]
         if label:
             change, _ = self.rules.append(state, process, *process.waiting[label])

@@ -1,4 +1,4 @@
-"""The same work in several forks at once."""
+"""Does the same work in several forks at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORKERS = 2
 
 
 def kill_in_workers(folder: Path, base_url: str, kills: int, seed: int) -> Tally:
-    """Kill so many processes, or a few more, a part of them in each worker."""
+    """Kill at least so many processes, a share of them in each worker."""
 
     def play(worker: int) -> Tally:
         place = folder / str(worker)
@@ -26,7 +26,7 @@ def kill_in_workers(folder: Path, base_url: str, kills: int, seed: int) -> Tally
 
 
 def in_workers(work: Callable[[int], Tally], workers: int) -> Tally:
-    """What all of them counted, together."""
+    """Add up what all workers counted."""
     pipes = []
     for worker in range(workers):
         reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""What must hold after every move, and what must hold when nothing can move any more."""
+"""What must be true after every move, and what must be true at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.core.session_state import Phase
 
 
 class Violation(AssertionError):
-    """Something that must never be."""
+    """A state that must never occur."""
 
 
 def require(holds: object, *, else_say: str) -> None:
@@ -31,7 +31,7 @@ def require(holds: object, *, else_say: str) -> None:
 
 
 def folded(state: State) -> SessionMachine:
-    """The conversation as its journal tells it."""
+    """Return the conversation, read from its journal."""
     machine = SessionMachine()
     try:
         for record in state.store:
@@ -42,7 +42,7 @@ def folded(state: State) -> SessionMachine:
 
 
 def before_act(story: Story, state: State, process: Process, label: str, kind: Kind) -> None:
-    """A driver that holds the run never repeats what has an outcome, and asks before it acts."""
+    """Check that a driver with the lease repeats no effect with an outcome, and asks before it acts."""
     key = label.partition(" ")[2].rstrip("'")
     if kind == "leases" and process.token == state.lease:
         require(not state.keys[key], else_say=f"{key} has an outcome, and is done again")
@@ -65,7 +65,7 @@ def before_act(story: Story, state: State, process: Process, label: str, kind: K
 
 
 def after_move(story: Story, state: State, process: Process, view: View, kind: Kind) -> None:
-    """What holds always."""
+    """Check what is always true."""
     for key, count in state.keys.items():
         require(count == 1, else_say=f"{key} has {count} outcomes")
     for key in state.acked:
@@ -76,7 +76,7 @@ def after_move(story: Story, state: State, process: Process, view: View, kind: K
         if name and story.tools[name].effect == "write":
             require(count <= 1, else_say=f"the write {key} ran {count} times")
     if view.ended.startswith(("ConflictError", "LeaseLostError")):
-        # Where nobody holds a run, the slower of two is refused.
+        # Without leases the slower of two drivers is refused.
         refused = process.token != state.lease or kind != "leases"
         require(refused, else_say="the driver that holds the run was refused")
     else:
@@ -99,12 +99,12 @@ def _ended_well(state: State, process: Process, ended: str) -> None:
 
 
 def at_the_end(story: Story, state: State, whole: tuple[Message, ...] | None) -> None:
-    """What the conversation must be when everything is over.
+    """Check the conversation at the end.
 
     Args:
-        story: what was played.
-        state: the end.
-        whole: the messages of the run that nothing disturbed.
+        story: the conversation.
+        state: the last state.
+        whole: the messages of the run without faults.
     """
     machine = folded(state)
     require(machine.phase is Phase.IDLE and machine.turn, else_say="the run never ends")
@@ -112,7 +112,7 @@ def at_the_end(story: Story, state: State, whole: tuple[Message, ...] | None) ->
     require(messages[-1].role == "assistant", else_say="nobody has the last word")
     _accepted(messages)
     doubts = _truthful(story, state, messages)
-    # A recovery that is cancelled ends nothing.
+    # A cancelled recovery closes no turn.
     cancels = state.cancels if story.after != "recover" else 0
     if not cancels:
         require(machine.status is Status.COMPLETED, else_say=f"it ended as {machine.status}")
@@ -126,7 +126,7 @@ def at_the_end(story: Story, state: State, whole: tuple[Message, ...] | None) ->
 
 
 def _truthful(story: Story, state: State, messages: tuple[Message, ...]) -> int:
-    """How many results say that the outcome is unknown; every other one must be the truth."""
+    """Count the results with an unknown outcome; every other result must be true."""
     doubts, said = 0, iter(texts_of_results(messages))
     for iteration, names in enumerate(story.replies):
         for index, name in enumerate(names):
@@ -142,7 +142,7 @@ def _truthful(story: Story, state: State, messages: tuple[Message, ...]) -> int:
             elif text == f"{name} did {key}":
                 require(state.acts.get(key), else_say=f"{key} has a result, and never ran")
             elif text is None or text == NOT_RUN_TEXT.format(name=name):
-                # Of a driver that lost the run, nobody can know which reads it does before it notices.
+                # A driver that lost its lease may still run reading tools until it notices.
                 may_have = state.overlaps and story.tools[name].effect != "write"
                 known = may_have or not state.acts.get(key)
                 require(known, else_say=f"{key} ran, and is said not to have run")
@@ -152,7 +152,7 @@ def _truthful(story: Story, state: State, messages: tuple[Message, ...]) -> int:
 
 
 def _tool_of(story: Story, key: str) -> str:
-    """The name of the tool of `t1.i0.tool.2`."""
+    """Return the name of the tool of a key such as `t1.i0.tool.2`."""
     parts = key.split(".")
     if len(parts) < 4 or parts[2] != "tool":
         return ""
@@ -173,7 +173,7 @@ _taken: set[bytes] = set()
 
 
 def _accepted(messages: tuple[Message, ...]) -> None:
-    """Each wire takes the history; most ends have one that another end had before."""
+    """Check that each wire can encode the history. Most histories were checked before."""
     if (name := msgspec.json.encode(messages)) in _taken:
         return
     request = ModelRequest(model="m", messages=messages)

@@ -1,4 +1,4 @@
-"""Kills processes that drive runs, lets others go on, and looks at what came of it.
+"""Kills processes that drive runs, lets others continue, and checks the result.
 
 The parent must have no thread and no event loop, since it forks.
 """
@@ -23,14 +23,14 @@ from tests.crash.marked_runs import TALKS, TOOLS
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.messages import Message, ToolResult
 
-MOST_DEATHS = 12  # of one run; then it is left in peace
-ENOUGH = 3  # problems, after which nothing more is to be learned
+MOST_DEATHS = 12  # of one run; after that nothing kills it
+ENOUGH = 3  # problems; after these the test stops
 INSTANT = "killed at a random instant"
 
 
 @dataclass
 class Tally:
-    """What was counted; `losses` and `duplicates` and `others` must stay empty."""
+    """The counts; `losses`, `duplicates` and `others` must stay empty."""
 
     kills: Counter[str] = field(default_factory=Counter)
     runs: Counter[str] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class Tally:
     others: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Count another one's numbers too."""
+        """Add the counts of another tally."""
         self.kills += other.kills
         self.runs += other.runs
         self.doubts += other.doubts
@@ -50,11 +50,11 @@ class Tally:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that must not be."""
+        """Return all problems that were found."""
         return self.losses + self.duplicates + self.others
 
     def table(self) -> str:
-        """For people."""
+        """Return the counts as text."""
         rows = [f"{count:7}  {kind}" for kind, count in sorted(self.kills.items())]
         rows += [f"{count:7}  runs of {talk!r}, each ended" for talk, count in self.runs.items()]
         rows.append(f"{self.doubts:7}  writes in doubt, and the model was told so")
@@ -65,13 +65,13 @@ class Tally:
 
 
 class Player:
-    """Plays one run to its end, killing its processes on the way.
+    """Drives one run to its end and kills its processes on the way.
 
     Args:
         job: the run.
-        dice: decide who dies when.
-        tally: where everything is counted.
-        first: the one death of this run, in place of what the dice say.
+        dice: the random choices of kills.
+        tally: receives the counts.
+        first: the only kill of this run; None chooses at random.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Player:
         self._frozen: dict[str, int] = {}
 
     def undisturbed(self) -> list[Message]:
-        """The messages of this run when nobody kills it."""
+        """Return the messages of this run without a kill."""
         assert self._life(None, None), self._error()
         return self._said()
 
     def play(self, whole: list[Message]) -> None:
-        """Kill, go on, kill, ..., and compare the end with the run that nobody killed."""
+        """Kill and continue in turns, and compare the end with a run without kills."""
         deaths = 0
         while True:
             death, instant = self._fate(deaths)
@@ -112,7 +112,7 @@ class Player:
         return Death(self._dice.choice((1, 1, 2, 3, 5)), before=self._dice.random() < 0.5), None
 
     def _life(self, death: Death | None, instant: float | None) -> bool:
-        """One process; whether it came to its end by itself."""
+        """Run one process. Return whether it ended without being killed."""
         child = os.fork()
         if child == 0:
             status = 1
@@ -136,11 +136,11 @@ class Player:
         return True
 
     def _look(self, before: Counter[str]) -> None:
-        """What the last process found in the journal, and what it did in spite of it."""
+        """Compare what the last process found in the journal with what it did."""
         job, now = self.job, self._count()
         kept = lines(job.file("kept"))
         for key in kept:
-            # All that was done for it was done before this process began, or by an earlier one.
+            # Everything for this key was done before this process started.
             self._frozen.setdefault(key, before[key])
         for key, count in self._frozen.items():
             if now[key] > count:
@@ -151,7 +151,7 @@ class Player:
         return Counter(line.split()[0] for line in lines(self.job.file("marks")))
 
     def compare(self, whole: list[Message]) -> None:
-        """The end of the run with the end of one that nobody disturbed."""
+        """Compare the end of the run with the end of a run without kills."""
         job, tally = self.job, self._tally
         tally.runs[job.talk] += 1
         acked = {line.split()[0] for line in lines(job.file("acks"))}
@@ -167,7 +167,7 @@ class Player:
             tally.others.append(f"{job.run}: {said} instead of {whole}")
 
     def _said(self) -> list[Message]:
-        """The messages, without the place that differs from run to run."""
+        """Return the messages without the names that differ between runs."""
         text = self.job.file("said").read_text()
         text = text.replace(str(self.job.file("marks")), "HERE")
         return msgspec.json.decode(text, type=list[Message])
@@ -181,7 +181,7 @@ def lines(path: Path) -> list[str]:
 
 
 def _without_doubts(said: list[Message], whole: list[Message]) -> tuple[list[Message], int]:
-    """The messages as if every write in doubt had been told; and how many were in doubt."""
+    """Return the messages with the true results of writes in doubt, and their number."""
     doubts = 0
     text = msgspec.json.encode(said).decode()
     for name, effect in TOOLS.items():
@@ -208,9 +208,9 @@ def _whole_results(message: Message) -> Message:
 
 
 def warm_up(folder: Path, base_url: str) -> None:
-    """Live here once, so that each fork has everything imported and compiled."""
+    """Drive a run in this process, so that each fork has everything imported and compiled."""
     for talk in TALKS.values():
-        # With a key of its own: what is learned about the health of an account stays in the process.
+        # With its own API key: breakers and limiters count per account, and forks inherit them.
         run = f"warm-{talk.name}"
         job = Job(talk.name, run, folder / "warm.db", base_url, run)
         assert live(job, None) == 0, job.file("error").read_text()
@@ -220,7 +220,7 @@ def warm_up(folder: Path, base_url: str) -> None:
 
 
 def whole_runs(folder: Path, base_url: str) -> dict[str, list[Message]]:
-    """The messages of every kind of run when nothing disturbs it."""
+    """Return the messages of every kind of run without a kill."""
     found = {}
     for talk in TALKS.values():
         job = Job(talk.name, f"whole-{talk.name}", folder / "whole.db", base_url)
@@ -231,7 +231,7 @@ def whole_runs(folder: Path, base_url: str) -> dict[str, list[Message]]:
 def kill_runs(
     folder: Path, base_url: str, kills: int, seed: int, worker: tuple[int, int] = (0, 1)
 ) -> Tally:
-    """Kill so many processes, or a few more; `worker` is which one this is, and of how many."""
+    """Kill at least so many processes; `worker` is the number of this worker and of all workers."""
     dice, tally = random.Random(seed), Tally()
     warm_up(folder, base_url)
     whole = whole_runs(folder, base_url)
@@ -245,7 +245,7 @@ def kill_runs(
     while tally.kills.total() < kills and len(tally.problems) < ENOUGH:
         name = dice.choice(list(TALKS))
         number += 1
-        # Several runs to a file, so that a crash falls into a file with a past.
+        # Several runs share a file, so that the file is not empty at a crash.
         path = folder / f"{seed}-{number // 8}.db"
         job = Job(name, f"{seed}-{number}", path, base_url)
         Player(job, dice, tally).play(whole[name])
@@ -253,7 +253,7 @@ def kill_runs(
 
 
 def _every_append(folder: Path) -> Iterator[tuple[str, Death]]:
-    """Each kind of run, killed once: before and after each of its appends."""
+    """Kill each kind of run once, before and after each of its appends."""
     for name in TALKS:
         appends = len(lines(folder / f"whole-{name}.end"))
         for append in range(1, appends + 1):

@@ -1,7 +1,7 @@
-"""Whole runs to be killed: what the model says, and agents whose tools leave a mark on the disk.
+"""Whole runs that tests kill: the replies of the model, and agents whose tools leave marks on the disk.
 
-The brain knows nothing but the request, so that every process is told the same; the numbers of the
-requests decide which of them fail on the way. It serves both sides of the wire.
+A reply depends on the request only, so every process receives the same replies; the numbers of the
+requests decide which of them fail.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ TOOLS: dict[str, ToolEffect] = {
 
 @dataclass(frozen=True)
 class Talk:
-    """One kind of run.
+    """A kind of run.
 
     Args:
-        name: the first word of its prompt; the second one names the file for the marks.
-        batches: the tools that each reply asks for; then the answer comes.
-        asks: whether somebody is asked before each write.
-        repair: whether the first answer does not fit its type.
+        name: the first word of its prompt; the second word names the file for the marks.
+        batches: the tools that each reply calls; the answer follows.
+        asks: whether a person is asked before each write.
+        repair: whether the first answer has a wrong type.
     """
 
     name: str
@@ -64,7 +64,7 @@ TALKS = {
 
 
 class Address(Protocol):
-    """Where the provider is."""
+    """The address of the provider."""
 
     @property
     def base_url(self) -> str: ...
@@ -73,13 +73,13 @@ class Address(Protocol):
 
 
 class Found(TypedDict):
-    """The answer of a talk whose answers have a type."""
+    """The typed output of a run."""
 
     said: list[str]
 
 
 def mark(place: str, what: str) -> None:
-    """A lasting trace of something that happened."""
+    """Write a line that stays on the disk after a kill."""
     file = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, f"{what}\n".encode())
     os.fsync(file)
@@ -87,7 +87,7 @@ def mark(place: str, what: str) -> None:
 
 
 def brain(request: EmulatedRequest) -> ReplyLike:
-    """What the model says; a mark tells that it was asked."""
+    """Return the reply of the model, and leave a mark."""
     messages = [message for message in request.messages if message.role != "system"]
     name, _, place = messages[0].text.partition(" ")
     asked = sum(message.role == "assistant" for message in messages)
@@ -103,7 +103,7 @@ def brain(request: EmulatedRequest) -> ReplyLike:
 
 
 def faults(request: EmulatedRequest) -> FaultEntry:
-    """Every third stream breaks in its middle, and some requests are refused."""
+    """Cut every third stream in the middle, and refuse some requests."""
     if request.number % 7 == 5:
         return ErrorResponse("overloaded")
     return DropAfter(2) if request.number % 3 == 1 else None
@@ -121,12 +121,12 @@ def _made(name: str, effect: ToolEffect) -> Any:
     return act
 
 
-# Made here, so that no fork has to.
+# Made before the forks, which share it.
 _made_tools = [_made(name, effect) for name, effect in TOOLS.items()]
 
 
 def agent_for(talk: Talk, at: Address, journal: Journal) -> Agent[Any]:
-    """An agent with real HTTP and tools that leave their marks where `deps` says."""
+    """Return an agent with real HTTP and tools that leave their marks in the file that `deps` names."""
 
     async def person(request: PermissionQuestion) -> object:
         await asyncio.sleep(0.002)
@@ -146,5 +146,5 @@ def agent_for(talk: Talk, at: Address, journal: Journal) -> Agent[Any]:
 
 
 def prompt(talk: Talk, place: str) -> str:
-    """What the user says."""
+    """Return the message of the user."""
     return f"{talk.name} {place}"

@@ -1,4 +1,4 @@
-"""The protocol with one rule broken, one mutant a rule: the explorer must find out each time.
+"""Mutants of the protocol with one broken rule each. The explorer must detect every one.
 
 A mutant of the journal is a subclass of its rules; a mutant of the runtime swaps one function of it.
 """
@@ -34,7 +34,7 @@ Swap = tuple[object, str, object]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One broken rule, and the story in which it shows."""
+    """A broken rule, and the story in which the explorer must detect it."""
 
     name: str
     story: str
@@ -43,7 +43,7 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[Rules]:
-        """The rules, while the runtime is broken."""
+        """Break the runtime while the rules are in use."""
         with ExitStack() as stack:
             for place, name, wrong in self.swaps:
                 stack.enter_context(patch.object(place, name, wrong))
@@ -61,14 +61,14 @@ class AnybodyWrites(Rules):
 
 
 class LeaseCheckedAtClaim(Rules):
-    """The lease was right when the driver began, or when its append set out."""
+    """The lease is checked when the driver or the append begins, and not at the commit."""
 
     def may_write(self, state: State, process: Process) -> bool:
         return any(one is process for one in state.processes)
 
 
 class TornBatch(Rules):
-    """All appends of a group are acknowledged when the first of them is kept."""
+    """All appends of a group are acknowledged when the first one is saved."""
 
     def unsafe(self, state: State, process: Process) -> int:
         together = [label for label in process.waiting if label.startswith("keep")]
@@ -76,7 +76,7 @@ class TornBatch(Rules):
 
 
 class TornPair(Rules):
-    """Of a reply and its marker, the marker is lost when the process dies."""
+    """A crash loses the marker and keeps its reply."""
 
     def append(
         self,
@@ -93,7 +93,7 @@ class TornPair(Rules):
 
 
 class MarkerFirst(Rules):
-    """The two are saved in the other order."""
+    """The marker is saved before its reply."""
 
     def append(
         self,
@@ -111,7 +111,7 @@ class MarkerFirst(Rules):
 
 
 class LateLease:
-    """A lease that is claimed only when there is something to keep."""
+    """The lease is claimed at the first append only."""
 
     run = RUN
 
@@ -140,7 +140,7 @@ async def claim_after_read(self: SessionPool, run: str, patience: float = 0.0) -
 
 
 class TwoHold(Rules):
-    """A new driver is given the lease that somebody has already."""
+    """A new driver receives the lease of another driver."""
 
     def claim(self, state: State) -> int:
         return 1
@@ -193,7 +193,7 @@ async def forget_answers(
 async def key_by_position(
     self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
 ) -> None:
-    """The first outcome that comes is that of the first effect."""
+    """The first outcome is taken for that of the first effect."""
     if isinstance(event, ToolFinished):
         effect = self.machine.pending_effects()[0]
         event = msgspec.structs.replace(event, key=effect.key)
@@ -203,7 +203,7 @@ async def key_by_position(
 async def believe_any_outcome(
     self: TurnLog, event: Event, effect: Effect | None = None, *, marker: Event | None = None
 ) -> None:
-    """What a cancelled append was about is taken as kept when its key is there."""
+    """A cancelled append is taken for saved when its key exists."""
     try:
         await self._journal.append(self._run_id, event, effect, marker=marker)
     except asyncio.CancelledError:
@@ -238,7 +238,7 @@ async def batch_marked_late(run: ActiveTurn, effects: tuple[Effect, ...]) -> Non
 
 
 async def batch_starts_early(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
-    """The mark is written beside the tools instead of before them."""
+    """The marker is written at the same time as the tools run, and not before."""
     machine = run.machine
     mark = []
     if not machine.has_begun_tools:

@@ -1,4 +1,4 @@
-"""Two processes at a time drive one run over a shared journal: some are killed, some sleep and come back.
+"""Drives a run with two processes over a shared journal, and kills some of them and pauses others.
 
 The parent must have no thread and no event loop, since it forks.
 """
@@ -17,7 +17,7 @@ from tests.crash.marked_runs import TALKS
 
 from holdfast.core.messages import Message
 
-MOST_FAULTS = 6  # in one run; then it is left in peace
+MOST_FAULTS = 6  # in one run; after that nothing disturbs it
 PATIENCE = 200.0  # seconds for one run
 
 
@@ -26,8 +26,8 @@ class Pair:
 
     Args:
         job: the run.
-        dice: decide who suffers what.
-        tally: where everything is counted.
+        dice: the random choices of faults.
+        tally: receives the counts.
     """
 
     def __init__(self, job: Job, dice: random.Random, tally: Tally) -> None:
@@ -39,7 +39,7 @@ class Pair:
         self._faults = dice.randint(2, MOST_FAULTS)
 
     def play(self) -> None:
-        """Disturb them until the run has ended."""
+        """Kill and pause the processes until the run has ended."""
         end = time.monotonic() + PATIENCE
         while not self.job.file("said").exists():
             assert time.monotonic() < end, f"{self.job.run} does not end"
@@ -51,12 +51,12 @@ class Pair:
             self._reap(os.WNOHANG)
         for child in list(self._asleep):
             self._wake_up(child)
-        # Whoever is left finds that all is done, or that it holds the run no more.
+        # A remaining process finds the run finished or its lease lost.
         while self._alive:
             self._reap(0)
 
     def _fill(self) -> None:
-        # Only one may begin the turn; the other would begin a second one.
+        # Only one process begins the turn; the other one would begin a second turn.
         begun = self.job.file("acks").exists()
         while len(self._alive) < 1 + begun:
             child = os.fork()
@@ -69,7 +69,7 @@ class Pair:
             self._alive.append(child)
 
     def _disturb(self) -> None:
-        # While one suffers, the other one is there to take over.
+        # The other process can take over.
         if len(self._alive) < 2 or self._asleep or not (acks := self._acks()):
             return
         self._faults -= 1
@@ -87,7 +87,7 @@ class Pair:
             self._asleep[child] = (len(acks), until)
 
     def _wake(self) -> None:
-        """Of those who sleep, some come back right after another one has taken over."""
+        """Continue some of the paused processes right after another process has taken over."""
         for child, (acked, until) in list(self._asleep.items()):
             missed = len(self._acks()) > acked and self._dice.random() < 0.5
             if missed or time.monotonic() >= until:
@@ -116,13 +116,13 @@ class Pair:
 
 
 def disturb_runs(folder: Path, urls: tuple[str, str], faults: int, seed: int) -> Tally:
-    """So many kills and sleeps, or a few more.
+    """Kill and pause processes at least so many times.
 
     Args:
-        folder: for the traces.
-        urls: of the provider and of the journal.
-        faults: how many.
-        seed: of the dice.
+        folder: the folder of the marks.
+        urls: the addresses of the provider and of the journal.
+        faults: the number of kills and pauses.
+        seed: the seed of the random choices.
     """
     dice, tally = random.Random(seed), Tally()
     base_url, address = urls

@@ -1,4 +1,4 @@
-"""One process with a real agent in it, as a function of what has happened to it.
+"""A process with a real agent, computed from the outcomes that it received.
 
 The agent, its runtime and its journal port are the real ones; every touch of the outside (read the
 journal, keep a record, act, ask a person) stops at a gate and goes on with the outcome that the
@@ -46,7 +46,7 @@ Log = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class View:
-    """Where a process stands: what it waits for, what it has shown, and how it ended."""
+    """The state of a process: what it waits for, what it streamed, and how it ended."""
 
     waiting: Mapping[str, Any]
     shown: tuple[Event, ...]
@@ -55,7 +55,7 @@ class View:
 
 
 class StillLoop(asyncio.BaseEventLoop):
-    """An event loop that runs what is ready and in which no time passes."""
+    """An event loop that runs ready callbacks and in which no time passes."""
 
     def settle(self) -> None:
         """Run until nothing is ready."""
@@ -88,7 +88,7 @@ class StillClock:
 
 @dataclass
 class Gates:
-    """The gates at which a process waits now."""
+    """The gates at which the process waits."""
 
     loop: StillLoop
     waiting: dict[str, tuple[asyncio.Future[Any], Any]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Gates:
 
 
 class GatedLog:
-    """The records of the one run, behind gates."""
+    """The records of the run, behind gates."""
 
     def __init__(self, gates: Gates) -> None:
         self.gates = gates
@@ -153,11 +153,11 @@ class GatedLease(GatedLog):
         self.token = token
 
     async def release(self) -> None:
-        """A lease that was given back is as good as one that ran out."""
+        """A released lease counts as an expired one."""
 
 
 class SharedGatedJournal(GatedJournal):
-    """A journal whose runs are claimed; that a lease ran out is up to the explorer."""
+    """A journal with leases; the explorer decides when a lease expires."""
 
     async def claim(self, run: str) -> GatedLease:
         return GatedLease(self.gates, await self.gates.pass_through("claim"))
@@ -184,7 +184,7 @@ class GatedModel:
 
 @cache
 def _tool(name: str, effect: ToolEffect, *, asks: bool) -> Any:
-    """Made once; the gates of the process come as `deps`."""
+    """Return a tool, made once; `deps` has the gates of the process."""
 
     @tool(name=name, effect=effect)
     async def act(context: ToolContext[Gates]) -> str:
@@ -223,13 +223,13 @@ def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
 
 
 def view(story: Story, begins: str, log: Log, kind: Kind) -> View:
-    """Begin a process, tell it all that happened to it, and look where it stands.
+    """Start a process, give it all outcomes so far, and return its state.
 
     Args:
         story: the conversation.
-        begins: "run" with the first message, "message" with another one, "resume" or "recover".
-        log: what happened to it.
-        kind: of journal.
+        begins: "run" for the first message, "message" for another one, "resume" or "recover".
+        log: the outcomes so far.
+        kind: the kind of journal.
     """
     loop = StillLoop()
     loop.set_exception_handler(lambda *_: None)
@@ -276,7 +276,7 @@ def _ended(task: asyncio.Task[None]) -> str:
 
 
 def _forget(gates: Gates) -> None:
-    """Let the tasks end, so that nothing is collected half done; nobody looks at this any more."""
+    """Let the tasks end, so that none is destroyed while it is pending."""
     gates.closed = True
     while tasks := asyncio.all_tasks(gates.loop):
         for task in tasks:

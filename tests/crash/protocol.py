@@ -1,6 +1,6 @@
-"""The rules of a journal that several processes share, and what the explorer knows of the world.
+"""The rules of a shared journal, and the state that the explorer keeps.
 
-Each rule is one small method, so that a mutant is one small method too.
+Each rule is a small method, so that a mutant overrides one method.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from holdfast.journal.port import Record
 
 @dataclass(frozen=True)
 class Process:
-    """A process that lives, or has ended by itself.
+    """A process that runs, or ended without being killed.
 
     Args:
-        number: drivers of a run are counted.
-        begins: how it began.
-        log: what it was told.
-        token: of its lease; 0 before it has one.
+        number: the number of the driver.
+        begins: how it started.
+        log: the outcomes that it received.
+        token: the fencing token of its lease; 0 without a lease.
         waiting: what it waits for.
         ended: how it ended.
     """
@@ -41,7 +41,7 @@ class Process:
 
     @cached_property
     def place(self) -> object:
-        """All that its future depends on."""
+        """Everything that its future depends on."""
         order = tuple(
             label if outcome is None else f"{label}!{_size(outcome)}"
             for label, outcome in self.log
@@ -61,7 +61,7 @@ class Process:
 
 @dataclass(frozen=True)
 class State:
-    """The world between two moves."""
+    """The state between two moves."""
 
     store: tuple[Record, ...] = ()
     lost_at_crash: int = 0
@@ -78,7 +78,7 @@ class State:
 
     @cached_property
     def place(self) -> object:
-        """Two states with the same place have the same future."""
+        """Return the same value for two states with the same future."""
         return (
             tuple(map(_encoded, self.store)),
             self.lost_at_crash,
@@ -91,7 +91,7 @@ class State:
 
     @cached_property
     def keys(self) -> Counter[str]:
-        """How many outcomes each key has."""
+        """Count the outcomes of each key."""
         return Counter(record.event.key for record in self.store)
 
 
@@ -110,16 +110,16 @@ def _encoded(record: Record) -> bytes:
 
 
 class Rules:
-    """A journal with one outcome per key, in which the driver that claimed the run last may write."""
+    """A journal with one outcome per key; only the last driver that claimed the run can write."""
 
     kind: Kind = "leases"
 
     def claim(self, state: State) -> int:
-        """The token of a driver that claims the run now."""
+        """Return the token of a driver that claims the run now."""
         return state.lease + 1
 
     def may_write(self, state: State, process: Process) -> bool:
-        """Whether this driver holds the run, asked in the transaction of the append."""
+        """Whether this driver has the lease, checked in the transaction of the append."""
         return process.token == state.lease
 
     def is_free(self, state: State, key: str) -> bool:
@@ -127,7 +127,7 @@ class Rules:
         return not state.keys[key]
 
     def unsafe(self, state: State, process: Process) -> int:
-        """How many records at the end a crash takes, once this one is acknowledged."""
+        """Return how many of the last records a crash loses after this one is acknowledged."""
         return 0
 
     def append(
@@ -138,7 +138,7 @@ class Rules:
         effect: Effect | None,
         marker: Event | None,
     ) -> tuple[dict[str, Any], str | None]:
-        """What changes, and what the driver is told; an event and its marker are saved at once."""
+        """Return the change and the answer to the driver. An event and its marker are saved together."""
         if not self.may_write(state, process):
             return {}, FENCED
         records = [Record(event, effect_digest(effect) if effect else "")]
@@ -155,7 +155,7 @@ class Rules:
 
 
 class KeysOnly(Rules):
-    """A journal without leases, as within one process: one outcome per key, and the slower one stops."""
+    """A journal without leases: one outcome per key, and the slower driver stops."""
 
     kind: Kind = "keys"
 

@@ -1,4 +1,4 @@
-"""The provider of the runs that are killed: an emulator over HTTP, in a process that nobody kills."""
+"""The provider of the killed runs: an emulator over HTTP in a process that is not killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.testing import Emulator
 
 @contextmanager
 def provider() -> Iterator[str]:
-    """Serve in a fork; gives the base URL."""
+    """Serve in a fork, and yield the base URL."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""A process of a run that asks: `python -m tests.crash.question_process JOURNAL run|answer|resume`."""
+"""A process of a run that asks a person: `python -m tests.crash.question_process JOURNAL run|answer|resume`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process to kill: one turn of a session, `python -m tests.crash.session_process JOURNAL FOLDER PLAN`.
+"""A process that a test kills, with one turn of a session: `python -m tests.crash.session_process JOURNAL FOLDER PLAN`.
 
 The plan says what the scripted model does: "plain" answers; "tools" asks for a quick tool and a slow
 one that never ends; "again" answers with what it was told; "resume" goes on with the turn itself. Every tool notes in the folder that it ran.
@@ -17,7 +17,7 @@ from holdfast.testing import ScriptedModel
 
 
 def told(request: ModelRequest) -> str:
-    """Everything that the model sees, as its answer."""
+    """Return everything that the model reads as its answer."""
     lines = []
     for message in request.messages:
         for part in message.parts:

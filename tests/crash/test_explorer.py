@@ -1,4 +1,4 @@
-"""Every order of append, act, crash, zombie and second driver keeps the promises; broken rules do not."""
+"""The explorer finds no violation in any order of appends, crashes, pauses and drivers, and detects each broken rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that drive whole runs are killed at any instant; the runs end as if nobody had."""
+"""Processes that drive runs are killed at any instant; the runs end as they do without a kill."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ perform._may_repeat = lambda run, effect: True
 
 
 def kill(folder: Path, kills: int, broken: str = "") -> subprocess.CompletedProcess[str]:
-    # In a process of its own: the lives are forks, and pytest has threads.
+    # In its own process: it forks, and pytest has threads.
     return subprocess.run(
         [sys.executable, "-c", CODE.format(broken=broken), folder, str(kills)],
         cwd=Path(__file__).parents[2],

@@ -1,4 +1,4 @@
-"""SIGKILL at random instants loses nothing that was acknowledged."""
+"""SIGKILL at random instants loses no acknowledged record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def run_rounds(folder: Path, name: str, rounds: int, seed: int) -> tuple[int, int]:
-    # In a process of its own: the writers are forks, and pytest has threads.
+    # In its own process: it forks, and pytest has threads.
     code = (
         f"import sys; from pathlib import Path; from tests.crash.writer_rounds import {name};"
         f"print(*{name}(Path(sys.argv[1]), {rounds}, {seed}))"

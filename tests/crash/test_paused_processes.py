@@ -1,4 +1,4 @@
-"""Whole runs over PostgreSQL, two processes at a time: kills and sleepers lose nothing, double nothing."""
+"""Two processes drive runs over PostgreSQL: kills and pauses lose nothing and repeat no write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sys.exit(bool(tally.problems))
 def test_runs_with_two_drivers_end_as_if_there_had_been_one(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    # In a process of its own: the drivers are forks, and pytest has threads.
+    # In its own process: it forks, and pytest has threads.
     done = subprocess.run(
         [sys.executable, "-c", CODE, tmp_path, postgres.new_url(), str(FAULTS)],
         cwd=Path(__file__).parents[2],

@@ -1,4 +1,4 @@
-"""A session outlives its process, also one that was killed in the middle of a tool."""
+"""A session continues after its process was killed, also in the middle of a tool."""
 
 from __future__ import annotations
 

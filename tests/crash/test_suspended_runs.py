@@ -1,4 +1,4 @@
-"""Runs that ask people: suspended at each question, killed at each append, gone on with elsewhere."""
+"""Runs that ask people are suspended at each question, killed at each append, and continued in another process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Effect = Literal["write", "idempotent"]
 
 
 class World:
-    """What the tools of all processes did, by their idempotency keys, and who asked the models."""
+    """The operations of the tools of all processes, by idempotency key, and the model calls."""
 
     def __init__(self, effect: Effect) -> None:
         self.effect = effect
@@ -57,7 +57,7 @@ class World:
 
 @cache
 def _tools(effect: Effect) -> list[Any]:
-    """Made once; the world comes as `deps`."""
+    """Return the tools, made once; `deps` has the world."""
 
     @tool(effect=effect)
     async def book(ctx: ToolContext[World], city: str) -> str:
@@ -118,7 +118,7 @@ SCRIPTS: list[Callable[..., Agent[str]]] = [parallel, nested, continued, permitt
 
 
 def answer_to(request: AnyQuestion) -> object:
-    """What somebody says, to whom or when ever."""
+    """Return the answer to a question; it does not depend on the process or the time."""
     if isinstance(request, PermissionQuestion):
         return Approved()
     if isinstance(request, ContinuationQuestion):
@@ -132,7 +132,7 @@ async def at_once(request: AnyQuestion) -> object:
 
 
 async def live(script: Callable[..., Agent[str]], path: Path) -> tuple[Result[str], World]:
-    """The run that is answered while it holds."""
+    """Return the end of the run when its questions are answered at once."""
     world = World("write")
     with SqliteJournal(path) as journal:
         agent = script(world, journal=journal, on_question=at_once, clock=FakeClock(auto=False))
@@ -142,7 +142,7 @@ async def live(script: Callable[..., Agent[str]], path: Path) -> tuple[Result[st
 async def process(
     script: Callable[..., Agent[str]], world: World, journal: Any, most: int
 ) -> Result[str] | None:
-    """One process: it begins, or answers at most so many questions and goes on; None when it waits."""
+    """Run one process, which starts or answers at most so many questions; return None if it waits."""
     agent = script(world, journal=journal, on_wait="suspend", clock=FakeClock(auto=False))
     if not await journal.read("s"):
         result = await agent.run("go", session="s", deps=world)
@@ -186,7 +186,7 @@ Place = Callable[[], AbstractContextManager[Any]]
 
 
 def place(effect: Effect, path: Path) -> Place:
-    """A file, or for half of the tests memory, as the disks of CI are slow."""
+    """Return a journal in a file, or in memory for half of the tests, since disks can be slow."""
     if effect == "idempotent":
         return lambda: SqliteJournal(path)
     kept = MemoryJournal()
@@ -196,7 +196,7 @@ def place(effect: Effect, path: Path) -> Place:
 async def killed(
     script: Callable[..., Agent[str]], world: World, opened: Place, moment: int, before: bool
 ) -> tuple[Result[str], bool]:
-    """Processes until the end; the first ones share a journal that dies at its n-th append."""
+    """Run processes until the end; the first ones share a journal that fails at its n-th append."""
     left, died = moment, False
     for _ in range(30):
         with opened() as journal:
@@ -240,7 +240,7 @@ async def _check(result: Result[str], expected: Result[str], world: World, opene
     replies = [event for event in records if isinstance(event, ModelReplied)]
     if world.effect == "idempotent":
         assert result.messages == expected.messages
-        # Kept once, and asked for again only when the answer of the model was not kept.
+        # Saved once; the model is asked again only when its reply was not saved.
         assert world.asked - len(replies) in (0, 1)
         assert answered
     else:

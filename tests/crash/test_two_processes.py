@@ -1,4 +1,4 @@
-"""Two processes over one PostgreSQL journal: one is killed, or sleeps; the other goes on; nothing twice."""
+"""Two processes share a PostgreSQL journal: one is killed or paused, the other continues, and no write is repeated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DOUBT = "Whether it took effect is unknown"
 
 
 class Workers:
-    """Processes over one journal, in one folder."""
+    """Processes with one journal and one folder."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
@@ -79,7 +79,7 @@ def records(postgres: PostgresServer, url: str) -> list[tuple[object, ...]]:
 
 
 def is_in_slow(workers: Workers, postgres: PostgresServer) -> Callable[[], bool]:
-    """Both tools ran, and what the quick one did is kept."""
+    """Return a check whether both tools ran and the result of the quick one is saved."""
     kept = "SELECT count(*) FROM holdfast_records WHERE type = 'tool_finished'"
     return lambda: "slow" in workers.ran() and postgres.rows(workers.url, kept) == [(1,)]
 
@@ -91,7 +91,7 @@ def test_what_a_killed_process_began_the_other_continues(
     workers.until(is_in_slow(workers, postgres))
     second = workers.start("recover")
     assert second.stdout is not None
-    # The first one lives, so there is nothing to recover.
+    # The first process runs, so there is nothing to recover.
     assert second.stdout.readline() == "nothing\n"
     first.kill()
     assert f"[('ada', \"{BOOKED} | Error: Function 'slow' was stopped" in (text := said(second))
@@ -130,7 +130,7 @@ def test_a_process_that_slept_and_was_not_missed_continues(
 
 
 class Dying(PostgresJournal):
-    """Its process is killed at the n-th append: right after, or right before."""
+    """Kills its process right before or right after the n-th append."""
 
     left = 0
     before = False
@@ -153,7 +153,7 @@ class Dying(PostgresJournal):
 
 
 def die(url: str, folder: Path, moment: int, *, before: bool) -> None:
-    """A fork that runs a turn and is killed on the way."""
+    """Run a turn in a fork that is killed on the way."""
     child = os.fork()
     if child == 0:
         try:

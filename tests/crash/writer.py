@@ -1,6 +1,6 @@
-"""A process to kill: `python -m tests.crash.writer PATH` appends for ever and prints each acknowledgement.
+"""A process that tests kill: `python -m tests.crash.writer PATH` appends forever and prints each acknowledgement.
 
-Five producers append to five runs at once, so that a kill falls into groups of several records.
+Five producers append to five runs at once, so that a kill interrupts groups of several records.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def main(path: str, *, deletes: bool = False) -> None:
 
 
 def work(path: str, out: int, *, deletes: bool = False) -> None:
-    """The same in a forked child: `out` takes the place of standard output."""
+    """Do the same in a forked child that prints to `out`."""
     os.dup2(out, 1)
     asyncio.run(main(path, deletes=deletes))
 

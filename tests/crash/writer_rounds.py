@@ -1,4 +1,4 @@
-"""One round: start a writer on the file, kill it at a random instant, and look at what is left."""
+"""Starts a writer on a file, kills it at a random instant, and checks the file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def killed(
     Args:
         path: the file.
         after: seconds from its start to its death.
-        at_work: whether it starts with its first acknowledgement, and not with the open file.
+        at_work: whether the time starts with its first acknowledgement, and not with the open file.
         at_start: whether the time starts with the process, which may die while it opens the file.
         deletes: whether it deletes runs beside.
         frames: the length of a log from which it is copied into the file; 0 for the usual one.
@@ -77,7 +77,7 @@ def _heard(reading: int) -> bytes:
 
 
 def look(path: Path, acknowledged: dict[str, int]) -> int:
-    """Check everything that a crash must not break; returns how many records are there."""
+    """Check everything that a crash must not break, and return the number of records."""
 
     async def everything() -> int:
         found = 0
@@ -97,9 +97,9 @@ def look(path: Path, acknowledged: dict[str, int]) -> int:
 
 
 def crash(folder: Path, rounds: int, seed: int) -> tuple[int, int]:
-    """Kill so often, several times on one file; returns kills that fell on work, and records.
+    """Kill writers several times on one file; return the kills during work, and the records.
 
-    Half of them fall on work, however slow the disk is.
+    Half of the kills happen during work, however slow the disk is.
     """
     dice, fell, records = random.Random(seed), 0, 0
     for number in range(rounds):
@@ -111,7 +111,7 @@ def crash(folder: Path, rounds: int, seed: int) -> tuple[int, int]:
 
 
 def crash_logs(folder: Path, rounds: int, seed: int) -> tuple[int, int]:
-    """The same with logs that are short, writers that die while they open, and notes that are lost.
+    """Do the same with short logs, writers that are killed while they open, and lost notes.
 
     Returns how many logs were left without a note that vouches for them, and how many records there
     are.
