@@ -1,4 +1,4 @@
-"""A turn that is cancelled at any moment leaves a session that goes on."""
+"""After a turn is cancelled at any moment, the session continues."""
 
 from __future__ import annotations
 

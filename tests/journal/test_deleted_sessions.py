@@ -1,4 +1,4 @@
-"""A session that was deleted begins anew, also for an agent that has it open."""
+"""A deleted session starts again, also for an agent that has it open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any event there is comes back equal from its line, and what is not known is refused by name."""
+"""Every event is decoded from its line as an equal event; unknown events are refused by name."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ BY_TYPE = {
 
 
 def events_of(member: type[Event]) -> st.SearchStrategy[Event]:
-    """Every field is drawn, so that members that are added later are covered too."""
+    """Draw a value for every field, so that fields that are added later are covered."""
     hints = {field.name: field.type for field in msgspec.structs.fields(member)}
     drawn = {
         name: BY_TYPE[hint] if hint in BY_TYPE else st.from_type(hint)

@@ -1,4 +1,4 @@
-"""The lock of a SQLite journal: with processes that open, die, fork and delete, and exactly one owner."""
+"""The lock of a SQLite journal: processes open, crash, fork and delete, and exactly one owns the file."""
 
 # ruff: noqa: ASYNC220, ASYNC240, PTH208  # REASON: a test may block its own loop
 
@@ -24,7 +24,7 @@ from holdfast.journal.lock_owner import LockOwner, encode_owner, this_process
 from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 PATIENCE = 60
-# Opens the journal when a line comes, says so, and keeps it open until the next line.
+# Opens the journal at a line of input, reports it, and keeps it open until the next line.
 OPENS = """
 import sys
 from holdfast import SqliteJournal
@@ -85,7 +85,7 @@ except Exception as error:
 
 
 class Process:
-    """A program that answers a line of its standard input with a line."""
+    """A program that answers each line of its standard input."""
 
     def __init__(self, code: str, *arguments: object) -> None:
         self.process = subprocess.Popen(

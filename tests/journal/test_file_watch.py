@@ -1,4 +1,4 @@
-"""The files of an open journal while others change them: at any moment of a commit, and at the end."""
+"""Other programs change the files of an open journal, at any moment of a commit and at the end."""
 
 # ruff: noqa: ASYNC240  # REASON: a test may block its own loop
 
@@ -57,7 +57,7 @@ async def test_a_change_while_a_group_is_written_is_noticed(
 ) -> None:
     with SqliteJournal(path) as journal:
         await journal.append("r", make_turn_opened(1))
-        # After BEGIN and before COMMIT: the log is then written on where it had its end.
+        # After BEGIN and before COMMIT, so that the log is continued at its former end.
         harming = WriterJob(lambda _: harm(Path(f"{path}{ending}")), writes=True)
         journal._writer.submit(harming)
         append = journal.append("r", make_turn_opened(2))
@@ -139,7 +139,7 @@ async def test_closing_leaves_the_files_of_another_journal_alone(path: Path) -> 
 async def test_what_the_journal_does_itself_is_not_a_change(path: Path) -> None:
     with SqliteJournal(path) as journal:
         sizes = set()
-        for number in range(30):  # several checkpoints, and a log that begins again
+        for number in range(30):  # several checkpoints, and a log that starts again
             await journal.append("long", make_turn_opened(number, "x" * 400_000))
             sizes.add(path.stat().st_size)
         assert len(sizes) > 2
@@ -202,7 +202,7 @@ async def test_a_file_that_gives_room_back_is_not_taken_for_cut_off(path: Path) 
 
 @pytest.fixture
 def watch(path: Path) -> Iterator[FileWatch]:
-    """A watch whose folder has not changed for a while, so that no name is looked up."""
+    """Return a watch whose folder has not changed for a while, so that it looks up no name."""
     lock = take_lock(str(path), 0)
     connection = opening.open_connection(str(path), 0)
     found = FileWatch(str(path), lock)

@@ -1,4 +1,4 @@
-"""An act that another thread does, and who waits for it is cancelled at any moment."""
+"""A job runs in another thread, and the task that waits for it is cancelled at any moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.journal.handoff import Handoff, finish_all
 
 
 async def begun(way: Handoff[str]) -> asyncio.Task[str]:
-    """A task that waits for an act, which was begun."""
+    """Return a task that waits for a job that has begun."""
     task = asyncio.ensure_future(awaited(way))
     await asyncio.sleep(0)
     assert way.claim()

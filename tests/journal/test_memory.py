@@ -1,4 +1,4 @@
-"""The journal in memory keeps the contract."""
+"""The journal in memory passes the conformance suite."""
 
 import pytest
 

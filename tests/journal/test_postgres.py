@@ -1,4 +1,4 @@
-"""The journal in PostgreSQL: the contract over a real server."""
+"""The journal in PostgreSQL passes the conformance suite over a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that is gone, slow, full or somebody else's: nothing is lost, doubled or guessed."""
+"""Faults of a PostgreSQL server: no record is lost or saved twice, and each error is typed."""
 
 # REASON: a test may block its own loop
 
@@ -130,7 +130,7 @@ async def test_an_append_that_is_cancelled_while_it_waits_for_a_connection_is_ne
 async def test_an_append_whose_response_was_lost_is_saved_once(
     postgres: PostgresServer, url: str
 ) -> None:
-    """The wire is cut after so and so many bytes of the answer: before, in and after the commit."""
+    """The connection is cut after so many bytes of the response: before, during and after the commit."""
     async with Proxy(postgres.port) as proxy:
         with PostgresJournal(through(proxy, postgres, url)) as journal:
             await journal.append("r", make_turn_opened(0))

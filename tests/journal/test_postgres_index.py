@@ -1,4 +1,4 @@
-"""What sessions ask of a PostgreSQL journal: found, copied and kept as in any other one."""
+"""The queries of sessions in a PostgreSQL journal: search, copies and snapshots."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ async def test_it_finds_what_a_journal_finds_that_reads_everything(
     [
         (["porto"], ["t1"]),
         (["OLÁ", "porto"], ["t1"]),
-        (["OLÁ"], ["t5", "t4", "t3", "t2", "t1"]),  # what cannot be told is found
+        (
+            ["OLÁ"],
+            ["t5", "t4", "t3", "t2", "t1"],
+        ),  # words with letters outside ASCII are ignored
         (["100%"], ["t2"]),
         (["100_"], []),
         (["sure_", "100"], ["t2"]),
@@ -117,7 +120,7 @@ async def test_a_snapshot_lives_as_long_as_its_run(
     await journal.delete("r")
     assert await journal.load_snapshot("r") is None
     with psycopg.connect(url) as rival:
-        # Its run is being deleted while the snapshot is kept.
+        # The run is being deleted while the snapshot is saved.
         rival.execute("DELETE FROM holdfast_runs WHERE run = 's'")
         keep = asyncio.ensure_future(journal.save_snapshot("s", 1, b"late"))
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"

@@ -1,4 +1,4 @@
-"""Whatever is refused is left as it was: all files of the folder, byte for byte, and their times."""
+"""A refused file stays as it was: all files of the folder, byte for byte, and their times."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def append_to(journal: SqliteJournal, *numbers: int, run: str = "ada", text: str
 
 
 def kill_after(path: Path, *numbers: int) -> None:
-    """Append in a process that is killed then: the log and its note stay beside the file."""
+    """Append in a process that is killed afterwards, so that the log and its note stay beside the file."""
     code = (
         "import asyncio, os, signal, sys; from holdfast import SqliteJournal;"
         "from holdfast.testing.journal_conformance import make_turn_opened;"
@@ -65,7 +65,7 @@ def note_of(path: Path) -> Path:
 
 
 def leave_log(path: Path, *statements: str) -> None:
-    """Run statements in a database of whatever program, and leave them in a log."""
+    """Run statements in a database of another program, and leave them in a log."""
     work = path.with_name("work.db")
     if path.exists():
         shutil.copy(path, work)

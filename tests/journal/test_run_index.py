@@ -1,4 +1,4 @@
-"""What a file tells of its runs without reading their records is what reading tells."""
+"""What a file says about its runs without reading their records equals what the records say."""
 
 from __future__ import annotations
 

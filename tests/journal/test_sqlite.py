@@ -1,4 +1,4 @@
-"""The journal in a file: the contract, one owner, and one typed error for each way a file can fail."""
+"""The journal in a file: the conformance suite, one owner, and one typed error for each fault of a file."""
 
 # ruff: noqa: ASYNC221, ASYNC240, PTH208  # REASON: a test may block its own loop
 
@@ -102,7 +102,7 @@ async def test_what_was_acknowledged_can_be_read_at_once(journal: SqliteJournal)
 
 async def test_a_group_that_could_not_be_committed_is_not_there(journal: SqliteJournal) -> None:
     def refuse(connection: sqlite3.Connection) -> None:
-        # A row that breaks a rule which is looked at only at COMMIT.
+        # A row that breaks a constraint that is checked at COMMIT.
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("CREATE TEMP TABLE a (x PRIMARY KEY)")
         connection.execute("CREATE TEMP TABLE b (x REFERENCES a (x) DEFERRABLE INITIALLY DEFERRED)")
@@ -114,7 +114,7 @@ async def test_a_group_that_could_not_be_committed_is_not_there(journal: SqliteJ
     await submit(WriterJob(refuse, writes=False))
     begun, blocker = threading.Event(), threading.Event()
     submit(WriterJob(lambda _: begun.set() or blocker.wait(), writes=False))
-    begun.wait()  # what is queued from now on becomes one group
+    begun.wait()  # what is queued from here on becomes one group
     spoiled = submit(WriterJob(spoil, writes=True))
     appends = [asyncio.ensure_future(journal.append("r", make_turn_opened(n))) for n in range(3)]
     read = asyncio.ensure_future(read_keys(journal, "r"))
@@ -122,7 +122,7 @@ async def test_a_group_that_could_not_be_committed_is_not_there(journal: SqliteJ
     blocker.set()
     outcomes = await asyncio.gather(spoiled, *appends, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [JournalStorageError] * 4
-    # It was behind them in the queue, and neither saw what they wrote nor failed with them.
+    # It was after them in the queue: it does not see their rows and does not fail with them.
     assert await read == []
     assert await read_keys(journal, "r") == []
     await journal.append("r", make_turn_opened(1))
@@ -293,7 +293,7 @@ async def test_an_append_writes_few_pages_also_between_the_records_of_other_runs
         for run in runs:
             await journal.append(run, make_turn_opened(number, "x" * 900))
     frames = (log.stat().st_size - before) / (4096 + 24)
-    # The table's last page, one of each of three indices, and what a page that is full adds.
+    # The last page of the table, one of each of three indices, and more when a page is full.
     assert frames / 150 < 5
 
 
@@ -333,7 +333,7 @@ async def left_alone(path: Path) -> None:
     with pytest.raises(JournalCorruptError, match="restore a backup"):
         SqliteJournal(path)
     assert path.read_bytes() == before
-    # And the error has let go of it.
+    # The error does not keep the file open.
     with pytest.raises(JournalCorruptError):
         SqliteJournal(path)
 

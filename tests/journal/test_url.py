@@ -1,4 +1,4 @@
-"""The address of a journal: what each form means, and what is said about the rest."""
+"""The address of a journal: the meaning of each form, and the errors for other texts."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ async def test_agents_that_name_the_same_file_share_it(tmp_path: Path) -> None:
     await one.run("I am Ada.", session="ada")
     assert len((await two.run("Who am I?", session="ada")).messages) == 4
     del one, two
-    await opened_again(tmp_path / "talk.db")  # nobody holds it any more
+    await opened_again(tmp_path / "talk.db")  # nothing references it
 
 
 async def opened_again(file: Path) -> None:
-    """Returns when the file is free: the journal's thread may hold what it did last for a moment."""
+    """Wait until the file is free: the thread of the journal may use it for a moment longer."""
     async with asyncio.timeout(20):
         while True:
             gc.collect()
