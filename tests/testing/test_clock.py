@@ -1,4 +1,4 @@
-"""Virtual time goes by the order of moments, whatever the order of calls."""
+"""Virtual time advances in the order of wake-up times, whatever the order of calls."""
 
 from __future__ import annotations
 

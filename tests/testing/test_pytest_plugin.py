@@ -1,4 +1,4 @@
-"""The plugin as a user has it: found by its entry point, in a project of their own."""
+"""The plugin in another project, where pytest finds it by its entry point."""
 
 from __future__ import annotations
 

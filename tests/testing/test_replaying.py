@@ -1,4 +1,4 @@
-"""A recorded run is a test: the same agent passes, and each change of behaviour is named."""
+"""A recorded run is a test: the same agent passes, and each change of behaviour is reported."""
 
 from __future__ import annotations
 

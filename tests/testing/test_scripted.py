@@ -1,4 +1,4 @@
-"""The scripted model: several calls at once, and a wrong script that says what is wrong with it."""
+"""The scripted model: several calls at once, and errors for wrong scripts."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Time that passes for code which got its clock long ago, and stands as it was afterwards."""
+"""Waits without real time for code that was made earlier, and real time again afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a brain can ask about a request."""
+"""What a script can read of a request."""
 
 from holdfast.core.messages import ToolCall, ToolResult, assistant, system, tool_results, user
 from holdfast.testing.emulator.emulated_request import EmulatedRequest

@@ -1,4 +1,4 @@
-"""Nothing secret enters the log."""
+"""The log holds no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each fault does to an answer, without a socket."""
+"""The effect of each fault on a response, without a socket."""
 
 from __future__ import annotations
 

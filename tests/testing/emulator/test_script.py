@@ -1,4 +1,4 @@
-"""Short forms of replies, and scripts that serve a reply until it was delivered."""
+"""Short forms of replies, and scripts that repeat a reply until it was delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emulator over real sockets: byte-exact faults, a truthful log, and an orderly end."""
+"""The emulator over real sockets: exact bytes of faults, the log, and closing."""
 
 from __future__ import annotations
 

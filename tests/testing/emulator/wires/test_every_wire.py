@@ -1,4 +1,4 @@
-"""What holds for every wire: a stream says what the whole says, and any reply reads back as it was meant."""
+"""For every wire, a streamed reply equals the complete one, and codecs read both as they were meant."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read(wire: str, pieces: list[bytes]) -> Reply:
 
 
 def said(reply: Reply) -> tuple[object, ...]:
-    """What a reply says, apart from the state that only its wire reads."""
+    """Return the content of a reply without the state of its wire."""
     thoughts = "".join(part.text for part in reply.parts if isinstance(part, Reasoning))
     calls = [(call.name, call.arguments) for call in reply.calls]
     return reply.kind, reply.finish, reply.usage, reply.text, thoughts, calls

@@ -1,4 +1,4 @@
-"""The Chat Completions wire, as strict and as wordy as the real one; judged by the vendor's SDK."""
+"""The Chat Completions wire, with the checks and error texts of the real one; the vendor's SDK reads it."""
 
 from __future__ import annotations
 
