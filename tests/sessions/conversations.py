@@ -1,4 +1,4 @@
-"""Conversations to do something with, and what a model would be sent next in one."""
+"""Sessions for tests, and the messages that a model would be sent next."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def look(place: str) -> str:
 async def talk(
     journal: Journal, clock: FakeClock, session: str, *said: str, tools: bool = False
 ) -> None:
-    """One turn for each text; the model answers `re TEXT`."""
+    """Run one turn for each text; the model answers `re TEXT`."""
     script: list[object] = []
     for text in said:
         if tools:
             script.append(ToolCall("c", "look", '{"place": "Porto"}'))
         script.append(f"re {text}")
-    # What agents did as tools of a session is kept beside it; nobody talks in it as in a session.
+    # The run of a subagent is saved beside the session and is not a session.
     there = MemoryJournal() if is_nested_run(session) else journal
     agent = Agent(ScriptedModel(*script), tools=[look], journal=there, clock=clock)  # type: ignore[arg-type]
     for text in said:
@@ -37,7 +37,7 @@ async def talk(
 
 
 async def sent(journal: Journal, session: str) -> list[str]:
-    """What an agent sends in the next turn of the session, without keeping that turn."""
+    """Return what an agent sends in the next turn of the session, without saving that turn."""
     seen: list[list[Message]] = []
 
     def answer(request: object) -> str:

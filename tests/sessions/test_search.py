@@ -1,4 +1,4 @@
-"""The index of a file narrows a search, and never loses a place."""
+"""The index of a file makes a search faster, and finds the same messages."""
 
 from __future__ import annotations
 

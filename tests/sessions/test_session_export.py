@@ -1,4 +1,4 @@
-"""A session as lines of text: read again exactly, or refused with the number of the line."""
+"""The export of a session: it is imported exactly, or refused with the number of the line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
 
 
 async def made(journal: Journal) -> list[str]:
-    """The lines of a session with everything in it."""
+    """Return the lines of a session that has every kind of record."""
     clock = FakeClock()
     await talk(journal, clock, "ada", "one", ODD, tools=True)
     await talk(journal, clock, "ada/t1.i0.tool.0", "of a tool")
@@ -189,7 +189,7 @@ def test_records_that_cannot_follow_each_other_are_named() -> None:
 
 @pytest.mark.anyio
 async def test_an_act_that_was_changed_is_named(journal: Journal) -> None:
-    """The sums of a forger fit; the fingerprint of what was planned does not."""
+    """A forged line has a valid checksum, but the digest of the planned effect differs."""
     call = Reply((ToolCall("c", "look", '{"place": "Porto"}'),))
     agent = Agent(ScriptedModel(call, "done"), tools=[look], journal=journal)
     await agent.run("hi", session="ada")

@@ -1,4 +1,4 @@
-"""Everything that can be done with a session beside speaking in it, on each kind of journal."""
+"""Every operation on sessions except turns, on each kind of journal."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ async def test_nothing_changes_a_session_while_its_turn_is_open(
 
 
 class Overtaken:
-    """A journal in which somebody else appends just before the next append."""
+    """A journal in which another process appends just before the next append."""
 
     def __init__(self, journal: Journal, event: Event) -> None:
         self._journal, self._event = journal, event
@@ -460,7 +460,7 @@ class Dies:
 
 
 async def test_an_interrupted_deletion_can_be_repeated(journal: Journal, clock: FakeClock) -> None:
-    """The session itself goes last, so nothing that stood beside it is left without being listed."""
+    """The session is deleted last, so that no run beside it is left unlisted."""
     await talk(journal, clock, "ada", "hi")
     await talk(journal, clock, "ada/t1.i0.tool.0", "hi")
     await sessions(journal, clock).rename("ada", "Ada")
