@@ -1,6 +1,6 @@
-"""The `holdfast` command without the wait for its imports: each call is a fork of a process that has them.
+"""Runs the `holdfast` command in a fork of a process that has imported it, which is faster.
 
-A call is a process all the same, with its own arguments, streams, environment, end and status. The
+Each call is a process with its own arguments, streams, environment and exit status. The
 tests of terminals and signals start the program itself.
 """
 
@@ -27,14 +27,14 @@ _MOST = 100_000  # bytes of one request
 
 
 class Call(msgspec.Struct):
-    """What one process gets besides its three streams."""
+    """What a process receives besides its three streams."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
 
 
 class Forks:
-    """The process with the imports, seen from outside."""
+    """The process that has the imports."""
 
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -47,26 +47,26 @@ class Forks:
         theirs.close()
 
     def run(self, call: Call, said: bytes, patience: float) -> subprocess.CompletedProcess[bytes]:
-        """One process, from its first argument to its status.
+        """Run one process to its end.
 
         Args:
             call: its arguments and its environment.
             said: its standard input.
-            patience: seconds after which it should have ended.
+            patience: the most seconds that it may take.
         """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             reading, writing = os.pipe()
             streams = [reading, out.fileno(), err.fileno()]
             socket.send_fds(self._channel, [msgspec.json.encode(call)], streams)
             os.close(reading)
-            # It may have ended already, without a look at its input.
+            # It may have ended already, without reading its input.
             with suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
                 pipe.write(said)
             self._channel.settimeout(patience)
             try:
                 status = int(self._channel.recv(_MOST))
             except TimeoutError:
-                # Its answer, should it come, is none to the next call. The call ends with it.
+                # A late answer must not be taken for that of the next call, so the process ends.
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self.close()
                 forks.cache_clear()
@@ -76,21 +76,21 @@ class Forks:
             return subprocess.CompletedProcess(call.arguments, status, out.read(), err.read())
 
     def close(self) -> None:
-        """It ends when nobody can ask it any more."""
+        """End the process by closing its input."""
         self._channel.close()
         self._process.wait()
 
 
 @cache
 def forks() -> Forks:
-    """The one of this process."""
+    """Return the fork server of this process."""
     made = Forks()
     atexit.register(made.close)
     return made
 
 
 def serve(channel: socket.socket) -> None:
-    """Fork for each call; returns in the fork, which is that call."""
+    """Fork for each call. Return in the fork."""
     while True:
         text, streams, _, _ = socket.recv_fds(channel, _MOST, 3)
         if not text:
@@ -107,7 +107,7 @@ def serve(channel: socket.socket) -> None:
 
 
 def become(call: Call, streams: Sequence[int]) -> None:
-    """Be the process that was asked for."""
+    """Run the command in this fork."""
     for place, stream in enumerate(streams):
         os.dup2(stream, place)
         os.close(stream)
@@ -117,7 +117,7 @@ def become(call: Call, streams: Sequence[int]) -> None:
 
 
 def warm_up(main: Callable[[Sequence[str]], int]) -> None:
-    """Fail at two things, so that each fork has imported what it takes to succeed."""
+    """Run two commands that fail, so that each fork has all imports."""
     os.environ["OPENAI_API_KEY"] = "of nobody"
     nowhere = ("--base-url", "http://127.0.0.1:9/v1", "--max-retries", "0")
     with redirect_stderr(io.StringIO()):

@@ -1,4 +1,4 @@
-"""Runs the `holdfast` command for tests: with pipes, or in a terminal of its own."""
+"""Runs the `holdfast` command for tests, with pipes or in its own terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cli.forks import Call, forks
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 _PATIENCE = 60.0
 
-# A session of its own whose terminal is descriptor 0, so that Ctrl-C becomes a signal to it.
+# Its own session with descriptor 0 as its terminal, so that Ctrl-C becomes a signal to it.
 _TAKE_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     "os.execv(sys.argv[1], sys.argv[1:])"
@@ -27,7 +27,7 @@ _TAKE_TERMINAL = (
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """This process's environment without keys, colours and settings of Holdfast."""
+    """Return the environment of this process without keys, colours and settings of Holdfast."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -40,9 +40,9 @@ def environment(**extra: str) -> dict[str, str]:
 def holdfast(
     *arguments: str, said: str | bytes = "", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """The command with pipes; `said` is its standard input."""
+    """Run the command with pipes; `said` is its standard input."""
     given, sent = environment(**(env or {})), said if isinstance(said, bytes) else said.encode()
-    # What Python itself reads when it starts needs a start.
+    # Python reads these variables at its start, so a fork cannot set them.
     starts = any(name.startswith("PYTHON") for name in env or {})
     done = (_started if starts else _forked)(arguments, given, sent)
     return subprocess.CompletedProcess(
@@ -71,7 +71,7 @@ def _started(
 
 @contextmanager
 def piped(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The command with pipes that stay open; it is killed at the end, whatever happened."""
+    """Run the command with pipes that stay open, and kill it at the end."""
     with subprocess.Popen(
         [HOLDFAST, *arguments],
         stdin=subprocess.PIPE,
@@ -86,7 +86,7 @@ def piped(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def told(process: subprocess.Popen[bytes], line: bytes) -> bytes:
-    """What it prints when a line is typed."""
+    """Type a line and return what the command prints."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(line)
@@ -95,14 +95,14 @@ def told(process: subprocess.Popen[bytes], line: bytes) -> bytes:
 
 
 def interrupted(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-    """Ctrl-C, while its input stays open: how it ends, and what it still says beside its output."""
+    """Send Ctrl-C while the input stays open; return the exit status and the error output."""
     assert process.stderr is not None
     process.send_signal(signal.SIGINT)
     return process.wait(3 * _PATIENCE), process.stderr.read()
 
 
 class Terminal:
-    """The command in a terminal of its own: what it prints, and keys for it."""
+    """The command in its own terminal: what it prints, and keys for it."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Terminal:
             data = os.read(self._ours, 65536)
         except OSError:  # Linux: the other side is closed
             return False
-        # The prompt asks where the cursor is, as any terminal would answer.
+        # The prompt asks for the position of the cursor, and terminals answer.
         if b"\x1b[6n" in data:
             os.write(self._ours, b"\x1b[1;1R")
         self.shown += data.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The demo, run as a user runs it: what it says is true, and it works in any folder."""
+"""The demo, run as a user runs it: its report is correct, and it works in any folder."""
 
 from __future__ import annotations
 

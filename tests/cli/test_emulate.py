@@ -1,4 +1,4 @@
-"""`holdfast emulate` serves what any client can use."""
+"""`holdfast emulate` serves any client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast journal`: what a file holds, for people and for programs, and what is wrong with it."""
+"""`holdfast journal`: the records of a file as text and as JSON, and reports of damage."""
 
 from __future__ import annotations
 

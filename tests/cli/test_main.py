@@ -1,4 +1,4 @@
-"""The command itself: help, version, and what it costs to start."""
+"""The command itself: help, version, and the time to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What README.md shows of the demo is what the demo prints, but for its figures."""
+"""The output of the demo in README.md equals what the demo prints, except for the figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast replay`: the timeline of a run from its journal alone, for people and for programs."""
+"""`holdfast replay`: the timeline of a run from its journal, as text and as JSON."""
 
 from __future__ import annotations
 

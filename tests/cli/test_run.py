@@ -1,4 +1,4 @@
-"""`holdfast run`: answers, one clear line for each failure, and a status."""
+"""`holdfast run`: answers, one line for each failure, and the exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal is shown of a run."""
+"""What a terminal shows of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast sessions`, driven as people drive it: a process, its arguments, its output, its status."""
+"""`holdfast sessions` as a process: its arguments, its output and its exit status."""
 
 from __future__ import annotations
 

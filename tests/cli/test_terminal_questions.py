@@ -1,4 +1,4 @@
-"""Questions in a terminal: nothing is approved by accident, and nothing shown is shortened."""
+"""Questions in a terminal: nothing is approved by accident, and arguments are shown in full."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def pay(ctx: ToolContext) -> str:
 
 
 async def conversation(*lines: str | None, clock: FakeClock | None = None) -> tuple[str, str]:
-    """What the tool returned, and what stands beside the answer."""
+    """Return the result of the tool and the error output."""
     typed = iter(lines)
     margin = io.StringIO()
     show = RunPrinter(io.StringIO(), margin)

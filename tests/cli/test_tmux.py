@@ -36,7 +36,7 @@ def look(place: int) -> str:
 
 
 def brain(request: Any) -> object:
-    """Pays when it is told to, and looks about without end."""
+    """Return a reply that pays for "pay", calls tools forever for "search", and otherwise answers."""
     messages = request.body["messages"]
     last = messages[-1]
     asked = next(one["content"] for one in reversed(messages) if one["role"] == "user")
@@ -112,6 +112,6 @@ def test_ctrl_c_stops_a_question_and_the_next_turn_runs(screen: Screen) -> None:
     screen.press("C-c")
     screen.shows("stopped")
     screen.type("hello")
-    screen.shows("You said hello.\n>")  # before there is a prompt, it would be no key
+    screen.shows("You said hello.\n>")  # before the prompt is there, it would not be read as a key
     screen.press("C-d")
     screen.shows("ended with 0")

@@ -1,4 +1,4 @@
-"""A conversation that waits for somebody outlives the terminal, and goes on in the next one."""
+"""A session that waits for an answer continues in the next terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def book(ctx: ToolContext, city: str) -> str:
 
 
 def brain(request: EmulatedRequest) -> ReplyLike:
-    """Books one city, or two one after the other, and says what came of it."""
+    """Return a reply that books one city, or two in turn, and then names the results."""
     turn = list(request.messages)
     while any(message.role == "user" for message in turn[1:]):
         del turn[0]
@@ -46,7 +46,7 @@ def brain(request: EmulatedRequest) -> ReplyLike:
 
 @pytest.fixture
 def given(tmp_path: Path) -> Given:
-    """The arguments of `holdfast chat` over one journal, and its environment."""
+    """The arguments of `holdfast chat` with one journal, and its environment."""
 
     def of(provider: Emulator) -> tuple[tuple[str, ...], dict[str, str]]:
         (tmp_path / "trips.py").write_text(TOOLS)
@@ -63,7 +63,7 @@ def given(tmp_path: Path) -> Given:
 
 @pytest.fixture
 def chat(given: Given, emulator: Start) -> Callable[..., tuple[int, str, str]]:
-    """The same, with these lines typed."""
+    """Type these lines."""
     arguments, env = given(emulator(brain))
 
     def typed(said: str, *more: str) -> tuple[int, str, str]:
@@ -80,7 +80,7 @@ def test_a_question_that_nobody_answers_waits_for_the_next_terminal(
     assert (status, out) == (0, "")
     assert "? Which class?" in margin
     assert "the question stays open" in margin
-    # Nobody answers now either, and it still waits.
+    # Without an answer it still waits.
     assert "the question stays open" in chat("")[2]
     status, out, margin = chat("2\nand now?\n")
     assert (status, out) == (0, "Booked Porto: 2.\nHello.\n")

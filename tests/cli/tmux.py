@@ -1,4 +1,4 @@
-"""A program in tmux: a real terminal with a screen, keys for it, and what the screen shows."""
+"""Runs a program in tmux, a real terminal: sends keys and reads the screen."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PATIENCE = 60.0
 
 
 class Screen:
-    """A program in a tmux of its own.
+    """A program in its own tmux.
 
     Args:
         command: the program and its arguments.
-        folder: for the socket of tmux and what it prints.
+        folder: the folder for the socket of tmux and its output.
         env: added to the environment.
     """
 
@@ -35,7 +35,7 @@ class Screen:
         # Opened for both, so that opening does not wait for tmux.
         self._output = os.open(self._printed, os.O_RDWR | os.O_NONBLOCK)
         given = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
-        # It begins only when what it prints is heard.
+        # The program starts when its output is read.
         shell = f"read -r _; clear; {shlex.join(command)}; echo {ENDED}$?; read -r _"
         self._do("new-session", "-d", "-x", "100", "-y", "100", *given, "sh", "-c", shell)
         self._do("pipe-pane", f"cat > {shlex.quote(str(self._printed))}")
@@ -63,12 +63,12 @@ class Screen:
         self._do("send-keys", key)
 
     def shows(self, text: str) -> str:
-        """Wait until the screen shows `text`, and give the screen."""
+        """Wait until the screen shows `text`, and return the screen."""
         until = time.monotonic() + _PATIENCE
         while text not in (screen := self._do("capture-pane", "-p", "-J")):
             over = time.monotonic() > until or ENDED in screen
             assert not over, f"{text!r} is not on the screen:\n{screen}"
-            # What is printed comes here as well: only then has the screen changed.
+            # The output arrives here as well; after that the screen has changed.
             select.select([self._output], [], [], 1.0)
             self._drain()
         return screen
