@@ -23,7 +23,7 @@ def pay(amount: int, to: str) -> str:
     return f"paid {amount} to {to}"
 
 
-def brain(request: EmulatedRequest) -> str | list[ToolCall]:
+def choose_reply(request: EmulatedRequest) -> str | list[ToolCall]:
     """Pays, then tells."""
     if request.tool_results:
         return "Done: 50 went to Ana."
@@ -32,7 +32,7 @@ def brain(request: EmulatedRequest) -> str | list[ToolCall]:
 
 async def main() -> None:
     """Run, and answer what the run asks."""
-    async with Emulator(brain) as provider:
+    async with Emulator(choose_reply) as provider:
         agent = Agent(
             "openai:demo",
             base_url=provider.base_url,

@@ -27,7 +27,7 @@ def refund(order: int, euros: int) -> str:
     return "done"
 
 
-def brain(request: EmulatedRequest) -> str | list[ToolCall]:
+def choose_reply(request: EmulatedRequest) -> str | list[ToolCall]:
     """Refunds, then tells."""
     if request.tool_results:
         return "Order 17 is refunded."
@@ -50,7 +50,7 @@ def agent_of(provider: Emulator, folder: str) -> Agent[str]:
 async def main() -> None:
     """Ask, end, answer, go on."""
     with tempfile.TemporaryDirectory() as folder:
-        async with Emulator(brain) as provider:
+        async with Emulator(choose_reply) as provider:
             result = await agent_of(provider, folder).run("Refund order 17.", session="order 17")
             for question in result.questions:
                 if isinstance(question, PermissionQuestion):

@@ -21,7 +21,7 @@ from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest
 
 
-def brain(request: EmulatedRequest) -> str:
+def choose_reply(request: EmulatedRequest) -> str:
     """Knows a name when it stands in the conversation."""
     said = " ".join(message.text for message in request.messages if message.role == "user")
     name = re.search(r"I am (\w+)", said)
@@ -43,7 +43,7 @@ async def main() -> None:
     """Two processes after each other."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "conversations.db")
-        async with Emulator(brain) as provider:
+        async with Emulator(choose_reply) as provider:
             await talk(provider, file, [("ana", "I am Ana.")])
             print("--- another process ---")
             await talk(provider, file, [("ana", "What is my name?"), ("ben", "What is my name?")])

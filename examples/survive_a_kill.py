@@ -27,7 +27,7 @@ from holdfast.testing import Emulator
 from holdfast.testing.emulator import EmulatedRequest, call
 
 
-def brain(request: EmulatedRequest) -> str | list[ToolCall]:
+def choose_reply(request: EmulatedRequest) -> str | list[ToolCall]:
     """Books a flight, then a hotel; looks when it does not know what became of one."""
     results = [
         part
@@ -80,7 +80,7 @@ async def main() -> None:
     """Let one process die, and go on in this one."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        async with Emulator(brain) as provider:
+        async with Emulator(choose_reply) as provider:
             command = [sys.executable, __file__, str(folder), provider.base_url]
             died = await asyncio.to_thread(subprocess.run, command, check=False)
             print(f"process 1 was killed by signal {-died.returncode}", flush=True)

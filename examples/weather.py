@@ -39,7 +39,7 @@ def alerts(city: str) -> list[str]:
     raise ConnectionError(f"postgres://admin:hunter2@10.0.0.5/{city} does not answer")
 
 
-def brain(request: EmulatedRequest) -> str | list[ToolCall]:
+def choose_reply(request: EmulatedRequest) -> str | list[ToolCall]:
     """What a model might do: ask for Monday, then for Tuesday and the alerts, then answer."""
     if request.iteration == 0:
         return [call("forecast", {"day": "Monday"})]
@@ -51,7 +51,7 @@ def brain(request: EmulatedRequest) -> str | list[ToolCall]:
 async def main() -> None:
     """Ask, and show what the model was told."""
     faults = [ErrorResponse("overloaded", SOON), None, None, DropAfter(3)]
-    async with Emulator(brain, faults=faults) as provider:
+    async with Emulator(choose_reply, faults=faults) as provider:
         agent = Agent(
             "openai:demo",
             base_url=provider.base_url,

@@ -97,10 +97,10 @@ def byte_by_byte(body: bytes) -> Iterator[bytes]:
 
 def at_random(body: bytes, seed: str, longest: int = 400) -> Iterator[bytes]:
     """Pieces of random length, the same for the same seed."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     at = 0
     while at < len(body):
-        size = dice.choice((1, 2, 3, dice.randint(4, longest)))
+        size = rng.choice((1, 2, 3, rng.randint(4, longest)))
         yield body[at : at + size]
         at += size
 

@@ -21,10 +21,10 @@ _started = ExitStack()
 
 
 def emulated(
-    brain: Replies, *, provider: str = "openai", faults: Sequence[FaultEntry] = ()
+    replies: Replies, *, provider: str = "openai", faults: Sequence[FaultEntry] = ()
 ) -> Emulator:
     """An emulator that `provider` leads to until the document ends, with its key in the environment."""
-    emulator = _started.enter_context(Emulator(brain, faults=faults))
+    emulator = _started.enter_context(Emulator(replies, faults=faults))
     preset = _REAL[provider]
     there = msgspec.structs.replace(preset, base_url=emulator.base_url_for(preset.wire))
     presets.PRESETS = {**presets.PRESETS, provider: there}

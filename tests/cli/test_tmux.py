@@ -35,7 +35,7 @@ def look(place: int) -> str:
 '''
 
 
-def brain(request: Any) -> object:
+def choose_reply(request: Any) -> object:
     """Return a reply that pays for "pay", calls tools forever for "search", and otherwise answers."""
     messages = request.body["messages"]
     last = messages[-1]
@@ -54,7 +54,7 @@ def brain(request: Any) -> object:
 def screen(tmp_path: Path, emulator: Start) -> Iterator[Screen]:
     (tmp_path / "desk.py").write_text(TOOLS)
     file = tmp_path / "agent.toml"
-    url = emulator(brain).base_url
+    url = emulator(choose_reply).base_url
     file.write_text(
         f'model = "openai:demo"\nbase_url = "{url}"\n'
         'tools = ["desk:pay", "desk:look"]\n'

@@ -29,7 +29,7 @@ async def book(ctx: ToolContext, city: str) -> str:
 '''
 
 
-def brain(request: EmulatedRequest) -> ReplyLike:
+def choose_reply(request: EmulatedRequest) -> ReplyLike:
     """Return a reply that books one city, or two in turn, and then names the results."""
     turn = list(request.messages)
     while any(message.role == "user" for message in turn[1:]):
@@ -64,7 +64,7 @@ def given(tmp_path: Path) -> Given:
 @pytest.fixture
 def chat(given: Given, emulator: Start) -> Callable[..., tuple[int, str, str]]:
     """Type these lines."""
-    arguments, env = given(emulator(brain))
+    arguments, env = given(emulator(choose_reply))
 
     def typed(said: str, *more: str) -> tuple[int, str, str]:
         done = holdfast(*arguments, *more, said=said, env=env)
@@ -152,7 +152,7 @@ async def test_what_somebody_else_finished_meanwhile_is_shown_as_well(
 def test_the_rest_is_shown_while_it_comes_and_ctrl_c_stops_it(
     given: Given, emulator: Start
 ) -> None:
-    arguments, env = given(emulator(brain, faults=[None, Pace(1)]))
+    arguments, env = given(emulator(choose_reply, faults=[None, Pace(1)]))
     holdfast(*arguments, said="book\n", env=env)
     with Terminal(*arguments, env=env) as screen:
         screen.wait_for("Which class?")

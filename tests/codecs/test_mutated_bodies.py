@@ -29,29 +29,29 @@ def places(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def mutated(value: Any, dice: random.Random) -> Any:
+def mutated(value: Any, rng: random.Random) -> Any:
     """The value with one thing in it wrong."""
-    *above, key = dice.choice(places(value) or [("empty",)])
+    *above, key = rng.choice(places(value) or [("empty",)])
     place = value
     for step in above:
         place = place[step]
-    act = dice.choice(("drop", "double", "odd", "odd"))
+    act = rng.choice(("drop", "double", "odd", "odd"))
     if act == "drop" and isinstance(place, dict):
         place.pop(key, None)
     elif act == "double" and isinstance(place, list):
         place.append(place[key])
     else:
-        place[key] = dice.choice(ODD)
+        place[key] = rng.choice(ODD)
     return value
 
 
-def spoiled(row: Row, dice: random.Random) -> bytes:
+def spoiled(row: Row, rng: random.Random) -> bytes:
     if row.framing != "sse":
-        return json.dumps(mutated(json.loads(row.body), dice)).encode()
+        return json.dumps(mutated(json.loads(row.body), rng)).encode()
     lines = row.body.decode().splitlines(keepends=True)
     events = [at for at, line in enumerate(lines) if line.startswith("data: {")]
-    for at in dice.sample(events, min(len(events), 3)):
-        lines[at] = f"data: {json.dumps(mutated(json.loads(lines[at][6:]), dice))}\n"
+    for at in rng.sample(events, min(len(events), 3)):
+        lines[at] = f"data: {json.dumps(mutated(json.loads(lines[at][6:]), rng))}\n"
     return "".join(lines).encode()
 
 
@@ -68,11 +68,11 @@ def history(message: Message) -> list[Message]:
 
 @pytest.mark.parametrize("dialect", CODECS)
 def test_whatever_is_wrong_inside_nothing_breaks(dialect: str) -> None:
-    codec, dice = CODECS[dialect], random.Random(dialect)
+    codec, rng = CODECS[dialect], random.Random(dialect)
     recorded = [row for row in rows(dialect) if len(row.body) < 20_000]
-    for row in dice.sample(recorded, TRIES):
+    for row in rng.sample(recorded, TRIES):
         try:
-            body = spoiled(row, dice)
+            body = spoiled(row, rng)
         except ValueError:
             continue  # a recording that was no JSON to begin with
         reply = read(codec, row, [body])

@@ -69,16 +69,16 @@ class Player:
 
     Args:
         job: the run.
-        dice: the random choices of kills.
+        rng: the random choices of kills.
         tally: receives the counts.
         first: the only kill of this run; None chooses at random.
     """
 
     def __init__(
-        self, job: Job, dice: random.Random, tally: Tally, first: Death | None = None
+        self, job: Job, rng: random.Random, tally: Tally, first: Death | None = None
     ) -> None:
         self.job = job
-        self._dice = dice
+        self._rng = rng
         self._first = first
         self._tally = tally
         self._marks: Counter[str] = Counter()
@@ -107,9 +107,9 @@ class Player:
             return (None if deaths else self._first), None
         if deaths >= MOST_DEATHS:
             return None, None
-        if self._dice.random() < 0.4:
-            return None, self._dice.uniform(0.004, 0.05)
-        return Death(self._dice.choice((1, 1, 2, 3, 5)), before=self._dice.random() < 0.5), None
+        if self._rng.random() < 0.4:
+            return None, self._rng.uniform(0.004, 0.05)
+        return Death(self._rng.choice((1, 1, 2, 3, 5)), before=self._rng.random() < 0.5), None
 
     def _life(self, death: Death | None, instant: float | None) -> bool:
         """Run one process. Return whether it ended without being killed."""
@@ -232,7 +232,7 @@ def kill_runs(
     folder: Path, base_url: str, kills: int, seed: int, worker: tuple[int, int] = (0, 1)
 ) -> Tally:
     """Kill at least so many processes; `worker` is the number of this worker and of all workers."""
-    dice, tally = random.Random(seed), Tally()
+    rng, tally = random.Random(seed), Tally()
     warm_up(folder, base_url)
     whole = whole_runs(folder, base_url)
     this, workers = worker
@@ -240,15 +240,15 @@ def kill_runs(
         if tally.kills.total() >= kills or len(tally.problems) >= ENOUGH:
             return tally
         job = Job(talk, f"{seed}-each-{number}", folder / f"each-{number // 8}.db", base_url)
-        Player(job, dice, tally, death).play(whole[talk])
+        Player(job, rng, tally, death).play(whole[talk])
     number = 0
     while tally.kills.total() < kills and len(tally.problems) < ENOUGH:
-        name = dice.choice(list(TALKS))
+        name = rng.choice(list(TALKS))
         number += 1
         # Several runs share a file, so that the file is not empty at a crash.
         path = folder / f"{seed}-{number // 8}.db"
         job = Job(name, f"{seed}-{number}", path, base_url)
-        Player(job, dice, tally).play(whole[name])
+        Player(job, rng, tally).play(whole[name])
     return tally
 
 

@@ -86,7 +86,7 @@ def mark(place: str, what: str) -> None:
     os.close(file)
 
 
-def brain(request: EmulatedRequest) -> ReplyLike:
+def choose_reply(request: EmulatedRequest) -> ReplyLike:
     """Return the reply of the model, and leave a mark."""
     messages = [message for message in request.messages if message.role != "system"]
     name, _, place = messages[0].text.partition(" ")

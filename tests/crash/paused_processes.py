@@ -26,17 +26,17 @@ class Pair:
 
     Args:
         job: the run.
-        dice: the random choices of faults.
+        rng: the random choices of faults.
         tally: receives the counts.
     """
 
-    def __init__(self, job: Job, dice: random.Random, tally: Tally) -> None:
+    def __init__(self, job: Job, rng: random.Random, tally: Tally) -> None:
         self.job = job
-        self._dice = dice
+        self._rng = rng
         self._tally = tally
         self._alive: list[int] = []
         self._asleep: dict[int, tuple[int, float]] = {}
-        self._faults = dice.randint(2, MOST_FAULTS)
+        self._faults = rng.randint(2, MOST_FAULTS)
 
     def play(self) -> None:
         """Kill and pause the processes until the run has ended."""
@@ -44,7 +44,7 @@ class Pair:
         while not self.job.file("said").exists():
             assert time.monotonic() < end, f"{self.job.run} does not end"
             self._fill()
-            time.sleep(self._dice.uniform(0.001, 0.015))
+            time.sleep(self._rng.uniform(0.001, 0.015))
             if self._faults:
                 self._disturb()
             self._wake()
@@ -74,22 +74,22 @@ class Pair:
             return
         self._faults -= 1
         drives = int(acks[-1].split()[1])
-        likely = drives in self._alive and self._dice.random() < 0.9
-        child = drives if likely else self._dice.choice(self._alive)
-        if self._dice.random() < 0.5:
+        likely = drives in self._alive and self._rng.random() < 0.9
+        child = drives if likely else self._rng.choice(self._alive)
+        if self._rng.random() < 0.5:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             self._alive.remove(child)
             self._tally.kills["killed beside another driver"] += 1
         else:
             os.kill(child, signal.SIGSTOP)
-            until = time.monotonic() + self._dice.uniform(LEASE, 6 * LEASE)
+            until = time.monotonic() + self._rng.uniform(LEASE, 6 * LEASE)
             self._asleep[child] = (len(acks), until)
 
     def _wake(self) -> None:
         """Continue some of the paused processes right after another process has taken over."""
         for child, (acked, until) in list(self._asleep.items()):
-            missed = len(self._acks()) > acked and self._dice.random() < 0.5
+            missed = len(self._acks()) > acked and self._rng.random() < 0.5
             if missed or time.monotonic() >= until:
                 self._wake_up(child)
 
@@ -124,16 +124,16 @@ def disturb_runs(folder: Path, urls: tuple[str, str], faults: int, seed: int) ->
         faults: the number of kills and pauses.
         seed: the seed of the random choices.
     """
-    dice, tally = random.Random(seed), Tally()
+    rng, tally = random.Random(seed), Tally()
     base_url, address = urls
     warm_up(folder, base_url)
     whole: dict[str, list[Message]] = whole_runs(folder, base_url)
     number = 0
     while tally.kills.total() < faults and not tally.problems:
         number += 1
-        talk = dice.choice(["tools", "questions", "repair"])
+        talk = rng.choice(["tools", "questions", "repair"])
         assert talk in TALKS
         job = Job(talk, f"{seed}-{number}", folder / "shared", base_url, address=address)
-        Pair(job, dice, tally).play()
-        Player(job, dice, tally).compare(whole[talk])
+        Pair(job, rng, tally).play()
+        Player(job, rng, tally).compare(whole[talk])
     return tally

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.crash.marked_runs import brain, faults
+from tests.crash.marked_runs import choose_reply, faults
 
 from holdfast.testing import Emulator
 
@@ -36,6 +36,6 @@ def provider() -> Iterator[str]:
 
 
 async def _serve(writing: int) -> None:
-    async with Emulator(brain, faults=faults) as emulator:
+    async with Emulator(choose_reply, faults=faults) as emulator:
         os.write(writing, emulator.base_url.encode())
         await asyncio.Event().wait()

@@ -101,10 +101,10 @@ def crash(folder: Path, rounds: int, seed: int) -> tuple[int, int]:
 
     Half of the kills happen during work, however slow the disk is.
     """
-    dice, fell, records = random.Random(seed), 0, 0
+    rng, fell, records = random.Random(seed), 0, 0
     for number in range(rounds):
         path = folder / f"{seed}-{number // 10}.db"
-        acknowledged = killed(path, dice.random() * MOST, at_work=number % 2 == 0)
+        acknowledged = killed(path, rng.random() * MOST, at_work=number % 2 == 0)
         fell += bool(acknowledged)
         records = look(path, acknowledged)
     return fell, records
@@ -116,7 +116,7 @@ def crash_logs(folder: Path, rounds: int, seed: int) -> tuple[int, int]:
     Returns how many logs were left without a note that vouches for them, and how many records there
     are.
     """
-    dice, unknown, records = random.Random(seed), 0, 0
+    rng, unknown, records = random.Random(seed), 0, 0
     notes: list[bytes] = [b""]
     acknowledged: dict[str, int] = {}
     for number in range(rounds):
@@ -124,33 +124,33 @@ def crash_logs(folder: Path, rounds: int, seed: int) -> tuple[int, int]:
         note = Path(f"{path}-wal.json")
         if number % 10 == 0:
             acknowledged, notes = {}, [b""]  # a note of another journal may be believed
-        way = dice.choice(("at_start", "at_work", "any"))
-        after = dice.random() * (MOST / 4 if way == "at_start" else MOST)
+        way = rng.choice(("at_start", "at_work", "any"))
+        after = rng.random() * (MOST / 4 if way == "at_start" else MOST)
         last = killed(
             path,
             after,
             at_work=way == "at_work",
             at_start=way == "at_start",
-            deletes=dice.random() < 0.3,
-            frames=dice.choice((10, 30, 100)),
+            deletes=rng.random() < 0.3,
+            frames=rng.choice((10, 30, 100)),
         )
         acknowledged |= {run: max(at, acknowledged.get(run, 0)) for run, at in last.items()}
-        _spoil(note, notes, dice)
+        _spoil(note, notes, rng)
         unknown += log_file.size_of(f"{path}-wal") > 0 and not log_file.is_noted(str(path))
-        if dice.random() < 0.3:
+        if rng.random() < 0.3:
             continue  # the next writer finds what this one left
         records = look(path, acknowledged)
     return unknown, records
 
 
-def _spoil(note: Path, notes: list[bytes], dice: random.Random) -> None:
+def _spoil(note: Path, notes: list[bytes], rng: random.Random) -> None:
     found = note.read_bytes() if note.exists() else None
-    match dice.choice(("keep", "delete", "garbage", "older")):
+    match rng.choice(("keep", "delete", "garbage", "older")):
         case "delete":
             note.unlink(missing_ok=True)
         case "garbage":
-            note.write_bytes(dice.randbytes(dice.randrange(200)))
+            note.write_bytes(rng.randbytes(rng.randrange(200)))
         case "older":
-            note.write_bytes(dice.choice(notes))
+            note.write_bytes(rng.choice(notes))
     if found:
         notes.append(found)

@@ -25,13 +25,13 @@ def pay(to: str) -> str:
 '''
 
 
-def brain(request: EmulatedRequest) -> ReplyLike:
+def choose_reply(request: EmulatedRequest) -> ReplyLike:
     return "one two " * 30 if request.tool_results else call("pay", {"to": "Ann"})
 
 
 def test_it_does(tmp_path: Path, emulator: Callable[..., Emulator]) -> None:
     (tmp_path / "desk.py").write_text(TOOLS)
-    url = emulator(brain, faults=[None, Pace(1)]).base_url
+    url = emulator(choose_reply, faults=[None, Pace(1)]).base_url
     (tmp_path / "agent.toml").write_text(
         f'model = "openai:demo"\nbase_url = "{url}"\n'
         'tools = ["desk:pay"]\n[permissions]\nask = ["pay"]\n'

@@ -38,7 +38,7 @@ class Life:
     """A journal file that is appended to, deleted from, closed and opened, and all of its snapshots."""
 
     path: Path
-    dice: random.Random
+    rng: random.Random
     state: State = frozenset()
     before: frozenset[State] = frozenset({frozenset()})
     snapshots: list[Snapshot] = field(default_factory=list)
@@ -46,26 +46,26 @@ class Life:
 
     def fork(self, path: Path) -> Life:
         shutil.copy(self.path, path)
-        return Life(path, self.dice, self.state, self.before, self.snapshots, dict(self.numbers))
+        return Life(path, self.rng, self.state, self.before, self.snapshots, dict(self.numbers))
 
     def live(self, openings: int) -> None:
         for _ in range(openings):
             with SqliteJournal(self.path) as journal:
-                for _ in range(self.dice.randrange(1, 12)):
+                for _ in range(self.rng.randrange(1, 12)):
                     asyncio.run(self.step(journal))
                     self.take()
             self.take()
 
     async def step(self, journal: SqliteJournal) -> None:
-        if self.dice.random() < 0.1 and self.numbers:
-            run = self.dice.choice(sorted(self.numbers))
+        if self.rng.random() < 0.1 and self.numbers:
+            run = self.rng.choice(sorted(self.numbers))
             del self.numbers[run]
             await journal.delete(run)
             self.change(frozenset(one for one in self.state if one[0] != run))
             return
-        run = f"run {self.dice.randrange(4)}"
+        run = f"run {self.rng.randrange(4)}"
         number = self.numbers[run] = self.numbers.get(run, 0) + 1
-        text = f"{self.dice.random()}" + "x" * self.dice.choice((0, 300, 3000, 9000))
+        text = f"{self.rng.random()}" + "x" * self.rng.choice((0, 300, 3000, 9000))
         await journal.append(run, make_turn_opened(number, text))
         self.change(self.state | {(run, text)})
 
@@ -109,21 +109,21 @@ def test_a_file_and_a_log_are_refused_or_are_one_state_and_the_newest(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_file, "FRAMES_TO_FOLD", 25)
-    dice = random.Random(seed)
-    life = Life(tmp_path / "life.db", dice)
+    rng = random.Random(seed)
+    life = Life(tmp_path / "life.db", rng)
     life.live(4)
     copy = life.fork(tmp_path / "copy.db")
     life.live(3)
     copy.live(3)
-    other = Life(tmp_path / "other.db", dice, snapshots=life.snapshots)
+    other = Life(tmp_path / "other.db", rng, snapshots=life.snapshots)
     other.live(2)
     states: dict[State, frozenset[State]] = {frozenset(): frozenset({frozenset()})}
     for one in life.snapshots:
         states[one.state] = states.get(one.state, frozenset()) | one.before
     refused = accepted = 0
     for number in range(300):
-        first = dice.choice(life.snapshots)
-        second = first if number % 5 == 0 else dice.choice(life.snapshots)
+        first = rng.choice(life.snapshots)
+        second = first if number % 5 == 0 else rng.choice(life.snapshots)
         path = tmp_path / "pair" / "talk.db"
         path.parent.mkdir()
         path.write_bytes(first.file)

@@ -61,12 +61,12 @@ class Script:
 
 
 class Bench:
-    """One clock, one dice, and everything that was published."""
+    """One clock, one rng, and everything that was published."""
 
-    def __init__(self, *dice: float, auto: bool = True) -> None:
+    def __init__(self, *rng: float, auto: bool = True) -> None:
         self.clock = FakeClock(auto=auto)
         self.notices: list[Notice] = []
-        self.env = ExecutionContext(self.clock, FixedRng(*(dice or (0.5,))), self.notices.append)
+        self.env = ExecutionContext(self.clock, FixedRng(*(rng or (0.5,))), self.notices.append)
 
     def call(self, payload: Any = None, **known: Any) -> CallContext[Any]:
         return CallContext("t1.i0.model", payload, self.env, **known)

@@ -29,21 +29,21 @@ CATEGORIES = [C.SERVER_ERROR, C.TRANSIENT, C.AUTH_ERROR, C.TIMEOUT, C.UNKNOWN]
 
 
 class Endpoint:
-    """Answers late, badly or not at all, as its dice say; counts how many are inside at once."""
+    """Answers late, badly or not at all, as its rng say; counts how many are inside at once."""
 
-    def __init__(self, dice: Random) -> None:
-        self.dice, self.inside, self.most = dice, 0, 0
+    def __init__(self, rng: Random) -> None:
+        self.rng, self.inside, self.most = rng, 0, 0
 
     async def __call__(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         self.inside += 1
         self.most = max(self.most, self.inside)
         try:
-            await call.execution.clock.sleep(self.dice.choice([0, 0.1, 1, 5, 20]))
-            roll = self.dice.random()
+            await call.execution.clock.sleep(self.rng.choice([0, 0.1, 1, 5, 20]))
+            roll = self.rng.random()
             if roll < 0.15:
-                return fail(C.RATE_LIMIT_RETRYABLE, retry_after=self.dice.choice([None, 0.5, 4.0]))
+                return fail(C.RATE_LIMIT_RETRYABLE, retry_after=self.rng.choice([None, 0.5, 4.0]))
             if roll < 0.5:
-                return fail(self.dice.choice(CATEGORIES))
+                return fail(self.rng.choice(CATEGORIES))
             call.execution.emit(TextDelta("answer"))
             return Done(Reply((Text(f"to {call.payload.instructions}"),)))
         finally:
@@ -72,8 +72,8 @@ async def ended(task: asyncio.Task[Any]) -> str:
 
 @pytest.mark.parametrize("seed", range(15))
 async def test_whatever_happens_nothing_is_left_behind(seed: int) -> None:
-    dice, shared, store = Random(seed), EndpointStates(), Store(CacheOptions(entries=5))
-    bench, endpoints = Bench(), {name: Endpoint(dice) for name in ("a", "b")}
+    rng, shared, store = Random(seed), EndpointStates(), Store(CacheOptions(entries=5))
+    bench, endpoints = Bench(), {name: Endpoint(rng) for name in ("a", "b")}
     acts: dict[str, Operation[ModelRequest, Reply]] = dict(endpoints)
     chosen = resilience(store)
     _, ask = compose_model_call(
@@ -86,13 +86,13 @@ async def test_whatever_happens_nothing_is_left_behind(seed: int) -> None:
     tasks = []
     for number in range(80):
         request = ModelRequest(model="m-a", messages=[user("hi")], instructions=str(number % 30))
-        deadline = bench.clock.monotonic() + dice.choice([3.0, 60.0, 1e6])
+        deadline = bench.clock.monotonic() + rng.choice([3.0, 60.0, 1e6])
         tasks.append(asyncio.ensure_future(ask(bench.call(request, deadline=deadline))))
         await asyncio.sleep(0)  # a task that is cancelled before it begins is no call
-        if dice.random() < 0.4:
-            await bench.clock.sleep(dice.random())
-        if dice.random() < 0.2:
-            dice.choice(tasks).cancel()
+        if rng.random() < 0.4:
+            await bench.clock.sleep(rng.random())
+        if rng.random() < 0.2:
+            rng.choice(tasks).cancel()
     results = [await ended(task) for task in tasks]
 
     assert asyncio.all_tasks() - others == set()

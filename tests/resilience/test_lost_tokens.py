@@ -115,12 +115,12 @@ async def test_a_limit_of_tokens_is_reached_by_what_was_lost_too() -> None:
 
 @pytest.mark.parametrize("continues", [False, True])
 async def test_what_a_broken_stream_said_it_cost_is_counted_once(continues: bool) -> None:
-    def brain(request: Any) -> str:
+    def choose_reply(request: Any) -> str:
         last = request.messages[-1]
         begun = last.text if last.role == "assistant" else ""
         return "one two three four five"[len(begun) :]
 
-    async with Emulator(brain, faults=[DropAfter(6)]) as emulator:
+    async with Emulator(choose_reply, faults=[DropAfter(6)]) as emulator:
         agent = Agent(
             "anthropic:claude-sonnet-4-5",
             base_url=emulator.base_url_for("anthropic"),

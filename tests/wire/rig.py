@@ -106,7 +106,7 @@ async def outcome(
     *,
     timeouts: Timeouts = PATIENT,
     retries: int = 3,
-    brain: Replies = forecaster,
+    choose_reply: Replies = forecaster,
 ) -> str:
     """What a turn came to, in a word; whatever is not as it must be, in more.
 
@@ -115,7 +115,7 @@ async def outcome(
     """
     seen = Seen()
     handling = RetryOptions(max_retries=retries)
-    async with Emulator(brain, faults=faults) as emulator:
+    async with Emulator(choose_reply, faults=faults) as emulator:
         agent = agent_for(wire, emulator, seen, timeouts=timeouts, retry=handling)
         try:
             result = await turn(agent, mode, seen)

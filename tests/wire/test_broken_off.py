@@ -252,7 +252,7 @@ async def test_who_cannot_continue_repeats(provider: str, more: dict[str, Any]) 
 
 @pytest.mark.parametrize("reply", [[STORY, call("pay")], [thinking("Let me see."), STORY]])
 async def test_a_call_or_a_thought_is_not_continued(reply: Any) -> None:
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         assert not beginning(request)
         return reply if request.number < 3 else STORY
 
@@ -260,10 +260,10 @@ async def test_a_call_or_a_thought_is_not_continued(reply: Any) -> None:
         """Pay."""
         return "paid"
 
-    async with Emulator(brain) as emulator:
+    async with Emulator(choose_reply) as emulator:
         await watched(agent_for(emulator, tools=[pay]))
         last = emulator.requests[0].chunks - 3
-    async with Emulator(brain, faults=[DropAfter(last)]) as emulator:
+    async with Emulator(choose_reply, faults=[DropAfter(last)]) as emulator:
         result, screen = await watched(agent_for(emulator, tools=[pay]))
     assert STORY in result.text
     assert screen.abandoned == 1
@@ -332,14 +332,14 @@ async def test_the_answer_after_tools_is_continued_and_no_tool_runs_again() -> N
         ran.append(city)
         return f"sunny in {city}"
 
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         if beginning(request):
             return storyteller(request)
         results = [message for message in request.messages if message.role == "tool"]
         return STORY if results else ["I look. ", call("look", {"city": "Porto"})]
 
     faults = [None, DropAfter(6), DropAfter(7)]
-    async with Emulator(brain, faults=faults) as emulator:
+    async with Emulator(choose_reply, faults=faults) as emulator:
         result, screen = await watched(agent_for(emulator, tools=[look]))
         assert asked_to_continue(emulator) == [False, False, True, True]
     assert (result.output, ran, screen.abandoned) == (STORY, ["Porto"], 0)
@@ -348,14 +348,14 @@ async def test_the_answer_after_tools_is_continued_and_no_tool_runs_again() -> N
 
 
 async def test_the_next_turn_sees_one_whole_text() -> None:
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         return (
             "Good night."
             if request.text == "Tell me." and len(request.messages) > 3
             else storyteller(request)
         )
 
-    async with Emulator(brain, faults=[DropAfter(6)]) as emulator:
+    async with Emulator(choose_reply, faults=[DropAfter(6)]) as emulator:
         made = agent_for(emulator)
         async with made.stream("Tell me.", session="s") as run:
             await run.wait()

@@ -203,16 +203,16 @@ REPLIES: dict[str, tuple[Reply, str]] = {
 @pytest.mark.parametrize("name", REPLIES)
 async def test_a_rejected_reply_has_one_outcome_everywhere(name: str) -> None:
     reply, expected_outcome = REPLIES[name]
-    got = await gathered([], retries=1, brain=lambda request: reply)
+    got = await gathered([], retries=1, choose_reply=lambda request: reply)
     assert got == dict.fromkeys(CELLS, expected_outcome)
 
 
 async def test_calls_in_a_truncated_reply_do_not_run_and_get_an_error_result() -> None:
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         reply = as_reply(forecaster(request), request.number)
         return replace(reply, finish=FinishReason.LENGTH) if request.number == 1 else reply
 
-    assert await gathered([], brain=brain) == dict.fromkeys(CELLS, TOLD)
+    assert await gathered([], choose_reply=choose_reply) == dict.fromkeys(CELLS, TOLD)
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -102,12 +102,12 @@ async def answer(agent: Agent[Any], mode: str, **more: Any) -> tuple[Any, list[o
 @every_way
 @both_modes
 async def test_an_answer_is_asked_for_mended_and_read(wire: str, way: Any, mode: str) -> None:
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         assert way_of(request) == way
         right = request.text.startswith("The answer does not")
         return said(request, {"city": "Porto", "days": 2 if right else "many"})
 
-    async with Emulator(brain) as emulator:
+    async with Emulator(choose_reply) as emulator:
         agent = agent_for(wire, emulator, StructuredOutput(Trip, mode=way))
         result, shown = await answer(agent, mode, session="s")
         again, _ = await answer(agent, mode, session="s")
@@ -126,7 +126,7 @@ async def test_an_answer_is_asked_for_mended_and_read(wire: str, way: Any, mode:
 @every_way
 @both_modes
 async def test_with_tools_of_the_user(wire: str, way: Any, mode: str) -> None:
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         assert way_of(request) == way
         if not request.tool_results:
             look = call("weather", {"city": "Porto"})
@@ -134,7 +134,7 @@ async def test_with_tools_of_the_user(wire: str, way: Any, mode: str) -> None:
             return [look, said(request, {"city": "No", "days": 0})] if way == "tool" else look  # type: ignore[list-item]
         return said(request, {"city": request.tool_results[0].text, "days": 2})
 
-    async with Emulator(brain) as emulator:
+    async with Emulator(choose_reply) as emulator:
         agent = agent_for(wire, emulator, StructuredOutput(Trip, mode=way), tools=[weather])
         result, _ = await answer(agent, mode)
         assert [entry.problem for entry in emulator.requests] == ["", ""]
@@ -164,14 +164,14 @@ async def test_several_types_and_a_type_that_is_not_an_object(wire: str, way: An
 async def test_a_cut_output_is_an_error_and_not_requested_again(
     wire: str, way: Any, mode: str
 ) -> None:
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         if way == "tool":
             part: Any = call("final_answer", {"city": "Porto", "days": 2})
         else:
             part = Text('{"city": "Porto", "da')
         return Reply((part,), finish=FinishReason.LENGTH)
 
-    async with Emulator(brain) as emulator:
+    async with Emulator(choose_reply) as emulator:
         agent = agent_for(wire, emulator, StructuredOutput(Trip, mode=way))
         with pytest.raises(TruncatedOutputError) as caught:
             await answer(agent, mode)
@@ -183,11 +183,11 @@ async def test_a_cut_output_is_an_error_and_not_requested_again(
 @every_wire
 @every_way
 async def test_a_stream_that_breaks_begins_its_preview_again(wire: str, way: Any) -> None:
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         return said(request, {"city": "Porto " * 30, "days": 2})
 
     chunks = 1 if (wire, way) == ("gemini", "tool") else 4  # that wire's calls come whole
-    async with Emulator(brain, faults=[DropAfter(chunks), None]) as emulator:
+    async with Emulator(choose_reply, faults=[DropAfter(chunks), None]) as emulator:
         agent = agent_for(wire, emulator, StructuredOutput(Trip, mode=way))
         result, shown = await answer(agent, "streamed")
         assert len(emulator.requests) == 2
@@ -256,13 +256,13 @@ async def test_another_refusal_names_none(way: Any) -> None:
 async def test_two_models_of_one_turn_are_asked_in_two_ways() -> None:
     seen: list[str] = []
 
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         seen.append(way_of(request))
         return said(request, {"city": "Porto", "days": 2})
 
     async with (
-        Emulator(brain, faults=[ErrorResponse("overloaded")] * 9) as down,
-        Emulator(brain) as up,
+        Emulator(choose_reply, faults=[ErrorResponse("overloaded")] * 9) as down,
+        Emulator(choose_reply) as up,
     ):
         second = ModelAt(
             "anthropic:claude-3-5-haiku-latest",
@@ -288,13 +288,13 @@ async def test_thinking_is_not_forced_to_a_tool() -> None:
         assert "tool_choice" not in emulator.requests[0].body
 
 
-def brain_of(text: str) -> Replies:
+def reply_maker(text: str) -> Replies:
     return [text] * 9
 
 
 @every_wire
 async def test_what_never_fits_ends_bounded(wire: str) -> None:
-    async with Emulator(brain_of("no")) as emulator:
+    async with Emulator(reply_maker("no")) as emulator:
         with pytest.raises(OutputError) as caught:
             await agent_for(wire, emulator, Trip).run("go")
         assert len(emulator.requests) == 3

@@ -68,7 +68,7 @@ async def test_two_tools_run_at_once_and_their_results_come_back_in_order(
 async def test_thoughts_go_back_as_they_came(wire: str, mode: str, signature: str | None) -> None:
     got: list[object] = []
 
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         if not request.tool_results:
             return [
                 Reasoning("I must look.", signature),
@@ -78,7 +78,7 @@ async def test_thoughts_go_back_as_they_came(wire: str, mode: str, signature: st
         got.extend(state(request.messages[-2]))
         return "Done."
 
-    async with Emulator(brain) as emulator:
+    async with Emulator(choose_reply) as emulator:
         agent = agent_for(wire, emulator, model=THINKER.get(wire, ""))
         result = await turn(agent, mode)
         problems = [entry.problem for entry in emulator.requests]
@@ -96,12 +96,12 @@ async def test_thoughts_go_back_as_they_came(wire: str, mode: str, signature: st
 async def test_state_of_many_turns_goes_back_as_it_came(wire: str, mode: str) -> None:
     seen: list[list[list[object]]] = []
 
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         replies = [message for message in request.messages if message.role == "assistant"]
         seen.append([state(message) for message in replies])
         return forecaster(request)
 
-    async with Emulator(brain) as emulator:
+    async with Emulator(choose_reply) as emulator:
         agent = agent_for(wire, emulator, model=THINKER.get(wire, ""))
         for _ in range(3):
             assert (await turn(agent, mode, session="alice")).output == ANSWER
@@ -121,13 +121,13 @@ async def test_an_unknown_block_is_sent_back_unchanged(wire: str, mode: str) -> 
     }
     got: list[Opaque] = []
 
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         if not request.tool_results:
             return [Opaque(wire, block[wire]), call("weather", {"city": "Faro"})]
         got.extend(part for part in request.messages[-2].parts if isinstance(part, Opaque))
         return "Done."
 
-    async with Emulator(brain) as emulator:
+    async with Emulator(choose_reply) as emulator:
         assert (await turn(agent_for(wire, emulator), mode)).output == "Done."
     assert got == [Opaque(wire, block[wire])]
 
@@ -174,11 +174,11 @@ async def test_an_answer_of_a_type_is_mended_by_the_model(wire: str, mode: str) 
 async def test_instructions_and_tools_reach_the_model(wire: str, mode: str) -> None:
     seen: list[EmulatedRequest] = []
 
-    def brain(request: EmulatedRequest) -> ReplyLike:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
         seen.append(request)
         return [thinking("Hm."), "Yes."]
 
-    async with Emulator(brain) as emulator:
+    async with Emulator(choose_reply) as emulator:
         await turn(agent_for(wire, emulator, instructions="Be brief."), mode)
     (request,) = seen
     assert request.messages[0].text == "Be brief."

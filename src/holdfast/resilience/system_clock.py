@@ -1,6 +1,6 @@
-"""The real clock and the real dice: all that a run knows of either, if it is given no others.
+"""The real clock and the real randomness, which a run uses unless it is given others.
 
-Only a wait for another process is in real time whatever was given.
+A wait for another process takes real time with any clock.
 """
 
 from __future__ import annotations

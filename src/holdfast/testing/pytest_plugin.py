@@ -61,7 +61,7 @@ def pure_folds() -> Iterator[None]:
 
 @pytest.fixture
 def fixed_rng() -> FixedRng:
-    """Dice that always show 0.5."""
+    """A source of randomness that always returns 0.5."""
     from holdfast.testing.fake_clock import FixedRng
 
     return FixedRng(0.5)

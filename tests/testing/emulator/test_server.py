@@ -209,7 +209,7 @@ def test_the_log_says_what_came_and_what_was_done(sockets: list[Socket]) -> None
     assert "sk-1" not in repr(entry)
 
 
-@pytest.mark.parametrize("stage", ["brain", "delay", "stall", "comments"])
+@pytest.mark.parametrize("stage", ["choose_reply", "delay", "stall", "comments"])
 def test_the_log_says_that_the_client_closed_the_connection(
     sockets: list[Socket], stage: str
 ) -> None:
@@ -225,10 +225,10 @@ def test_the_log_says_that_the_client_closed_the_connection(
         "stall": Stall(1, 60),
         "comments": Stall(1, 60, comments=True, every=0.01),
     }
-    brain = slow if stage == "brain" else ["Hello"]
-    with Emulator(brain, faults=[faults[stage]] if stage in faults else []) as emulator:
+    choose_reply = slow if stage == "choose_reply" else ["Hello"]
+    with Emulator(choose_reply, faults=[faults[stage]] if stage in faults else []) as emulator:
         client = talk(emulator, sockets, body(stream=True))
-        if stage == "brain":
+        if stage == "choose_reply":
             thinking.wait(60)
         elif stage != "delay":
             client.until(b"data: ")
@@ -262,21 +262,21 @@ def test_a_reply_that_a_client_left_is_served_to_the_retry(sockets: list[Socket]
 
 
 def raising(request: EmulatedRequest) -> str:
-    raise ZeroDivisionError("by the brain")
+    raise ZeroDivisionError("by the function")
 
 
 @pytest.mark.parametrize(
-    ("brain", "said"),
+    ("choose_reply", "said"),
     [
         ([], "the script has 0 replies, and all were delivered"),
-        (raising, "ZeroDivisionError: by the brain"),
+        (raising, "ZeroDivisionError: by the function"),
         (lambda request: 7, "one of replies: must be Reply, a text, "),
     ],
 )
 def test_a_script_without_a_reply_is_reported_and_is_not_worth_a_retry(
-    sockets: list[Socket], brain: Any, said: str
+    sockets: list[Socket], choose_reply: Any, said: str
 ) -> None:
-    with Emulator(brain) as emulator:
+    with Emulator(choose_reply) as emulator:
         data = talk(emulator, sockets, body()).until(b"}}")
         emulator.wait_idle_sync()
         assert said in emulator.requests[0].problem
