@@ -14,7 +14,7 @@ BY_NAME = {story.name: story for story in STORIES}
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_no_order_of_moves_breaks_a_promise(story: Story) -> None:
+def test_no_order_of_moves_breaks_an_invariant(story: Story) -> None:
     found = Explorer(story).explore()
     print(f"{story.name}: {found}")
     assert not found.violation, str(found)
@@ -31,7 +31,7 @@ def test_without_leases_one_outcome_per_key_still_keeps_writes_from_running_twic
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_broken_rule_is_found_out(mutant: Mutant) -> None:
+def test_each_broken_rule_is_detected(mutant: Mutant) -> None:
     with mutant.planted() as rules:
         story = BY_NAME[mutant.story]
         found = Explorer(story, rules).explore()

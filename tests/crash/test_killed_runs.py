@@ -46,13 +46,13 @@ def kill(folder: Path, kills: int, broken: str = "") -> subprocess.CompletedProc
     )
 
 
-def test_five_hundred_kills_lose_nothing_and_do_nothing_twice(tmp_path: Path) -> None:
+def test_five_hundred_kills_lose_nothing_and_repeat_no_write(tmp_path: Path) -> None:
     done = kill(tmp_path, KILLS)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_write_that_is_repeated_is_noticed(tmp_path: Path) -> None:
+def test_a_repeated_write_is_detected(tmp_path: Path) -> None:
     done = kill(tmp_path, 50, BROKEN)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "pay ran 2 times" in done.stdout or "book ran 2 times" in done.stdout, done.stdout

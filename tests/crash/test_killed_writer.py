@@ -26,13 +26,13 @@ def run_rounds(folder: Path, name: str, rounds: int, seed: int) -> tuple[int, in
     return first, second
 
 
-def test_sixty_kills_lose_nothing(tmp_path: Path) -> None:
+def test_sixty_kills_lose_no_acknowledged_record(tmp_path: Path) -> None:
     fell, records = run_rounds(tmp_path, "crash", 60, 11)
     assert fell >= 30
     assert records > 0
 
 
-def test_a_killed_journal_opens_whatever_became_of_the_note_of_its_log(tmp_path: Path) -> None:
+def test_a_journal_opens_after_a_kill_whatever_the_note_of_its_log_says(tmp_path: Path) -> None:
     unknown, records = run_rounds(tmp_path, "crash_logs", 60, 12)
     assert unknown >= 20
     assert records > 0

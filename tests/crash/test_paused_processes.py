@@ -26,9 +26,7 @@ sys.exit(bool(tally.problems))
 """
 
 
-def test_runs_with_two_drivers_end_as_if_there_had_been_one(
-    tmp_path: Path, postgres: PostgresServer
-) -> None:
+def test_runs_with_two_drivers_end_as_with_one(tmp_path: Path, postgres: PostgresServer) -> None:
     # In its own process: it forks, and pytest has threads.
     done = subprocess.run(
         [sys.executable, "-c", CODE, tmp_path, postgres.new_url(), str(FAULTS)],

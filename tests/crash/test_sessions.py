@@ -106,7 +106,7 @@ def test_after_a_kill_in_a_tool_the_session_continues_and_no_tool_runs_twice(
     assert [(result.call_id, result.is_error) for result in results] == [("a", False), ("b", True)]
 
 
-def test_a_second_kill_changes_nothing(killed_in_a_tool: Path) -> None:
+def test_a_second_kill_has_no_further_effect(killed_in_a_tool: Path) -> None:
     # The next process is killed too, in the tools of its own turn.
     ran = killed_in_a_tool / "ran"
     kill_when(talker(killed_in_a_tool, "tools"), lambda: ran.read_text().count("slow") == 2)

@@ -164,7 +164,7 @@ def said(result: Result[str]) -> list[str]:
 
 @pytest.mark.parametrize("most", [1, 9], ids=["one-by-one", "all-at-once"])
 @pytest.mark.parametrize("script", SCRIPTS)
-async def test_suspended_at_each_question_it_ends_as_if_answered_live(
+async def test_a_run_suspended_at_each_question_ends_as_one_answered_at_once(
     script: Callable[..., Agent[str]], most: int, tmp_path: Path
 ) -> None:
     expected, before = await live(script, tmp_path / "live.db")
@@ -216,7 +216,7 @@ async def killed(
 @pytest.mark.parametrize("effect", ["idempotent", "write"])
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("script", SCRIPTS)
-async def test_killed_at_each_append_nothing_is_lost_and_nothing_done_twice(
+async def test_a_kill_at_each_append_loses_nothing_and_repeats_no_write(
     script: Callable[..., Agent[str]], before: bool, effect: Effect, tmp_path: Path
 ) -> None:
     expected, _ = await live(script, tmp_path / "live.db")
@@ -263,7 +263,7 @@ def started(folder: Path, what: str) -> str:
     return done.stdout.strip()
 
 
-def test_one_process_asks_another_answers_and_a_third_continues(tmp_path: Path) -> None:
+def test_three_processes_ask_answer_and_continue(tmp_path: Path) -> None:
     assert started(tmp_path, "run") == "waiting for Budget of 'trip'"
     assert started(tmp_path, "answer") == "taken"
     assert started(tmp_path, "answer") == "answered"

@@ -84,7 +84,7 @@ def is_in_slow(workers: Workers, postgres: PostgresServer) -> Callable[[], bool]
     return lambda: "slow" in workers.ran() and postgres.rows(workers.url, kept) == [(1,)]
 
 
-def test_what_a_killed_process_began_the_other_continues(
+def test_a_turn_of_a_killed_process_is_continued_by_another(
     workers: Workers, postgres: PostgresServer
 ) -> None:
     first = workers.start("run")
@@ -100,7 +100,7 @@ def test_what_a_killed_process_began_the_other_continues(
     assert len(records(postgres, workers.url)) == EVENTS
 
 
-def test_a_process_that_slept_too_long_cannot_commit(
+def test_a_process_that_was_paused_longer_than_its_lease_cannot_commit(
     workers: Workers, postgres: PostgresServer
 ) -> None:
     zombie = workers.start("run")
@@ -116,7 +116,7 @@ def test_a_process_that_slept_too_long_cannot_commit(
     assert workers.ran() == ["quick", "slow"]
 
 
-def test_a_process_that_slept_and_was_not_missed_continues(
+def test_a_paused_process_continues_when_no_other_took_over(
     workers: Workers, postgres: PostgresServer
 ) -> None:
     sleeper = workers.start("run")
@@ -169,7 +169,7 @@ def die(url: str, folder: Path, moment: int, *, before: bool) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("moment", range(1, APPENDS + 1))
-def test_killed_at_any_append_the_other_process_ends_the_turn(
+def test_after_a_kill_at_any_append_another_process_ends_the_turn(
     moment: int, before: bool, url: str, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     (tmp_path / "free").touch()
