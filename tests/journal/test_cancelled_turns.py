@@ -24,7 +24,9 @@ async def look(n: int) -> str:
 
 
 @pytest.mark.parametrize("passes", range(0, 60, 3))
-async def test_whenever_a_turn_is_cancelled_the_next_one_works(tmp_path: Path, passes: int) -> None:
+async def test_after_a_cancellation_at_any_append_the_next_turn_works(
+    tmp_path: Path, passes: int
+) -> None:
     calls = (ToolCall("a", "look", '{"n": 1}'), ToolCall("b", "look", '{"n": 2}'))
     with SqliteJournal(tmp_path / "talk.db") as journal:
         script = ScriptedModel(calls, "one")
@@ -43,7 +45,7 @@ async def test_whenever_a_turn_is_cancelled_the_next_one_works(tmp_path: Path, p
 
 
 @pytest.mark.parametrize("at", range(1, 8))
-async def test_a_turn_that_is_cancelled_while_a_record_is_written_stays_in_step(
+async def test_a_turn_cancelled_while_a_record_is_written_has_the_state_of_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     # The append of this number is cancelled when it is too late to withdraw its record.
@@ -69,7 +71,7 @@ async def test_a_turn_that_is_cancelled_while_a_record_is_written_stays_in_step(
         assert (await agent.run("again", session="s")).output == "fine"
 
 
-async def test_a_record_that_is_withdrawn_before_its_turn_is_never_written(tmp_path: Path) -> None:
+async def test_a_record_withdrawn_from_the_queue_is_never_written(tmp_path: Path) -> None:
     begun, free = threading.Event(), threading.Event()
 
     def busy(connection: sqlite3.Connection) -> None:

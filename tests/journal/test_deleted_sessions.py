@@ -31,7 +31,7 @@ async def test_an_agent_forgets_a_session_that_was_deleted(journal: Journal) -> 
     assert next(iter(await journal.read("ada"))).event.key == "t1"
 
 
-async def test_what_another_agent_wrote_since_is_what_counts(journal: Journal) -> None:
+async def test_turns_of_another_agent_after_the_deletion_count(journal: Journal) -> None:
     first = Agent(ScriptedModel("one", "two", "three"), journal=journal)
     await first.run("a", session="s")
     await first.run("b", session="s")

@@ -179,6 +179,6 @@ def test_an_event_that_does_not_fit_its_type_is_reported(event: object) -> None:
         record_of(decode(changed(event=event)), "here")
 
 
-def test_what_stands_twice_cannot_differ() -> None:
+def test_a_key_inside_and_outside_a_record_cannot_differ() -> None:
     line = decode(changed(event={**json.loads(changed())["event"], "key": "t9", "at": 99.0}))
     assert (record_of(line).event.key, math.floor(record_of(line).event.at)) == ("t1", 1)

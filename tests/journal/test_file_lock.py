@@ -143,7 +143,7 @@ def opener(path: Path, wait: float = 0) -> Iterator[Process]:
         yield process
 
 
-def test_of_several_processes_that_open_at_once_exactly_one_has_the_journal(path: Path) -> None:
+def test_of_several_processes_that_open_at_once_one_owns_the_journal(path: Path) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(opener(path)) for _ in range(5)]
         for process in processes:
@@ -161,7 +161,7 @@ async def test_processes_that_wait_for_each_other_lose_no_record(path: Path) -> 
             assert await read_keys(journal, name) == [f"t{number}" for number in range(10)]
 
 
-def test_whoever_waits_opens_it_when_the_owner_closes_it(path: Path) -> None:
+def test_a_waiting_process_opens_the_journal_when_the_owner_closes_it(path: Path) -> None:
     with opener(path) as first, opener(path, wait=PATIENCE) as second:
         assert first.answer() == "open"
         second.tell()
@@ -191,7 +191,7 @@ def test_the_lock_file_is_for_its_owner_only_and_stays(path: Path) -> None:
 
 class TestNames:
     @pytest.mark.parametrize("other", ["link", "hard link", "renamed"])
-    def test_a_journal_by_another_name_is_the_same(self, path: Path, other: str) -> None:
+    def test_the_same_file_by_another_path_is_locked(self, path: Path, other: str) -> None:
         name = path.with_name("other.db")
         with opener(path) as owner:
             assert owner.answer() == "open"
@@ -258,7 +258,7 @@ class TestNames:
 
 
 class TestFork:
-    def test_a_child_is_refused_and_the_parent_keeps_the_journal(self, path: Path) -> None:
+    def test_a_forked_child_is_refused_and_the_parent_keeps_the_journal(self, path: Path) -> None:
         with started(FORKS, path) as parent:
             assert "was open in the parent process before the fork" in parent.line()
             with pytest.raises(JournalBusyError, match=f"in process {parent.process.pid}, started"):
@@ -280,7 +280,7 @@ class TestFork:
             assert lines == {"JournalBusyError", "closed"}
             SqliteJournal(path, wait=0).close()
 
-    def test_a_child_may_open_what_was_closed_before_the_fork(self, path: Path) -> None:
+    def test_a_forked_child_may_open_a_journal_that_was_closed_before(self, path: Path) -> None:
         code = (
             "import os, sys\nfrom holdfast import SqliteJournal\nSqliteJournal(sys.argv[1]).close()\n"
             "if os.fork() == 0:\n    SqliteJournal(sys.argv[1]).close()\n    os._exit(7)\n"
@@ -289,7 +289,7 @@ class TestFork:
         with started(code, path) as parent:
             assert parent.line() == "7"
 
-    def test_a_program_that_is_started_holds_no_lock(self, path: Path) -> None:
+    def test_a_started_program_inherits_no_lock(self, path: Path) -> None:
         with SqliteJournal(path):
             child = subprocess.Popen(["sleep", str(PATIENCE)], close_fds=False)
         try:
@@ -314,7 +314,9 @@ class TestRefusals:
         assert os.strerror(number) in caught.value.problem
         assert not path.exists()
 
-    def test_another_system_is_refused(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unsupported_operating_system_is_refused(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(sys, "platform", "sunos5")
             with pytest.raises(JournalStorageError, match="cannot be locked on sunos5") as caught:
@@ -384,7 +386,9 @@ class TestOwner:
             (LockOwner(2**22 + 1, this_process().host, "then", 5), "another process"),
         ],
     )
-    def test_it_is_named_unless_it_has_ended(self, path: Path, owner: LockOwner, name: str) -> None:
+    def test_the_owner_is_named_unless_it_has_ended(
+        self, path: Path, owner: LockOwner, name: str
+    ) -> None:
         with self.held(path, encode_owner(owner)), pytest.raises(JournalBusyError) as caught:
             SqliteJournal(path, wait=0)
         assert caught.value.problem == f"is open in {name}"

@@ -216,7 +216,7 @@ def watch(path: Path) -> Iterator[FileWatch]:
 
 @pytest.mark.parametrize("ending", ["", "-wal", ".lock"])
 @pytest.mark.parametrize("change", [Path.unlink, replace, swap])
-def test_a_name_that_changes_is_noticed_also_when_none_is_looked_up(
+def test_a_changed_name_is_noticed_also_between_two_lookups(
     path: Path, watch: FileWatch, ending: str, change: Callable[[Path], None]
 ) -> None:
     change(Path(f"{path}{ending}"))

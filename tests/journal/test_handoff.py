@@ -42,7 +42,7 @@ async def test_an_outcome_that_is_there_already_is_given_at_once() -> None:
     assert await way == "kept"
 
 
-async def test_what_the_act_raised_is_raised() -> None:
+async def test_an_exception_of_the_job_is_raised() -> None:
     way: Handoff[str] = Handoff()
     task = await begun(way)
     end(way, None, OSError("the disk is full"))
@@ -50,7 +50,7 @@ async def test_what_the_act_raised_is_raised() -> None:
         await task
 
 
-async def test_who_is_cancelled_before_the_act_begins_withdraws_it() -> None:
+async def test_a_cancellation_before_the_job_begins_withdraws_it() -> None:
     way: Handoff[str] = Handoff()
     task = asyncio.ensure_future(awaited(way))
     await asyncio.sleep(0)
@@ -61,7 +61,7 @@ async def test_who_is_cancelled_before_the_act_begins_withdraws_it() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_who_is_cancelled_after_the_act_began_leaves_when_it_is_over(times: int) -> None:
+async def test_a_cancellation_after_the_job_began_is_raised_at_its_end(times: int) -> None:
     way: Handoff[str] = Handoff()
     task = await begun(way)
     for _ in range(times):
@@ -75,7 +75,7 @@ async def test_who_is_cancelled_after_the_act_began_leaves_when_it_is_over(times
     assert way.value == "kept"
 
 
-async def test_who_is_cancelled_as_the_outcome_arrives_leaves_at_once() -> None:
+async def test_a_cancellation_as_the_outcome_arrives_is_raised_at_once() -> None:
     way: Handoff[str] = Handoff()
     task = await begun(way)
     end(way, "kept")
@@ -84,7 +84,7 @@ async def test_who_is_cancelled_as_the_outcome_arrives_leaves_at_once() -> None:
     assert task.cancelled()
 
 
-async def test_a_loop_is_woken_once_for_many_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_is_woken_once_for_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
     loop = asyncio.get_running_loop()
     wake = loop.call_soon_threadsafe
@@ -102,7 +102,7 @@ async def test_a_loop_is_woken_once_for_many_acts(monkeypatch: pytest.MonkeyPatc
     assert len([given for given in calls if given[1:] == (ways,)]) == 1  # type: ignore[index]
 
 
-def test_an_act_that_outlives_the_loop_ends_in_silence() -> None:
+def test_a_job_that_outlives_the_loop_ends_without_an_error() -> None:
     loop = asyncio.new_event_loop()
 
     async def made() -> Handoff[str]:

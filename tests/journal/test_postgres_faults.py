@@ -61,7 +61,7 @@ async def test_saved_records_are_there_for_the_next_process(url: str) -> None:
         assert await journal.read("r") == before
 
 
-async def test_appends_to_other_runs_do_not_wait_for_one_that_is_stuck(
+async def test_appends_to_other_runs_do_not_wait_for_a_blocked_append(
     journal: PostgresJournal, url: str
 ) -> None:
     await journal.append("stuck", make_turn_opened(0))
@@ -425,7 +425,7 @@ async def test_a_lease_is_renewed_for_as_long_as_it_is_held(
         await until(lambda: postgres.rows(url, late) == [(1,)])
 
 
-async def test_a_driver_that_was_taken_over_learns_it_by_the_next_renewal(
+async def test_a_driver_without_its_lease_notices_at_the_next_renewal(
     postgres: PostgresServer, url: str
 ) -> None:
     with PostgresJournal(url, lease=0.3) as journal:

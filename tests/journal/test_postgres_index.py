@@ -32,7 +32,7 @@ async def fill(journal: object) -> None:
         await journal.append("s", ToolsBegun(f"t{number}.i0.begun", float(number)))
 
 
-async def test_it_finds_what_a_journal_finds_that_reads_everything(
+async def test_the_index_finds_what_reading_every_record_finds(
     journal: PostgresJournal,
 ) -> None:
     assert isinstance(journal, SessionIndex)
@@ -63,7 +63,7 @@ async def test_it_finds_what_a_journal_finds_that_reads_everything(
         (["begun"], []),
     ],
 )
-async def test_what_may_hold_words_is_found_newest_first(
+async def test_records_with_words_are_found_newest_first(
     journal: PostgresJournal, words: list[str], keys: list[str]
 ) -> None:
     await fill(journal)

@@ -29,7 +29,7 @@ def events(kind: str, number: int) -> list[Event]:
 
 
 @given(STEPS)
-def test_heads_are_the_runs(steps: list[tuple[str, str]]) -> None:
+def test_the_index_lists_the_runs_that_reading_finds(steps: list[tuple[str, str]]) -> None:
     async def compare(journal: SqliteJournal) -> None:
         for number, (run, kind) in enumerate(steps, 1):
             for event in events(kind, number):

@@ -428,7 +428,7 @@ def test_the_file_is_for_its_owner_only(path: Path, journal: SqliteJournal) -> N
     assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
 
 
-async def test_an_event_that_is_not_json_fails_alone(journal: SqliteJournal) -> None:
+async def test_an_event_that_json_cannot_hold_fails_alone(journal: SqliteJournal) -> None:
     outcomes = await asyncio.gather(
         journal.append("r", make_turn_opened(1)),
         journal.append("r", QuestionAsked("t1.ask.1.asked", 1.0, "x", object())),

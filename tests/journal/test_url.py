@@ -20,7 +20,7 @@ from holdfast.journal.url import open_journal
 from holdfast.testing import ScriptedModel
 
 
-def test_memory() -> None:
+def test_memory_is_an_address() -> None:
     one, two = open_journal("memory:"), open_journal("memory:")
     assert isinstance(one, MemoryJournal)
     assert one is not two
@@ -100,13 +100,13 @@ def test_a_folder_that_is_missing_is_an_error_of_the_file(tmp_path: Path) -> Non
         Agent(ScriptedModel("x"), journal=f"sqlite:///{tmp_path}/none/talk.db")
 
 
-def test_what_is_neither_address_nor_journal_is_named(tmp_path: Path) -> None:
+def test_a_value_that_is_neither_an_address_nor_a_journal_is_reported(tmp_path: Path) -> None:
     for given in (tmp_path, 5, object(), MemoryJournal):
         with pytest.raises(ConfigurationError, match="journal: must be a journal or its address"):
             Agent(ScriptedModel("x"), journal=given)  # type: ignore[arg-type]
 
 
-def test_a_password_stands_in_no_repr(postgres: PostgresServer) -> None:
+def test_no_repr_holds_the_password(postgres: PostgresServer) -> None:
     url = f"postgresql://postgres:hush@127.0.0.1:{postgres.port}/postgres"
     agent = Agent(ScriptedModel("x"), journal=url)
     shown = repr((agent, agent._engine.session_pool.journal, agent.describe()))
