@@ -48,7 +48,7 @@ async def test_a_cancelled_sleeper_does_not_move_the_time() -> None:
     assert clock.monotonic() == 1
 
 
-async def test_by_hand_nothing_moves_by_itself() -> None:
+async def test_a_manual_clock_moves_only_by_advance() -> None:
     clock = FakeClock(auto=False)
     task = asyncio.create_task(clock.sleep(5))
     for _ in range(100):
@@ -61,7 +61,7 @@ async def test_by_hand_nothing_moves_by_itself() -> None:
     assert clock.monotonic() == pytest.approx(5.1)
 
 
-async def test_no_time_at_all_still_lets_others_run() -> None:
+async def test_a_sleep_of_zero_lets_other_tasks_run() -> None:
     clock = FakeClock()
     ran: list[int] = []
     asyncio.get_running_loop().call_soon(ran.append, 1)
@@ -98,7 +98,7 @@ def test_every_sleeper_wakes_at_its_time(naps: list[float]) -> None:
     assert clock.monotonic() == max(naps)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_times_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="seconds"):
         FakeClock().advance(-1)
     with pytest.raises(ConfigurationError, match="values"):

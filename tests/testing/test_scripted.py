@@ -53,7 +53,7 @@ _WANTED = "must be a text, ToolCall, a list, Reply or HoldfastError"
         (["Hi", 1], "[0]: must be ToolCall, got str"),
     ],
 )
-async def test_what_a_function_gives_is_checked(answer: object, got: str) -> None:
+async def test_the_reply_of_a_function_is_checked(answer: object, got: str) -> None:
     def line(_: ModelRequest) -> object:
         return answer
 
@@ -62,7 +62,7 @@ async def test_what_a_function_gives_is_checked(answer: object, got: str) -> Non
     assert str(raised.value) == (f"what a function of the script returned{got}")
 
 
-def test_no_calls_are_not_a_line() -> None:
+def test_an_empty_list_of_calls_is_refused() -> None:
     empty: list[ScriptLine] = [()]
     with pytest.raises(
         ConfigurationError, match=r"script\[0\]: must be a list that is not empty, got \(\)$"

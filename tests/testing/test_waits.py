@@ -28,7 +28,7 @@ async def declared_long_ago() -> str:
     return "ok"
 
 
-async def test_code_that_was_decorated_before_does_not_wait() -> None:
+async def test_functions_that_were_decorated_before_do_not_wait() -> None:
     began = time.monotonic()
     with no_waits() as clock:
         assert await declared_long_ago() == "ok"
@@ -50,7 +50,7 @@ async def test_waits_side_by_side_pass_in_the_order_of_their_times() -> None:
     assert woken == ["early", "late"]
 
 
-async def test_an_agent_without_a_clock_of_its_own_does_not_wait_either() -> None:
+async def test_an_agent_without_a_clock_does_not_wait() -> None:
     down = HoldfastError("down", info=ResponseValidationError("a", "b").info)
     with no_waits() as clock:
         agent = Agent(ScriptedModel(down, down, "up"))
@@ -58,7 +58,7 @@ async def test_an_agent_without_a_clock_of_its_own_does_not_wait_either() -> Non
     assert len(clock.sleeps) == 2
 
 
-async def test_a_clock_that_was_given_stays() -> None:
+async def test_a_given_clock_is_not_replaced() -> None:
     mine = FakeClock()
     agent = Agent(
         ScriptedModel(HoldfastError("down", info=ResponseValidationError("a", "b").info), "up"),
@@ -80,7 +80,7 @@ async def test_afterwards_time_is_real_again_even_after_a_failure() -> None:
     assert time.monotonic() - began >= 0.009
 
 
-def test_synchronous_functions_have_it_too() -> None:
+def test_synchronous_functions_do_not_wait() -> None:
     tries: list[int] = []
 
     @resilient(Retry(RetryOptions(max_retries=2, retry_delay=600.0, max_retry_delay=600.0)))
@@ -95,7 +95,7 @@ def test_synchronous_functions_have_it_too() -> None:
     assert (len(tries), len(clock.sleeps)) == (6, 4)
 
 
-async def test_execute_has_it_too(no_waits: FakeClock) -> None:
+async def test_execute_does_not_wait(no_waits: FakeClock) -> None:
     tries: list[int] = []
 
     def connect() -> str:
