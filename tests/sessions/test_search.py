@@ -57,7 +57,7 @@ def test_a_file_finds_what_reading_everything_finds(texts: list[str], data: st.D
         assert f"t{texts.index(text) + 1}" in found or "".join(wanted.split()) != wanted
 
 
-def test_what_is_deleted_is_removed_from_the_file() -> None:
+def test_deleted_text_is_removed_from_the_file() -> None:
     with tempfile.TemporaryDirectory() as folder, SqliteJournal(f"{folder}/talk.db") as journal:
 
         async def talk() -> None:
@@ -70,7 +70,7 @@ def test_what_is_deleted_is_removed_from_the_file() -> None:
             assert b"secret" not in (Path(folder) / name).read_bytes()
 
 
-async def test_what_agents_did_as_tools_of_a_session_is_not_found() -> None:
+async def test_runs_of_subagents_are_not_searched() -> None:
     journal, clock = MemoryJournal(), FakeClock()
     await talk(journal, clock, "ada", "a word")
     await talk(journal, clock, "ada/t1.i0.tool.0", "a word within")

@@ -69,7 +69,7 @@ async def test_what_was_exported_comes_back_exactly(journal: Journal) -> None:
 
 
 @pytest.mark.anyio
-async def test_lines_are_json_that_no_terminal_obeys(journal: Journal) -> None:
+async def test_lines_are_json_without_control_characters(journal: Journal) -> None:
     lines = await made(journal)
     for line in lines:
         assert not {"\x1b", "\x9b", "\n"} & set(line)
@@ -148,12 +148,12 @@ def test_a_file_that_was_truncated_is_detected(end: int) -> None:
     assert refused(LINES[:end]).path == f"talk.jsonl, line {end + 1}"
 
 
-def test_a_line_that_was_cut_is_named() -> None:
+def test_a_truncated_line_is_reported() -> None:
     assert refused([*LINES[:2], LINES[2][:-30]]).path == "talk.jsonl, line 3"
 
 
 @pytest.mark.parametrize("at", range(len(LINES)))
-def test_a_line_that_is_there_twice_is_named(at: int) -> None:
+def test_a_repeated_line_is_reported(at: int) -> None:
     assert refused([*LINES[: at + 1], *LINES[at:]]).path == f"talk.jsonl, line {at + 2}"
 
 
@@ -180,7 +180,7 @@ def test_a_newer_version_is_reported() -> None:
     assert issubclass(JournalVersionError, JournalError)
 
 
-def test_records_that_cannot_follow_each_other_are_named() -> None:
+def test_records_in_an_impossible_order_are_reported() -> None:
     twice = [Record(TurnOpened(f"t{n}", 1.0, user("hi"))) for n in (1, 2)]
     error = refused(list(export_lines({"ada": twice})))
     assert error.path == "talk.jsonl, line 2"
@@ -188,7 +188,7 @@ def test_records_that_cannot_follow_each_other_are_named() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_act_that_was_changed_is_named(journal: Journal) -> None:
+async def test_a_changed_effect_is_reported(journal: Journal) -> None:
     """A forged line has a valid checksum, but the digest of the planned effect differs."""
     call = Reply((ToolCall("c", "look", '{"place": "Porto"}'),))
     agent = Agent(ScriptedModel(call, "done"), tools=[look], journal=journal)
@@ -213,7 +213,7 @@ async def test_two_sessions_in_one_file_are_refused(journal: Journal) -> None:
             await Sessions(journal).import_(list(export_lines({name: records})))
 
 
-async def test_a_line_with_another_number_is_found_although_all_sums_fit() -> None:
+async def test_a_line_with_a_wrong_number_is_detected_despite_valid_checksums() -> None:
     given = [line.rpartition(',"sum":')[0] + "}" for line in await made(MemoryJournal())]
     given[1] = given[1].replace('"seq":2,', '"seq":3,')
     chain = session_export._ChecksumChain()

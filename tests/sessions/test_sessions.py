@@ -60,7 +60,7 @@ def sessions(journal: Journal, clock: FakeClock) -> Sessions:
     return Sessions(journal, clock=clock.now)
 
 
-async def test_the_list_says_what_there_is_newest_first(journal: Journal, clock: FakeClock) -> None:
+async def test_the_list_has_all_sessions_newest_first(journal: Journal, clock: FakeClock) -> None:
     await talk(journal, clock, "ada", "I am  Ada,\nand I like long walks " + "by the sea " * 20)
     await talk(journal, clock, "bob", "one", "two", tools=True)
     first, second = await sessions(journal, clock).list()
@@ -150,7 +150,7 @@ async def test_a_fork_is_never_made_over_a_session(journal: Journal, clock: Fake
     assert await journal.read("bob") == before
 
 
-async def test_a_fork_of_a_session_with_an_open_turn_has_those_that_are_over(
+async def test_a_fork_of_a_session_with_an_open_turn_has_the_closed_turns(
     journal: Journal, clock: FakeClock
 ) -> None:
     await talk(journal, clock, "ada", "one")
@@ -199,7 +199,7 @@ async def test_after_a_rewind_the_model_is_sent_the_first_turns_only(
 
 
 @pytest.mark.parametrize("to", [4, -1, True, "2", None])
-async def test_only_a_number_of_the_session_can_be_gone_back_to(
+async def test_a_rewind_takes_only_numbers_of_the_session(
     journal: Journal, clock: FakeClock, to: int
 ) -> None:
     await talk(journal, clock, "ada", "one", "two", "three")
@@ -241,7 +241,7 @@ class Overtaken:
     [TurnOpened("t2", 9.0, user("two")), SessionRewound("t2", 9.0, 0)],
     ids=["turn", "rewind"],
 )
-async def test_of_two_who_change_a_session_at_once_one_gets_an_error(
+async def test_of_two_changes_to_a_session_at_once_one_is_refused(
     journal: Journal, clock: FakeClock, rival: Event
 ) -> None:
     await talk(journal, clock, "ada", "one")
@@ -422,7 +422,7 @@ async def test_an_unknown_session_is_reported(journal: Journal, clock: FakeClock
     assert list(await journal.runs()) == []
 
 
-async def test_a_turn_that_did_not_complete_is_shown_as_what_it_was(
+async def test_a_turn_that_did_not_complete_is_shown_with_its_status(
     journal: Journal, clock: FakeClock
 ) -> None:
     agent = Agent(ScriptedModel(HoldfastError("down")), journal=journal, clock=clock)
@@ -496,7 +496,9 @@ async def test_the_list_folds_nothing_and_reads_a_few_records_of_a_file(
         assert sum(decoded) == 2, "the rewind, and the first turn for its title"
 
 
-async def test_bad_input_is_named_and_changes_nothing(journal: Journal, clock: FakeClock) -> None:
+async def test_invalid_input_is_reported_and_changes_nothing(
+    journal: Journal, clock: FakeClock
+) -> None:
     await talk(journal, clock, "ada", "one", "two")
     before = await journal.read("ada")
     kept = sessions(journal, clock)
