@@ -34,7 +34,7 @@ def test_each_line_is_a_turn_of_one_conversation(emulator: Start) -> None:
     assert [message["role"] for message in body["messages"]] == ["user", "assistant"] * 2 + ["user"]
 
 
-def test_quit_ends_it_and_what_follows_is_not_read(emulator: Start) -> None:
+def test_quit_ends_the_chat_and_later_lines_are_not_read(emulator: Start) -> None:
     done = holdfast(*to(emulator()), said="one\n/quit\ntwo\n")
     assert (done.returncode, done.stdout) == (0, "You said: one\n")
 
@@ -92,7 +92,7 @@ def test_ctrl_c_at_the_prompt_forgets_the_line(emulator: Start, state: dict[str,
     assert len(provider.requests) == 1
 
 
-def test_the_lines_are_kept_where_nobody_else_may_read_them(
+def test_the_history_of_lines_is_readable_by_its_owner_only(
     emulator: Start, state: dict[str, str], tmp_path: Path
 ) -> None:
     with Terminal(*to(emulator()), env=state) as screen:
@@ -107,9 +107,7 @@ def test_the_lines_are_kept_where_nobody_else_may_read_them(
     assert kept.stat().st_mode & 0o077 == 0
 
 
-def test_a_place_that_cannot_be_written_costs_only_the_history(
-    emulator: Start, tmp_path: Path
-) -> None:
+def test_a_chat_works_when_its_history_cannot_be_written(emulator: Start, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     env = {"XDG_STATE_HOME": str(tmp_path / "file")}
     with Terminal(*to(emulator()), env=env) as screen:
@@ -118,7 +116,7 @@ def test_a_place_that_cannot_be_written_costs_only_the_history(
         screen.wait_for("You said: hello")
 
 
-def test_ctrl_c_while_a_pipe_is_silent_ends_it(emulator: Start) -> None:
+def test_ctrl_c_ends_a_chat_that_waits_for_a_pipe(emulator: Start) -> None:
     with piped(*to(emulator())) as process:
         assert told(process, b"hello\n") == b"You said: hello\n"
         assert interrupted(process) == (130, b"")
@@ -131,7 +129,7 @@ WITHOUT_PROMPT_TOOLKIT = (
 )
 
 
-def test_a_plain_prompt_does_where_prompt_toolkit_is_not(emulator: Start) -> None:
+def test_a_plain_prompt_is_used_without_prompt_toolkit(emulator: Start) -> None:
     provider = emulator(
         lambda request: "one two " * 20 if request.text == "go" else "still here",
         faults=[Pace(1)],

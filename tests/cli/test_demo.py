@@ -93,7 +93,7 @@ def test_a_folder_of_many_files_says_that_not_all_were_looked_at(tmp_path: Path)
     assert f"the first {MOST_FILES} text files were read" in done.stdout
 
 
-def test_exactly_as_many_files_as_fit_are_all(tmp_path: Path) -> None:
+def test_a_folder_with_as_many_files_as_fit_is_read_completely(tmp_path: Path) -> None:
     for number in range(MOST_FILES):
         (tmp_path / f"{number}.txt").write_text("x\n")
     assert text_files(tmp_path).complete
@@ -113,7 +113,7 @@ def test_a_tool_does_not_leave_the_folder(folder: Path) -> None:
             count_lines([path])
 
 
-def test_the_words_of_the_answer() -> None:
+def test_the_conclusion_uses_singulars() -> None:
     assert format_conclusion(FolderCounts(1, 1, "a", 1, 0)) == (
         "1 text file with 1 line.\nThe longest is a with 1 line.\n0 lines with 'return'."
     )

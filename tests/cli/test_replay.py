@@ -83,7 +83,7 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_the_timeline_tells_what_each_effect_took(
+def test_the_timeline_has_the_duration_of_each_effect(
     path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = shown(capsys, path)
@@ -109,23 +109,21 @@ def test_the_timeline_tells_what_each_effect_took(
     ]
 
 
-def test_a_failed_turn_and_one_without_an_end_say_so(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_and_open_turns_are_marked(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     failed, running = shown(capsys, path).split("\n\n")[2:]
     assert failed.startswith("turn 2  2023-11-14 22:15:00Z  failed in 1.00 s")
     assert "error         It is overloaded. [server_error, status 529, request req_7]" in failed
     assert running.startswith("turn 3  2023-11-14 22:16:40Z  running in 0.00 s")
 
 
-def test_prices_tell_what_was_paid(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prices_give_the_cost(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(capsys, path, "--turn", "1", "--price", "10,100,1")
     assert "100 tokens in (50 cached), 20 out, 0.002550 paid" in out
     assert "used          300 tokens in (50 cached), 25 out, 0.005050 paid" in out
     assert "turn 2" not in out
 
 
-def test_json_has_it_all(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_field(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(capsys, path, "ada", "--json")
     assert "\x1b" not in out
     found = json.loads(out)

@@ -38,7 +38,7 @@ def test_a_dash_reads_standard_input(emulator: Start) -> None:
     assert (done.returncode, done.stdout) == (0, "You said: Grüße,\nzwei Zeilen\n")
 
 
-def test_the_model_may_stand_in_the_environment(emulator: Start) -> None:
+def test_the_environment_can_name_the_model(emulator: Start) -> None:
     provider = emulator()
     env = {"HOLDFAST_MODEL": "openai:demo"}
     done = holdfast("run", "hello", "--base-url", provider.base_url, env=env)
@@ -158,7 +158,7 @@ def test_a_wait_that_is_too_long_is_reported(emulator: Start) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_host_that_is_not_there(emulator: Start) -> None:
+def test_an_unknown_host_is_one_line(emulator: Start) -> None:
     address = f"http://127.0.0.1:{closed_port()}/v1"
     done = holdfast("run", "hi", "--model", "ollama:x", "--base-url", address, "--max-retries", "0")
     assert done.returncode == 1
@@ -185,12 +185,12 @@ def test_a_reader_that_goes_away_ends_it_without_a_word(emulator: Start) -> None
             process.kill()
 
 
-def test_a_file_that_cannot_show_a_letter_gets_a_question_mark(emulator: Start) -> None:
+def test_a_letter_that_the_encoding_lacks_becomes_a_question_mark(emulator: Start) -> None:
     done = holdfast("run", "grün", *to(emulator()), env={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stdout) == (0, "You said: gr?n\n")
 
 
-def test_in_a_terminal_the_text_comes_live_and_cannot_command_it(emulator: Start) -> None:
+def test_in_a_terminal_text_is_streamed_without_control_characters(emulator: Start) -> None:
     provider = emulator(["red \x1b[31malert\x07 " + "word " * 5])
     with Terminal("run", "hi", *to(provider)) as screen:
         shown = screen.wait_for("alert")

@@ -68,13 +68,13 @@ def test_show_gives_the_numbers_and_what_was_said(path: Path) -> None:
     assert 'you: Weather\nin Porto?\n[calls look with {"place": "Porto"}]\n[1 results]\n' in text
 
 
-def test_search_tells_where(path: Path) -> None:
+def test_search_names_session_and_effect(path: Path) -> None:
     (line,) = out("search", path, "PORTO is").splitlines()
     assert line.endswith("ada  t2.i0.tool.0  tool: Porto is sunny")
     assert run("search", path, "nowhere") == (1, "", "the text was not found\n")
 
 
-def test_rewind_and_back(path: Path) -> None:
+def test_a_rewind_can_be_undone(path: Path) -> None:
     assert out("rewind", path, "ada", 1) == "rewound to 1; `rewind` to 3 undoes this\n"
     shown = out("show", path, "ada")
     assert "completed (rewound): Thanks" in shown
@@ -99,7 +99,7 @@ def test_rename_changes_what_the_list_shows(path: Path) -> None:
     assert out("list", path).splitlines()[1].endswith("ada  Trip to�[31m Porto")
 
 
-def test_compact_and_what_it_says(path: Path) -> None:
+def test_compact_reports_what_it_replaced(path: Path) -> None:
     text = out("compact", path, "ada", "--keep", 1, "--summary", "Ada asked for the weather.")
     assert text == "compacted; `rewind` to 3 undoes this\n"
     assert "agent: Ada asked for the weather." in out("show", path, "ada")
@@ -175,7 +175,7 @@ def test_a_file_that_is_missing_is_not_created(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_address_is_as_good_as_a_path(path: Path) -> None:
+def test_an_address_can_replace_a_path(path: Path) -> None:
     assert out("list", f"sqlite:///{path}") == out("list", path)
 
 

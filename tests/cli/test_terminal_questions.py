@@ -60,7 +60,7 @@ class Say(Question[str], frozen=True, kw_only=True):
         (Say(what="x"), " as typed ", " as typed "),
     ],
 )
-def test_a_line_answers(request_: Question[Any], line: str, value: object) -> None:
+def test_a_line_is_an_answer(request_: Question[Any], line: str, value: object) -> None:
     assert parse_answer(request_, line) == Answer(request_.key, value)
 
 
@@ -81,7 +81,7 @@ def test_a_line_answers(request_: Question[Any], line: str, value: object) -> No
         (Count(what="x"), '"12"'),
     ],
 )
-def test_an_invalid_answer_is_none(request_: Question[Any], line: str) -> None:
+def test_an_invalid_line_is_not_an_answer(request_: Question[Any], line: str) -> None:
     assert parse_answer(request_, line) is None
 
 

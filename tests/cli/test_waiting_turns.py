@@ -89,7 +89,7 @@ def test_a_question_that_nobody_answers_waits_for_the_next_terminal(
     assert chat("hi\n")[1:] == ("Hello.\n", "")
 
 
-def test_what_the_rest_of_the_turn_asks_is_answered_in_line(
+def test_later_questions_of_the_turn_are_answered_in_the_chat(
     chat: Callable[..., tuple[int, str, str]],
 ) -> None:
     chat("book both\n")
@@ -113,7 +113,7 @@ async def waiting() -> Agent[str]:
     return agent
 
 
-async def test_what_the_rest_asks_stays_open_at_the_end_of_the_input(
+async def test_later_questions_stay_open_at_the_end_of_the_input(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     agent = await waiting()
@@ -130,7 +130,7 @@ async def test_what_the_rest_asks_stays_open_at_the_end_of_the_input(
     assert [question.key for question in await agent.questions("ada")] == ["t1.i0.tool.0.ask.1"]
 
 
-async def test_what_somebody_else_finished_meanwhile_is_shown_as_well(
+async def test_the_result_of_a_turn_that_another_process_finished_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     agent = await waiting()
@@ -149,9 +149,7 @@ async def test_what_somebody_else_finished_meanwhile_is_shown_as_well(
     assert capsys.readouterr().out == "Booked.\n"
 
 
-def test_the_rest_is_shown_while_it_comes_and_ctrl_c_stops_it(
-    given: Given, emulator: Start
-) -> None:
+def test_the_continued_turn_is_streamed_and_ctrl_c_stops_it(given: Given, emulator: Start) -> None:
     arguments, env = given(emulator(choose_reply, faults=[None, Pace(1)]))
     holdfast(*arguments, said="book\n", env=env)
     with Terminal(*arguments, env=env) as screen:
@@ -170,7 +168,7 @@ def test_the_rest_is_shown_while_it_comes_and_ctrl_c_stops_it(
         assert screen.status() == 0
 
 
-def test_a_question_is_answered_in_line_as_ever(
+def test_a_question_is_answered_in_the_chat(
     chat: Callable[..., tuple[int, str, str]],
 ) -> None:
     status, out, _ = chat("book\n1\nhi\n")
