@@ -1,4 +1,4 @@
-"""A journal whose file was deleted or replaced acknowledged every append, and kept none of them."""
+"""A journal whose file was deleted or replaced acknowledged every append and saved none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""To fork, move or forget one session, all records of the journal were counted, and all others waited."""
+"""Fork, rename and delete of one session read all records of the journal, and other calls waited."""
 
 from __future__ import annotations
 

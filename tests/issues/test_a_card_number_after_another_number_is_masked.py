@@ -1,4 +1,4 @@
-"""A card's number that stood right behind another number was taken for the rest of that, and shown."""
+"""A card number right after another number was taken for a part of it, and was shown."""
 
 from __future__ import annotations
 

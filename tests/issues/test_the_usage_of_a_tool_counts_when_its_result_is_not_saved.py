@@ -36,7 +36,7 @@ class Slow(MemoryJournal):
         await super().append(run, event, effect, marker=marker)
 
 
-async def test_it_does() -> None:
+async def test_the_usage_of_a_tool_counts_when_its_result_is_not_saved() -> None:
     @tool(effect="write")
     async def pay(context: ToolContext) -> str:
         """Pay."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.issues.test_nothing_of_a_turn_that_was_given_up_stays_open import (
+from tests.issues.test_an_abandoned_turn_leaves_no_subagent_open import (
     CLERK,
     boss,
     clerk,

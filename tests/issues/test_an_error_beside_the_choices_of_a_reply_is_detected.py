@@ -1,4 +1,4 @@
-"""A whole reply and a chunk that say beside their choices that something failed, or where it stands."""
+"""An error beside the choices of a complete reply or of a chunk was ignored."""
 
 import pytest
 from tests.codecs.openai_chat.bodies import chunk, read, stream, whole

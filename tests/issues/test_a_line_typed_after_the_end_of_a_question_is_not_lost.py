@@ -1,4 +1,4 @@
-"""A question that ended while the terminal waited for its answer took the next line with it."""
+"""A question that ended while the terminal waited for its answer consumed the next line."""
 
 from __future__ import annotations
 

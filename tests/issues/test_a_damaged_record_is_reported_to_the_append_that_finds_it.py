@@ -1,4 +1,4 @@
-"""A number of a record that was none ended the thread of the journal, and everybody waited for ever."""
+"""An invalid number in a record ended the thread of the journal, and all callers waited forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last answer and its problems were gone when the tries for the right type were used up."""
+"""The last output and its problems were lost when the attempts for the right type were used up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while a journal was being opened: the process kept the file, and could not open it again."""
+"""Ctrl-C while a journal was being opened: the process kept the file and could not open it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An `append` that was put on one journal, to count or to fail, was passed by."""
+"""An `append` that a test had replaced on one journal was not called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reply that held only items kept as they came counted as empty, and was asked for again."""
+"""A reply that held only items that are stored unchanged counted as empty, and was requested again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn that was cancelled again while it looked what was kept of its end raised ConflictError."""
+"""A turn that was cancelled again while it read what was saved of its end raised ConflictError."""
 
 from __future__ import annotations
 

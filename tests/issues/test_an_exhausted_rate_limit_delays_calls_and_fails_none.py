@@ -1,4 +1,4 @@
-"""A reply that was the last of its rate limit delays the next calls, and never fails one."""
+"""A reply with the last request of its rate limit delays the next calls and fails none."""
 
 import asyncio
 

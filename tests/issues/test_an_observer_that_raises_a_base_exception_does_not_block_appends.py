@@ -1,4 +1,4 @@
-"""What is no Exception, such as a failed test within an observer, left every append of a commit waiting."""
+"""A BaseException in an observer, such as a failed test, left every append of a commit waiting."""
 
 from __future__ import annotations
 

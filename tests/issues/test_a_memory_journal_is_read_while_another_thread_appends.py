@@ -1,4 +1,4 @@
-"""Who looked at a MemoryJournal while a thread appended to it got "dictionary changed size".
+"""Reading a MemoryJournal while a thread appended to it raised "dictionary changed size".
 
 So `agent.questions`, `agent.recover` and lists of sessions failed at times beside a turn of another
 event loop.
@@ -32,7 +32,9 @@ class Late:
         return 1.0
 
 
-async def test_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_memory_journal_is_read_while_another_thread_appends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     journal = MemoryJournal()
     keys = iter(range(100))
 

@@ -1,4 +1,4 @@
-"""A turn that a hook had failed raised MiddlewareError once, and ProviderError when it was resumed."""
+"""A turn that failed in a hook raised MiddlewareError at first, and ProviderError when it was resumed."""
 
 from __future__ import annotations
 

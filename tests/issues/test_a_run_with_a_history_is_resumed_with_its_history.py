@@ -1,4 +1,4 @@
-"""A run that was given a history, and no session, was resumed without it: the model lost the thread."""
+"""A run with a history and without a session was resumed without the history."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 
 
-def test_it_is() -> None:
+def test_an_answer_from_another_event_loop_is_accepted_at_once() -> None:
     waits, go_on = threading.Event(), threading.Event()
     taken: list[bool] = []
 

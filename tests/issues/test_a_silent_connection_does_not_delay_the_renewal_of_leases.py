@@ -1,4 +1,4 @@
-"""A connection that fell silent held up the renewal of all leases until they had run out."""
+"""A silent connection delayed the renewal of all leases until they expired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wrong setting of an agent's file is told with its line, whatever a comment or a text above it holds."""
+"""The error for a wrong setting of an agent's file names its line, whatever a comment above it holds."""
 
 from pathlib import Path
 

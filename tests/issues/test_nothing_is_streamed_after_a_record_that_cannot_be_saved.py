@@ -1,4 +1,4 @@
-"""A result that could not be kept was left out, and what the model said to it was shown.
+"""A result that could not be saved was left out, and the reply of the model to it was shown.
 
 And when a journal failed with an error of its own, the turn went on as if nothing had happened.
 """

@@ -1,4 +1,4 @@
-"""A reply was withheld until the server closed the stream, however long ago the end marker had come."""
+"""A reply was withheld until the server closed the stream, long after the end marker."""
 
 from __future__ import annotations
 

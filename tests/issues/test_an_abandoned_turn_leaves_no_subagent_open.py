@@ -1,4 +1,4 @@
-"""A turn that was given up while an agent in its tools waited left the run of that agent open for ever."""
+"""An abandoned turn with a waiting subagent left the run of the subagent open forever."""
 
 from __future__ import annotations
 

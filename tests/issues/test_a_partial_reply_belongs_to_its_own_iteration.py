@@ -1,4 +1,4 @@
-"""A cut reply of one iteration was kept, and could be told as that of a later one."""
+"""The partial reply of one iteration could be saved as that of a later one."""
 
 from __future__ import annotations
 

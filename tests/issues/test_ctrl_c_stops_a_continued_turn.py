@@ -1,4 +1,4 @@
-"""Ctrl-C ended `holdfast chat` when the turn under way had waited for an answer before."""
+"""Ctrl-C ended `holdfast chat` when the current turn had waited for an answer before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent.sessions.delete` refused a session that this version, or this agent, could not read."""
+"""`agent.sessions.delete` refused a session that this version or this agent could not read."""
 
 from __future__ import annotations
 

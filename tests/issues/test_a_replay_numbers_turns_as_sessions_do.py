@@ -1,4 +1,4 @@
-"""`holdfast replay` called every change of a session a turn, and counted what had been rewound."""
+"""`holdfast replay` counted every change of a session as a turn, and also turns that had been rewound."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ async def talk(path: Path) -> int:
         return (await agent.sessions.info("ada")).turns
 
 
-def test_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_numbers_turns_as_sessions_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "talk.db"
     turns = asyncio.run(talk(path))
     assert main(["replay", str(path), "ada"]) == 0

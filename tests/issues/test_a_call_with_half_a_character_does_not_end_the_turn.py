@@ -1,4 +1,4 @@
-"""A call whose arguments are not valid Unicode ended its turn, or in memory every turn after it."""
+"""A call whose arguments are not valid Unicode ended its turn, and in memory every later turn."""
 
 from __future__ import annotations
 
