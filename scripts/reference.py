@@ -24,7 +24,7 @@ from docstring_parser import parse
 from public_api import public_modules, public_values
 
 from holdfast import Agent, errors
-from holdfast.agent_file import find_keyword_forms
+from holdfast.agent_file.file_forms import find_keyword_forms
 from holdfast.cli.main import COMMANDS, build_parser
 from holdfast.codecs.output_mode import choose_output_method
 from holdfast.core.model_request import ModelRequest, OutputSchema, ToolSpec

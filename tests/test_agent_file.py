@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Agent, ConfigurationError, ErrorCategory, Limits, ModelSettings, RetryOptions
-from holdfast.agent_file import find_key_lines, load_agent
+from holdfast.agent_file.load_agent import load_agent
+from holdfast.agent_file.toml_source import find_key_lines
 from holdfast.resilience.defaults import Resilience
 from holdfast.transport.port import Timeouts
 

@@ -8,7 +8,7 @@ import re
 from docstring_parser import parse
 
 from holdfast import Agent
-from holdfast.agent_file import find_keyword_forms
+from holdfast.agent_file.file_forms import find_keyword_forms
 from holdfast.runtime.compile import AgentKeywords
 
 SIGNATURE = inspect.signature(Agent).parameters

@@ -351,7 +351,7 @@ class Agent(Generic[T]):
             path: the file.
         """
         # Imported late, since most agents are made in code.
-        from holdfast.agent_file import load_agent
+        from holdfast.agent_file.load_agent import load_agent
 
         # Only the file knows the type of the output.
         return load_agent(path, cast("Callable[..., Agent[object]]", cls))

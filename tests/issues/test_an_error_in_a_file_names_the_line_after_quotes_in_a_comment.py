@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Agent, ConfigurationError
-from holdfast.agent_file import find_key_lines
+from holdfast.agent_file.toml_source import find_key_lines
 
 
 @pytest.mark.parametrize(

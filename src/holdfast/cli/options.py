@@ -10,7 +10,7 @@ import os
 from functools import partial
 
 from holdfast.agent import Agent
-from holdfast.agent_file import load_agent
+from holdfast.agent_file.load_agent import load_agent
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
 from holdfast.journal.url import open_journal

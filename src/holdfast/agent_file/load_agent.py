@@ -1,37 +1,31 @@
-"""Makes an agent from a TOML file. An error names the line and the key.
+"""Converts the content of a file to the keywords of `Agent`.
 
-A file is shared and stored in version control, so it must never hold a secret: it names the
-environment variable of an API key. An error never repeats a value that may be a secret.
+This module must not parse TOML, and must never repeat a value that may be a secret.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import TypeVar, cast, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.agent_file.file_forms import FileForm, find_forms, find_keyword_forms
+from holdfast.agent_file.toml_source import AgentFile, KeyPath, read_agent_file
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import redact
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.tool_permission import ToolPermission
-from holdfast.runtime.compile import AgentKeywords
-from holdfast.runtime.output.structured_output import StructuredOutput
 
 A = TypeVar("A")
-KeyPath = tuple[str, ...]
 
-_NOT_IN_FILES = frozenset({"api_key", "transport", "clock", "rng", "metrics"})
 _CONVERTED = frozenset({"instructions_file", "api_key_env"})  # they set another keyword of `Agent`
 _MIDDLEWARES: dict[str, tuple[Callable[..., AnyMiddleware], dict[str, object]]] = {
     "permissions": (
@@ -59,15 +53,6 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _NO_SECRETS = 'Put it into the environment, and write api_key_env = "NAME_OF_THE_VARIABLE"'
 
 
-@dataclass(frozen=True)
-class FileForm:
-    """How a file writes a setting; `plain` is the type of a value, and `record` that of a table."""
-
-    written_as: Literal["value", "table", "name", "list of names"]
-    plain: object = None
-    record: type[Struct] | None = None
-
-
 def load_agent(path: str | os.PathLike[str], make: Callable[..., A]) -> A:
     """Return the agent that a file describes.
 
@@ -79,7 +64,7 @@ def load_agent(path: str | os.PathLike[str], make: Callable[..., A]) -> A:
         ConfigurationError: the file cannot be read, or a key is wrong. The message names the file,
             the line, the key and the fix.
     """
-    file = _read_file(Path(path))
+    file = read_agent_file(Path(path))
     keywords = _build_keywords(file)
     try:
         return make(**keywords)
@@ -89,99 +74,7 @@ def load_agent(path: str | os.PathLike[str], make: Callable[..., A]) -> A:
         )
 
 
-@dataclass(frozen=True)
-class _AgentFile:
-    """A parsed file; `lines` has the line of each key."""
-
-    path: Path
-    content: Mapping[str, object]
-    lines: Mapping[KeyPath, int] = field(default_factory=dict)
-
-    def raise_error(
-        self, at: KeyPath, problem: str, fix: str = "", *, argument: str = ""
-    ) -> NoReturn:
-        """Raise ConfigurationError for the key `at`, with its line or that of its table."""
-        line = next(
-            (self.lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in self.lines), None
-        )
-        where = self.path.name if line is None else f"{self.path.name}:{line}"
-        name = argument or ".".join(at)
-        raise ConfigurationError(f"{where}: {name}" if name else where, problem, fix=fix)
-
-
-def _read_file(path: Path) -> _AgentFile:
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror or type(error).__name__}"
-        raise ConfigurationError(str(path), problem) from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(path.name, "is not UTF-8 text") from error
-    try:
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(path.name, f"is not TOML: {error}") from error
-    return _AgentFile(path, content, find_key_lines(text))
-
-
-_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]")
-_KEY = re.compile(
-    r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*="
-)
-_PART = re.compile(r"[\w-]+|\"[^\"]*\"|'[^']*'")
-_LONG = ('"""', "'''")
-_TOKEN = re.compile(r""""{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|#.*""")
-
-
-def find_key_lines(text: str) -> dict[KeyPath, int]:
-    r"""Return the line of each key of a TOML text, counted from 1.
-
-    Args:
-        text: a valid TOML text.
-
-    >>> find_key_lines('a = 1\n[b]\nc.d = 2')
-    {('a',): 1, ('b',): 2, ('b', 'c', 'd'): 3}
-    """
-    lines: dict[KeyPath, int] = {}
-    table: KeyPath = ()
-    open_quote = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if not open_quote:
-            if match := _KEY.match(line):
-                lines.setdefault((*table, *_split_key(match[1])), number)
-            elif match := _HEADER.match(line):
-                table = _split_key(match[1])
-                lines.setdefault(table, number)
-        open_quote = _find_open_quote(line, open_quote)
-    return lines
-
-
-def _find_open_quote(line: str, quote: str) -> str:
-    """Return the quote of the multi-line string that a line leaves open, or "".
-
-    Args:
-        line: the line.
-        quote: the quote that is open before the line, or "".
-    """
-    at = 0
-    while True:
-        if quote:
-            end = line.find(quote, at)
-            if end < 0:
-                return quote
-            at = end + len(quote)
-        token = _TOKEN.search(line, at)
-        if token is None:
-            return ""
-        at = token.end()
-        quote = token[0] if token[0] in _LONG else ""
-
-
-def _split_key(key: str) -> KeyPath:
-    return tuple(part.strip("\"'") for part in _PART.findall(key))
-
-
-def _build_keywords(file: _AgentFile) -> dict[str, object]:
+def _build_keywords(file: AgentFile) -> dict[str, object]:
     """Return the keywords of `Agent`. Raises ConfigurationError."""
     _refuse_secrets(file, (), file.content)
     forms = find_keyword_forms()
@@ -205,67 +98,7 @@ def _build_keywords(file: _AgentFile) -> dict[str, object]:
     return keywords
 
 
-def find_keyword_forms() -> dict[str, FileForm]:
-    """Return how a file writes each keyword of `Agent` that it may have."""
-    return _find_forms(
-        get_type_hints(AgentKeywords, localns={"StructuredOutput": StructuredOutput})
-    )
-
-
-def _find_forms(declared: Mapping[str, object]) -> dict[str, FileForm]:
-    return {
-        name: find_file_form(kind) for name, kind in declared.items() if name not in _NOT_IN_FILES
-    }
-
-
-def find_file_form(declared: object) -> FileForm:
-    """Return how a file writes a setting that has this declared type.
-
-    A type that TOML can express is written as it is, a record of settings as a table, and any other
-    object as "module:name".
-
-    >>> find_file_form(Sequence[str]).plain
-    list[str]
-    """
-    plain, record = _find_plain_type(declared), _find_record(declared)
-    if plain not in (None, NoneType):
-        return FileForm("value", plain=plain)
-    if record is not None:
-        return FileForm("table", record=record)
-    return FileForm("name" if _find_item_type(declared) is None else "list of names")
-
-
-def _find_plain_type(kind: object) -> object | None:
-    """Return the part of a declared type that TOML can express, or None."""
-    if get_origin(kind) in (Union, UnionType):
-        parts = [_find_plain_type(part) for part in get_args(kind)]
-        known = tuple(part for part in parts if part is not None)
-        return Union[known] if known else None  # noqa: UP007  # REASON: the parts are in a tuple
-    if get_origin(kind) is Literal:
-        return str  # the record or `Agent` checks the text, and its error names the choices
-    item = _find_item_type(kind)
-    if item is not None:
-        plain = _find_plain_type(item)
-        return None if plain is None else list[plain]  # type: ignore[valid-type]  # made at run time
-    is_plain = kind in (str, int, float, bool, NoneType) or get_origin(kind) in (Mapping, tuple)
-    return kind if is_plain else None
-
-
-def _find_item_type(kind: object) -> object | None:
-    """Return the type of the items of a list type, or None for another type."""
-    is_list = get_origin(kind) in (Iterable, Sequence)
-    return get_args(kind)[0] if is_list else None
-
-
-def _find_record(kind: object) -> type[Struct] | None:
-    """Return the record of settings in a declared type, or None."""
-    for part in (kind, *get_args(kind)):
-        if isinstance(part, type) and issubclass(part, Struct):
-            return part
-    return None
-
-
-def _convert_setting(file: _AgentFile, at: KeyPath, value: object, form: FileForm) -> object:
+def _convert_setting(file: AgentFile, at: KeyPath, value: object, form: FileForm) -> object:
     """Return the value of a keyword of `Agent`, or of a field of a record."""
     if form.record is not None:
         is_switched_off = value is False and len(at) > 1
@@ -277,14 +110,14 @@ def _convert_setting(file: _AgentFile, at: KeyPath, value: object, form: FileFor
     return _convert_plain(file, at, value, form.plain)
 
 
-def _import_all(file: _AgentFile, at: KeyPath, value: object) -> list[object]:
+def _import_all(file: AgentFile, at: KeyPath, value: object) -> list[object]:
     """Import the names of a list. A name may stand for a list, whose items are added."""
     names = _convert_value(file, at, value, list[str])
     objects = [_import_name(file, at, path) for path in names]
     return [item for found in objects for item in (found if isinstance(found, list) else (found,))]
 
 
-def _refuse_secrets(file: _AgentFile, at: KeyPath, value: object) -> None:
+def _refuse_secrets(file: AgentFile, at: KeyPath, value: object) -> None:
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if _SECRET_KEY.search(name) and isinstance(inner, str):
@@ -298,7 +131,7 @@ def _refuse_secrets(file: _AgentFile, at: KeyPath, value: object) -> None:
         file.raise_error(at, "looks like a secret, which must not be in a file", _NO_SECRETS)
 
 
-def _check_names(file: _AgentFile, at: KeyPath, table: Iterable[str], known: Iterable[str]) -> None:
+def _check_names(file: AgentFile, at: KeyPath, table: Iterable[str], known: Iterable[str]) -> None:
     names = sorted(known)
     for name in table:
         if name not in names:
@@ -307,13 +140,13 @@ def _check_names(file: _AgentFile, at: KeyPath, table: Iterable[str], known: Ite
             file.raise_error((*at, name), "is not a setting", fix)
 
 
-def _convert_struct(file: _AgentFile, at: KeyPath, value: object, kind: type[Struct]) -> Struct:
+def _convert_struct(file: AgentFile, at: KeyPath, value: object, kind: type[Struct]) -> Struct:
     """Convert a table to a record of settings."""
     if not isinstance(value, dict):
         file.raise_error(
             at, f"must be a table, got {_describe_type(value)}", f"Write [{'.'.join(at)}]"
         )
-    forms = _find_forms(get_type_hints(kind))
+    forms = find_forms(get_type_hints(kind))
     _check_names(file, at, value, forms)
     values = {
         name: _convert_setting(file, (*at, name), inner, forms[name])
@@ -326,7 +159,7 @@ def _convert_struct(file: _AgentFile, at: KeyPath, value: object, kind: type[Str
         file.raise_error((*at, last), error.problem, error.fix)
 
 
-def _build_middleware(file: _AgentFile, name: str) -> AnyMiddleware:
+def _build_middleware(file: AgentFile, name: str) -> AnyMiddleware:
     """Make the middleware that a table describes."""
     make, kinds = _MIDDLEWARES[name]
     value = file.content[name]
@@ -344,14 +177,14 @@ def _build_middleware(file: _AgentFile, name: str) -> AnyMiddleware:
         file.raise_error((name, error.argument.partition("[")[0]), error.problem, error.fix)
 
 
-def _convert_plain(file: _AgentFile, at: KeyPath, value: object, kind: object) -> object:
+def _convert_plain(file: AgentFile, at: KeyPath, value: object, kind: object) -> object:
     """Convert a value to its type. TOML has no null, so `false` stands for None."""
     if value is False and _may_be_none(kind):
         return None
     return _convert_value(file, at, value, cast("type[object]", kind))
 
 
-def _convert_value(file: _AgentFile, at: KeyPath, value: object, kind: type[A]) -> A:
+def _convert_value(file: AgentFile, at: KeyPath, value: object, kind: type[A]) -> A:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -367,7 +200,7 @@ def _may_be_none(kind: object) -> bool:
     return True
 
 
-def _read_instructions(file: _AgentFile) -> str:
+def _read_instructions(file: AgentFile) -> str:
     at = ("instructions_file",)
     if "instructions" in file.content:
         file.raise_error(at, "cannot be given together with instructions", "Leave one of them out")
@@ -381,7 +214,7 @@ def _read_instructions(file: _AgentFile) -> str:
         )
 
 
-def _read_key(file: _AgentFile) -> str:
+def _read_key(file: AgentFile) -> str:
     at = ("api_key_env",)
     variable = _convert_value(file, at, file.content["api_key_env"], str)
     if not _VARIABLE.fullmatch(variable):
@@ -396,7 +229,7 @@ def _read_key(file: _AgentFile) -> str:
     return key
 
 
-def _import_name(file: _AgentFile, at: KeyPath, name: str) -> object:
+def _import_name(file: AgentFile, at: KeyPath, name: str) -> object:
     """Import the object that `module:name` names."""
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
@@ -416,7 +249,7 @@ def _import_name(file: _AgentFile, at: KeyPath, name: str) -> object:
     return found
 
 
-def _find_key(argument: str, file: _AgentFile) -> KeyPath:
+def _find_key(argument: str, file: AgentFile) -> KeyPath:
     """Return the key that an error of `Agent` is about; `model` when the file has no such key."""
     name = re.split(r"[.\[ ]", argument, maxsplit=1)[0]
     if name == "api_key":
