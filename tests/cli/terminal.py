@@ -94,6 +94,17 @@ def told(process: subprocess.Popen[bytes], line: bytes) -> bytes:
     return process.stdout.readline()
 
 
+def read_and_close(*arguments: str, count: int) -> tuple[int, bytes]:
+    """Read so many bytes of the output and close it; return the exit status and the error output."""
+    with piped(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(count)
+        process.stdout.close()
+        said = process.stderr.read()
+        return process.wait(60), said
+
+
 def interrupted(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
     """Send Ctrl-C while the input stays open; return the exit status and the error output."""
     assert process.stderr is not None

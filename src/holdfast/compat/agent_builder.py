@@ -63,7 +63,7 @@ class AgentBuilder(Generic[T]):
         self._keywords: AgentKeywords = {"model": "", **keywords}
 
     def build(self) -> Agent[T]:
-        """The agent. Raises ConfigurationError as `Agent` does."""
+        """Make the agent. Raises ConfigurationError as `Agent` does."""
         return Agent(**self._keywords)
 
     def with_keywords(self, **changes: Unpack[AgentKeywords]) -> AgentBuilder[T]:
@@ -78,55 +78,55 @@ class AgentBuilder(Generic[T]):
         api_key: str | None = None,
         base_url: str | None = None,
     ) -> AgentBuilder[T]:
-        """`"provider:model"` with its key and its address, a ModelAt, or a Model."""
+        """Set the model: `"provider:model"` with its API key and address, a ModelAt, or a Model."""
         return self.with_keywords(model=model, api_key=api_key, base_url=base_url)
 
     def with_provider(
         self, provider: str, model: str, api_key: str | None = None, base_url: str | None = None
     ) -> AgentBuilder[T]:
-        """A model by its provider; without a key, the provider's environment variable is read."""
+        """Set the model of a provider, whose environment variable has the key by default."""
         return self.with_model(f"{provider}:{model}", api_key=api_key, base_url=base_url)
 
     def with_openai(
         self, model: str, api_key: str | None = None, base_url: str | None = None
     ) -> AgentBuilder[T]:
-        """A model of OpenAI, or of a server that speaks its wire at `base_url`."""
+        """Set a model of OpenAI, or of a server at `base_url` with the same wire."""
         return self.with_provider("openai", model, api_key, base_url)
 
     def with_anthropic(
         self, model: str, api_key: str | None = None, base_url: str | None = None
     ) -> AgentBuilder[T]:
-        """A model of Anthropic."""
+        """Set a model of Anthropic."""
         return self.with_provider("anthropic", model, api_key, base_url)
 
     def with_gemini(
         self, model: str, api_key: str | None = None, base_url: str | None = None
     ) -> AgentBuilder[T]:
-        """A model of Google."""
+        """Set a model of Google."""
         return self.with_provider("gemini", model, api_key, base_url)
 
     def with_tools(self, *tools: AnyTool) -> AgentBuilder[T]:
-        """More tools."""
+        """Add tools."""
         return self.with_keywords(tools=(*self._keywords.get("tools", ()), *tools))
 
     def with_output(
         self, output: type[U] | Sequence[type[U]] | StructuredOutput[U]
     ) -> AgentBuilder[U]:
-        """The type of the answer."""
+        """Set the type of the output."""
         keywords: AgentKeywords = {**self._keywords, "output": output}
         return AgentBuilder(**keywords)
 
     def with_error_handling_config(self, handling: ErrorHandling) -> AgentBuilder[T]:
-        """Retries, waits, and what the model sees of errors, for model calls and tools."""
+        """Set retries, tool timeouts, and what the model reads of errors."""
         check_value("handling", handling, ErrorHandling)
         return self.with_keywords(**handling.agent_keywords())
 
     def with_middleware(self, *middlewares: AnyMiddleware) -> AgentBuilder[T]:
-        """More middlewares, after those that are there."""
+        """Add middlewares after the existing ones."""
         return self.with_keywords(middleware=(*self._keywords.get("middleware", ()), *middlewares))
 
     def with_observer(self, *observers: Observer) -> AgentBuilder[T]:
-        """More observers: functions, or objects with `on_event`, that see all events and notices."""
+        """Add observers: functions, or objects with `on_event`, that receive events and notices."""
         return self.with_keywords(observers=(*self._keywords.get("observers", ()), *observers))
 
     def with_error_handling(
@@ -139,7 +139,7 @@ class AgentBuilder(Generic[T]):
         timeout: float | None = None,
         include_detailed_errors: bool | None = None,
     ) -> AgentBuilder[T]:
-        """The six of `error_handling_middlewares`, in their order."""
+        """Add the six middlewares of `error_handling_middlewares`, in their order."""
         return self.with_middleware(
             *error_handling_middlewares(
                 max_consecutive_calls,
@@ -159,7 +159,7 @@ class AgentBuilder(Generic[T]):
         withdraw_at: int | None = None,
         ask_at: int | None = None,
     ) -> AgentBuilder[T]:
-        """`RepetitionGuard`: the equal call with this number does not run; less is done before."""
+        """Add `RepetitionGuard`: the equal call with this number does not run."""
         return self.with_middleware(
             RepetitionGuard(
                 max_consecutive_calls, hint_at=hint_at, withdraw_at=withdraw_at, ask_at=ask_at
@@ -167,27 +167,27 @@ class AgentBuilder(Generic[T]):
         )
 
     def with_error_tracking(self, max_consecutive_errors: int = 3) -> AgentBuilder[T]:
-        """`ErrorTracking`: so many iterations in a row may fail."""
+        """Add `ErrorTracking`: at most so many iterations in a row may fail."""
         return self.with_middleware(ErrorTracking(max_consecutive_errors))
 
     def with_total_error_threshold(self, max_total_errors: int = 10) -> AgentBuilder[T]:
-        """`TotalErrorThreshold`: so many tools of a turn may fail."""
+        """Add `TotalErrorThreshold`: at most so many tools of a turn may fail."""
         return self.with_middleware(TotalErrorThreshold(max_total_errors))
 
     def with_function_retry(self, **settings: object) -> AgentBuilder[T]:
-        """`FunctionRetry`: how tools are retried; without settings, as the agent says."""
+        """Add `FunctionRetry`, which replaces settings of the agent's retries for tools."""
         return self.with_middleware(FunctionRetry(**settings))
 
     def with_function_timeout(self, seconds: float | None = None) -> AgentBuilder[T]:
-        """`FunctionTimeout`: seconds for one attempt of a tool; the agent's, and else 30."""
+        """Add `FunctionTimeout`: seconds for one attempt of a tool; by default the agent's or 30."""
         return self.with_middleware(FunctionTimeout(seconds))
 
     def with_error_formatting(self, include_detailed_errors: bool | None = None) -> AgentBuilder[T]:
-        """`ErrorFormatting`: whether the model sees what an exception says."""
+        """Add `ErrorFormatting`: whether the model reads the message of an exception."""
         return self.with_middleware(ErrorFormatting(include_detailed_errors))
 
     def with_custom_retry_middleware(self, middleware: AnyMiddleware) -> AgentBuilder[T]:
-        """A retry of your own around tools, in place of the built-in one."""
+        """Replace the built-in retries of tools by a middleware."""
         return self.with_middleware(FunctionRetry(max_retries=0), middleware)
 
     def with_permissions(
@@ -199,7 +199,7 @@ class AgentBuilder(Generic[T]):
         default: Permission = "deny",
         timeout: Timeout = "default",
     ) -> AgentBuilder[T]:
-        """`ToolPermission`: which tools may run, by rule or by asking."""
+        """Add `ToolPermission`: which tools may run, by rule or by asking a person."""
         return self.with_middleware(
             ToolPermission(allow=allow, ask=ask, deny=deny, default=default, timeout=timeout)
         )
@@ -207,7 +207,7 @@ class AgentBuilder(Generic[T]):
     def with_continuation_permission(
         self, iterations: int | None = None, *, extension: int = 3, timeout: Timeout = "default"
     ) -> AgentBuilder[T]:
-        """`ContinuationPermission`: asks at the limit of iterations."""
+        """Add `ContinuationPermission`, which asks a person at the limit of iterations."""
         return self.with_middleware(
             ContinuationPermission(iterations, extension=extension, timeout=timeout)
         )
@@ -220,7 +220,7 @@ class AgentBuilder(Generic[T]):
         on_output: bool = False,
         on_tool_results: bool = False,
     ) -> AgentBuilder[T]:
-        """`PIIProtection`, before all other middlewares."""
+        """Add `PIIProtection` before all other middlewares."""
         return self.with_keywords(
             middleware=(
                 PIIProtection(
@@ -242,19 +242,19 @@ class AgentBuilder(Generic[T]):
         summarize: Summarize | None = None,
         pinned: Callable[[Message], bool] | None = None,
     ) -> AgentBuilder[T]:
-        """`HistoryReduction`: shows the model the newest messages, or a summary of the others."""
+        """Add `HistoryReduction`: old turns are left out, or replaced by a summary."""
         return self.with_middleware(
             HistoryReduction(target, threshold, tokens=tokens, summarize=summarize, pinned=pinned)
         )
 
     def with_iteration_cache(self, seconds: float = 600.0, entries: int = 1000) -> AgentBuilder[T]:
-        """`IterationCache`: keeps replies to equal questions."""
+        """Add `IterationCache`, which saves replies to equal requests."""
         return self.with_middleware(IterationCache(seconds, entries))
 
     def with_guidance(self, max_iterations: int | None = 20) -> AgentBuilder[T]:
-        """`Guidance`: tells the model where it stands."""
+        """Add `Guidance`: the model reads how many iterations remain."""
         return self.with_middleware(Guidance(max_iterations))
 
     def with_logging(self) -> AgentBuilder[T]:
-        """`IterationLogging`: logs each iteration."""
+        """Add `IterationLogging`, which logs each iteration."""
         return self.with_middleware(IterationLogging())
