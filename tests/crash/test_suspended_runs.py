@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from tests.tool_results import results_in_history
 
 from holdfast import Agent, tool
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.events import ModelReplied, QuestionAnswered, Status, ToolFinished
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.messages import ToolCall
 from holdfast.core.questions import (
     AnyQuestion,
     Approved,
@@ -153,15 +154,6 @@ async def process(
     return None if result.status is Status.WAITING else result
 
 
-def said(result: Result[str]) -> list[str]:
-    return [
-        part.text
-        for message in result.history
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
-
-
 @pytest.mark.parametrize("most", [1, 9], ids=["one-by-one", "all-at-once"])
 @pytest.mark.parametrize("script", SCRIPTS)
 async def test_a_run_suspended_at_each_question_ends_as_one_answered_at_once(
@@ -245,7 +237,9 @@ async def _check(result: Result[str], expected: Result[str], world: World, opene
         assert answered
     else:
         assert set(Counter(world.done).values()) <= {1}, "a write was repeated"
-        for got, wanted in zip(said(result), said(expected), strict=True):
+        for got, wanted in zip(
+            results_in_history(result), results_in_history(expected), strict=True
+        ):
             assert got == wanted or got.startswith(IN_DOUBT_TEXT[:15])
     assert finished
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 from pydantic import BaseModel, Field, SecretStr
+from tests.tool_results import results_in_history
 
 from holdfast import Agent, Approved, Denied, Middleware, SqliteJournal, ToolPermission, tool
 from holdfast.core.messages import ToolCall, ToolResult
@@ -47,15 +48,6 @@ def _nothing_got() -> None:
     got.clear()
 
 
-def said(result: Any) -> list[str]:
-    return [
-        part.text
-        for message in result.messages
-        for part in message.parts
-        if isinstance(part, ToolResult)
-    ]
-
-
 DENY = ToolPermission(deny=[Rule("*", {"recursive": "true"})], default="allow")
 
 
@@ -80,7 +72,7 @@ async def test_no_spelling_slips_past_a_rule(name: str, arguments: str) -> None:
     )
     result = await agent.run("Remove it.")
     assert got == []
-    assert said(result) == [f"Execution of '{name}' was denied by a rule."]
+    assert results_in_history(result) == [f"Execution of '{name}' was denied by a rule."]
 
 
 async def test_a_whole_number_is_judged_in_both_spellings() -> None:
@@ -121,7 +113,10 @@ async def test_a_deny_rule_holds_for_what_a_hook_edited(edited: str, first: bool
     middleware = [DENY, Edit(edited)] if first else [Edit(edited), DENY]
     agent = Agent(ScriptedModel(CALL, "No."), tools=[remove], middleware=middleware)
     result = await agent.run("Remove it.")
-    assert (got, said(result)) == ([], ["Execution of 'remove' was denied by a rule."])
+    assert (got, results_in_history(result)) == (
+        [],
+        ["Execution of 'remove' was denied by a rule."],
+    )
 
 
 async def test_a_deny_rule_holds_for_another_tool_that_a_hook_put_in() -> None:
@@ -129,7 +124,7 @@ async def test_a_deny_rule_holds_for_another_tool_that_a_hook_put_in() -> None:
     model = ScriptedModel(CALL, "No.")
     agent = Agent(model, tools=[remove, wipe], middleware=[rules, Edit('{"path": "/"}', "wipe")])
     result = await agent.run("Remove it.")
-    assert (got, said(result)) == ([], ["Execution of 'wipe' was denied by a rule."])
+    assert (got, results_in_history(result)) == ([], ["Execution of 'wipe' was denied by a rule."])
 
 
 async def test_a_deny_rule_holds_for_what_an_approver_edited() -> None:
@@ -140,7 +135,10 @@ async def test_a_deny_rule_holds_for_what_an_approver_edited() -> None:
 
     agent = Agent(ScriptedModel(CALL, "No."), tools=[remove], middleware=[rules], on_question=edit)
     result = await agent.run("Remove it.")
-    assert (got, said(result)) == ([], ["Execution of 'remove' was denied by a rule."])
+    assert (got, results_in_history(result)) == (
+        [],
+        ["Execution of 'remove' was denied by a rule."],
+    )
 
 
 async def test_what_an_approver_edited_is_not_asked_about_again() -> None:
@@ -157,7 +155,7 @@ async def test_what_an_approver_edited_is_not_asked_about_again() -> None:
         middleware=[ToolPermission(ask=["clear"])],
         on_question=edit,
     )
-    assert said(await agent.run("Clear it.")) == ["cleared"]
+    assert results_in_history(await agent.run("Clear it.")) == ["cleared"]
     assert asked == [{"path": "/", "recursive": False}]
     assert got == [("/var", False)]
 
@@ -176,7 +174,7 @@ async def test_a_yes_is_none_to_what_a_hook_made_of_it() -> None:
         middleware=[ToolPermission(ask=["remove"]), Edit('{"path": "/"}')],
         on_question=decide,
     )
-    assert said(await agent.run("Remove it.")) == ["Not that."]
+    assert results_in_history(await agent.run("Remove it.")) == ["Not that."]
     assert asked == [{"path": "/tmp", "recursive": False}, {"path": "/", "recursive": False}]
     assert got == []
 
@@ -193,7 +191,7 @@ async def test_edited_arguments_that_do_not_fit_are_not_run(edited: str) -> None
             seen.append((moment.valid, moment.arguments))
 
     agent = Agent(ScriptedModel(CALL, "No."), tools=[remove], middleware=[Watch(), Edit(edited)])
-    (told,) = said(await agent.run("Remove it."))
+    (told,) = results_in_history(await agent.run("Remove it."))
     assert "Function 'remove' was not run" in told
     assert seen == [{"path": "/tmp", "recursive": False}, (False, None)]
     assert got == []
@@ -298,7 +296,7 @@ async def test_a_turn_that_goes_on_runs_what_was_approved(tmp_path: Path) -> Non
     assert isinstance(same, PermissionQuestion)
     assert await approver.answer("ada", same.approve(arguments={"path": "/var", "recursive": "no"}))
     result = await worker("Done.").resume("ada")
-    assert (said(result), got) == (["wiped"], [("/var", False)])
+    assert (results_in_history(result), got) == (["wiped"], [("/var", False)])
 
 
 async def test_attempts_of_a_tool_get_the_same_value() -> None:
@@ -393,7 +391,7 @@ async def test_a_question_about_edited_arguments_can_wait(tmp_path: Path) -> Non
         assert await worker().answer("ada", question.approve())
         result = await worker("Done.").resume("ada")
     assert shown == [{"path": "/tmp", "recursive": False}, {"path": "/", "recursive": False}]
-    assert (said(result), got) == (["removed"], [("/", False)])
+    assert (results_in_history(result), got) == (["removed"], [("/", False)])
 
 
 async def test_arguments_that_are_edited_twice_are_not_run() -> None:
@@ -407,7 +405,9 @@ async def test_arguments_that_are_edited_twice_are_not_run() -> None:
         on_question=edit,
     )
     result = await agent.run("Remove it.")
-    assert said(result) == ["Execution of 'remove' was denied: its arguments were edited twice."]
+    assert results_in_history(result) == [
+        "Execution of 'remove' was denied: its arguments were edited twice."
+    ]
     assert got == []
 
 
@@ -428,4 +428,4 @@ async def test_an_unknown_tool_is_shown_only_with_arguments_that_can_be_shown(
         assert seen == [msgspec.json.decode(arguments)]
     else:
         assert seen == []
-        assert "there is no such function" in said(result)[0]
+        assert "there is no such function" in results_in_history(result)[0]

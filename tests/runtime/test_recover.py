@@ -10,10 +10,11 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 from tests.runtime.slow_journal import BeforeToolsHook
+from tests.tool_results import texts_of_results
 
 from holdfast import Agent, ConfigurationError, SqliteJournal, Status, tool
 from holdfast.core.errors import HoldfastError
-from holdfast.core.messages import Reply, ToolCall, ToolResult
+from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import PermissionQuestion
 from holdfast.journal.memory import MemoryJournal
@@ -51,10 +52,6 @@ def agent(journal: object, *, name: str = "payer", **keywords: Any) -> Agent[Any
 async def interrupt(journal: object, session: str, moment: int = BEGUN, **keywords: Any) -> None:
     with pytest.raises(SimulatedCrash):
         await agent(CrashAt(journal, moment), **keywords).run("go", session=session)
-
-
-def told(messages: tuple[Any, ...]) -> list[str]:
-    return [part.text for m in messages for part in m.parts if isinstance(part, ToolResult)]
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -181,20 +178,20 @@ class TestAnAgentThatChanged:
         await interrupt(journal, "s", CALLED)
         (found,) = await agent(journal, tools=[]).recover()
         assert found.result.output == "done"
-        assert "not" in told(found.result.messages)[0]
+        assert "not" in texts_of_results(found.result.messages)[0]
 
     async def test_a_tool_that_vanished_after_it_began_is_in_doubt(self) -> None:
         journal = MemoryJournal()
         await interrupt(journal, "s", BEGUN, effect="read")
         (found,) = await agent(journal, tools=[]).recover()
-        assert "Whether it took effect is unknown" in told(found.result.messages)[0]
+        assert "Whether it took effect is unknown" in texts_of_results(found.result.messages)[0]
         assert found.result.output == "done"
 
     async def test_a_tool_that_vanished_after_it_ended_is_not_missed(self) -> None:
         journal = MemoryJournal()
         await interrupt(journal, "s", PAID)
         (found,) = await agent(journal, tools=[]).recover()
-        assert told(found.result.messages) == ["paid"]
+        assert texts_of_results(found.result.messages) == ["paid"]
 
     async def test_a_tool_with_other_arguments_is_called_again_by_the_model(self) -> None:
         @tool(effect="write")
@@ -205,7 +202,7 @@ class TestAnAgentThatChanged:
         journal = MemoryJournal()
         await interrupt(journal, "s", CALLED)
         (found,) = await agent(journal, tools=[pay]).recover()
-        assert "euros" in told(found.result.messages)[0]
+        assert "euros" in texts_of_results(found.result.messages)[0]
         assert found.result.output == "done"
 
     @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.tool_results import texts_of_results
 
 from holdfast import Agent, tool
 from holdfast.core.errors import ConfigurationError, ReplayMismatchError
 from holdfast.core.events import ModelReplied
-from holdfast.core.messages import Reply, ToolCall, ToolResult
+from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.journal.memory import MemoryJournal
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
@@ -57,10 +58,6 @@ class World:
         return Agent(ScriptedModel(*[self.answer] * 9), tools=self.tools(), journal=journal)
 
 
-def told(messages: tuple[object, ...]) -> list[str]:
-    return [part.text for m in messages for part in m.parts if isinstance(part, ToolResult)]
-
-
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("moment", range(1, EVENTS + 1))
 async def test_every_crash_point_ends_with_a_true_history(moment: int, before: bool) -> None:
@@ -72,7 +69,7 @@ async def test_every_crash_point_ends_with_a_true_history(moment: int, before: b
     else:
         result = await world.agent(journal).resume("s")
     assert result.output == "done"
-    texts = told(result.messages)
+    texts = texts_of_results(result.messages)
     assert [texts[0], texts[2]] == ["sun in Porto", "sun in Faro"]
     assert world.paid in ([5], [])
     if texts[1] == "paid":
