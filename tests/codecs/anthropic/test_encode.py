@@ -414,18 +414,6 @@ def test_what_the_wire_cannot_say_is_refused_by_name(fields: Json, argument: str
     assert error.info.landed.value == "no"
 
 
-def test_a_history_is_encoded_once() -> None:
-    history = Transcript([user("Hi")])
-    codec = AnthropicCodec()
-    first = codec.encode(ask(messages=history)).body
-    history.append(ASKED)
-    history.append(ANSWERED)
-    second = codec.encode(ask(messages=history)).body
-    assert second.startswith(first[:-2])
-    assert second == AnthropicCodec().encode(ask(messages=list(history))).body
-    assert history.encoded_count("anthropic|0") == 3
-
-
 def test_what_is_new_is_checked_against_what_was_sent() -> None:
     history = Transcript([user("Hi"), ASKED, ANSWERED])
     codec = AnthropicCodec()

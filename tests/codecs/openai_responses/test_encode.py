@@ -396,16 +396,5 @@ def test_what_the_wire_cannot_say_is_refused_by_name(fields: Json, argument: str
     assert error.info.landed.value == "no"
 
 
-def test_a_history_is_encoded_once() -> None:
-    history = Transcript([user("Hi")])
-    codec = ResponsesCodec()
-    first = codec.encode(ask(messages=history)).body
-    history.append(ASKED)
-    history.append(ANSWERED)
-    second = codec.encode(ask(messages=history)).body
-    assert second.startswith(first[:-2])
-    assert second == ResponsesCodec().encode(ask(messages=list(history))).body
-
-
 def test_half_a_surrogate_pair_does_no_harm() -> None:
     assert sent(user("a\ud800b"))[0]["content"][0]["text"] == "a?b"
