@@ -45,3 +45,8 @@ def test_many_arguments_are_passed_by_name() -> None:
     # struct.pack takes the values of its format by position only.
     calls = [call for call in measures.long_positional_calls() if not call.endswith(" struct.pack")]
     assert calls == []
+
+
+def test_a_call_passes_through_few_frames() -> None:
+    assert measures.own_frames(wrapped=False) <= 11
+    assert measures.own_frames(wrapped=True) <= 13

@@ -74,7 +74,6 @@ def _hook() -> tuple[Hook, BeforeTool]:
             del context
 
     chain = compile_chain([Nothing()])
-    assert chain is not None
     facts: Any = None
     return chain.before_tool[0], BeforeTool(facts, "t1.i0.tool.0", 0, 0, ToolCall("1", "f"))
 

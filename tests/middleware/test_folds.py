@@ -11,6 +11,8 @@ from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.events import Event, ModelReplied, ToolFinished, TurnOpened
 from holdfast.core.messages import ToolCall
 from holdfast.middleware import error_handling_middlewares
+from holdfast.middleware.chain import compile_chain
+from holdfast.middleware.history_reduction import HistoryReduction
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.middleware.usage_limits import UsageLimits
 from holdfast.testing import ScriptedModel, folding_twice
@@ -120,59 +122,27 @@ async def _yes(request: Any) -> object:
     return request.approve(remember="tool")
 
 
-class Never(Middleware):
-    """A middleware whose hooks never act."""
+async def test_a_middleware_that_names_no_event_has_no_fold() -> None:
+    class Never(Seen):
+        events = ()
 
-    def __init__(self) -> None:
-        self.called = 0
+        async def after_turn(self, context: Any) -> None:
+            assert id(self) not in context.facts.states
 
-    def acts(self, hook: str) -> Any:
-        return hook == "after_reply"
-
-    async def before_iteration(self, context: Any) -> None:
-        self.called += 1
-
-    async def after_reply(self, context: Any) -> None:
-        self.called += 100
+    await agent(Never()).run("go")
 
 
-async def test_a_hook_that_never_acts_is_not_in_the_chain() -> None:
-    never = Never()
-    agent_under_test = agent(never)
-    await agent_under_test.run("go")
-    assert never.called == 300
-    assert "before_iteration" not in agent_under_test.describe()
+async def test_the_own_fold_of_a_subclass_is_called_even_if_the_base_class_needs_no_event() -> None:
+    class Own(HistoryReduction):
+        seen = 0
 
+        def fold(self, state: Any, event: Event) -> Any:
+            type(self).seen += 1
+            return state
 
-async def test_a_hook_that_a_subclass_overrides_ignores_the_acts_of_its_parent() -> None:
-    class Always(Never):
-        async def before_iteration(self, context: Any) -> None:
-            self.called += 1
-
-    always = Always()
-    await agent(always).run("go")
-    assert always.called == 303
-
-
-async def test_a_hook_needs_both_its_own_check_and_the_condition_of_the_user() -> None:
-    class Second(Never):
-        def acts(self, hook: str) -> Any:
-            return lambda context: context.iteration > 0
-
-    for when, wanted in ((None, 202), (lambda context: context.iteration == 1, 101)):
-        second = Second()
-        given = second if when is None else second.only(when=when)
-        await agent(given).run("go")
-        assert given.called == wanted
-
-
-async def test_an_error_of_a_check_is_an_error_of_the_hook() -> None:
-    class Broken(Never):
-        def acts(self, hook: str) -> Any:
-            return lambda context: next(iter(()))
-
-    with pytest.raises(MiddlewareError, match=r"raised StopIteration"):
-        await agent(Broken()).run("go")
+    assert id(HistoryReduction()) not in compile_chain([HistoryReduction()]).fold_table.keys
+    await agent(Own()).run("go")
+    assert Own.seen > 5
 
 
 async def test_a_new_turn_resets_its_states() -> None:

@@ -403,7 +403,7 @@ async def test_tool_hooks_apply_to_the_tools_that_they_name() -> None:
 
 
 async def test_a_condition_skips_a_hook() -> None:
-    stop = BeforeIteration(Stop("r", "Bye.")).only(when=lambda moment: moment.turn == 2)
+    stop = BeforeIteration(Stop("r", "Bye.")).only(enabled=lambda hook, facts: facts.turn == 2)
     agent = Agent(ScriptedModel("one", "two"), middleware=[stop])
     assert (await agent.run("go", session="s")).output == "one"
     assert (await agent.run("go", session="s")).output == "Bye."

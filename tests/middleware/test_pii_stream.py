@@ -203,7 +203,6 @@ async def test_without_the_protection_nothing_is_changed() -> None:
         agent = Agent(Pieces(TEXT), middleware=middlewares)
         async with agent.stream("go") as run:
             assert "".join([text async for text in run.text(live=True)]) == TEXT
-        assert "live:" not in agent.describe()
 
 
 async def test_an_attempt_that_failed_leaves_nothing_behind() -> None:

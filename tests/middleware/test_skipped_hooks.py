@@ -1,4 +1,4 @@
-"""Which hooks are called: `idle` and conditions skip hooks and never hide a failure."""
+"""Which hooks are called: `enabled` and conditions skip hooks and never hide a failure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast import Agent, Middleware, ToolFinished, tool
-from holdfast.core.errors import MiddlewareError
+from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.events import Event
+from holdfast.middleware import RunFacts
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 
@@ -25,7 +26,7 @@ def agent(*middlewares: Middleware[Any]) -> Agent[str]:
 
 
 class Late(Middleware[int]):
-    """A middleware that is idle until a tool has run."""
+    """A middleware whose hooks are enabled when a tool has run."""
 
     events = (ToolFinished,)
 
@@ -39,8 +40,8 @@ class Late(Middleware[int]):
     def fold(self, state: int, event: Event) -> int:
         return state + 1
 
-    def idle(self, state: int) -> bool:
-        return state == 0
+    def enabled(self, hook: str, facts: RunFacts) -> bool:
+        return facts.state_of(self) > 0
 
     async def before_iteration(self, context: Any) -> None:
         self.seen.append(f"model {context.iteration}")
@@ -67,29 +68,40 @@ SINCE_THE_FIRST_TOOL = [
 ]
 
 
-async def test_no_hook_is_called_while_its_middleware_is_idle() -> None:
+async def test_no_hook_is_called_while_it_is_not_enabled() -> None:
     late = Late()
     assert (await agent(late).run("go")).output == "done"
     assert late.seen == SINCE_THE_FIRST_TOOL
 
 
-async def test_an_idle_middleware_does_not_skip_the_hooks_of_others() -> None:
+async def test_a_middleware_that_is_not_enabled_skips_no_hook_of_others() -> None:
     late, other = Late(), Late()
-    other.idle = lambda state: False  # type: ignore[method-assign]
+    other.enabled = lambda hook, facts: True  # type: ignore[method-assign]
     await agent(late, other).run("go")
     assert late.seen == SINCE_THE_FIRST_TOOL
     assert other.seen == ["model 0", "tools 0", "tool 0", *SINCE_THE_FIRST_TOOL]
 
 
-@pytest.mark.parametrize("hook", ["before_iteration", "before_tools", "after_iteration"])
-async def test_an_error_of_idle_is_an_error_of_the_hook(hook: str) -> None:
+HOOKS = [
+    "before_turn",
+    "before_iteration",
+    "before_tools",
+    "after_reply",
+    "after_iteration",
+    "after_tool",
+    "after_turn",
+]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+async def test_an_error_of_enabled_is_an_error_of_the_hook(hook: str) -> None:
     class Broken(Middleware[int]):
         initial = 0
 
         def fold(self, state: int, event: Event) -> int:
             return state
 
-        def idle(self, state: int) -> bool:
+        def enabled(self, hook: str, facts: RunFacts) -> bool:
             return next(iter(()))  # a StopIteration is a failure too
 
     async def called(self: Any, moment: Any) -> None:
@@ -103,17 +115,17 @@ async def test_an_error_of_idle_is_an_error_of_the_hook(hook: str) -> None:
 async def test_the_condition_of_the_user_is_checked_first() -> None:
     asked = []
 
-    def when(moment: Any) -> bool:
-        asked.append(moment.key)
+    def enabled(hook: str, facts: RunFacts) -> bool:
+        asked.append(hook)
         return True
 
-    late = Late().only(when=when)
+    late = Late().only(enabled=enabled)
     await agent(late).run("go")
     assert late.seen == SINCE_THE_FIRST_TOOL
-    assert asked[:4] == ["t1.i0.model", "t1.i0.begun", "t1.i0.tool.0", "t1.i0.model"]
+    assert asked[:4] == ["before_iteration", "before_tools", "wrap_tool", "after_iteration"]
 
 
-async def test_a_hook_that_a_subclass_overrides_ignores_the_idle_of_its_parent() -> None:
+async def test_a_hook_that_a_subclass_overrides_ignores_the_enabled_of_its_parent() -> None:
     class Early(Late):
         async def before_iteration(self, context: Any) -> None:
             await super().before_iteration(context)
@@ -123,29 +135,81 @@ async def test_a_hook_that_a_subclass_overrides_ignores_the_idle_of_its_parent()
     assert early.seen == ["model 0", *SINCE_THE_FIRST_TOOL]
 
 
-@pytest.mark.parametrize("written", ["fold", "acts"])
-async def test_a_subclass_with_its_own_fold_ignores_the_idle_of_its_parent(
-    written: str,
-) -> None:
+async def test_a_subclass_with_its_own_fold_ignores_the_enabled_of_its_parent() -> None:
     class Other(Late):
-        pass
+        def fold(self, state: int, event: Event) -> int:
+            return state
 
-    setattr(Other, written, lambda self, *given: given[0] if written == "fold" else True)
     other = Other()
     await agent(other).run("go")
     assert other.seen[0] == "model 0"
 
 
-async def test_idle_is_not_called_without_a_fold() -> None:
+async def test_enabled_reads_what_is_known_about_the_turn() -> None:
     class Plain(Middleware):
         called = 0
 
-        def idle(self, state: None) -> bool:
-            raise AssertionError
+        def enabled(self, hook: str, facts: RunFacts) -> bool:
+            return facts.deps == "yes" and facts.session == "s" and facts.turn == 2
 
         async def before_iteration(self, context: Any) -> None:
             self.called += 1
 
     plain = Plain()
-    await agent(plain).run("go")
-    assert plain.called == 3
+    model = ScriptedModel("one", "two", "three", "four")
+    asked = Agent(model, middleware=[plain])
+    await asked.run("go", session="s", deps="yes")
+    assert plain.called == 0
+    await asked.run("go", session="s", deps="yes")
+    assert plain.called == 1
+    await asked.run("go", session="s", deps="yes")
+    await asked.run("go", deps="yes")
+    assert plain.called == 1
+
+
+async def test_a_hook_needs_both_enabled_and_the_condition_of_the_user() -> None:
+    def second(hook: str, facts: RunFacts) -> bool:
+        return hook == "before_iteration"
+
+    late = Late().only(enabled=second)
+    await agent(late).run("go")
+    assert late.seen == ["model 1", "model 2"]
+
+
+async def test_a_condition_of_the_user_applies_to_live_filters() -> None:
+    class Loud(Middleware):
+        def live(self, context: Any) -> Any:
+            raise AssertionError
+
+    loud = Loud().only(enabled=lambda hook, facts: hook != "live")
+    async with Agent(ScriptedModel("hello"), middleware=[loud]).stream("go") as run:
+        assert "".join([text async for text in run.text(live=True)]) == "hello"
+
+
+async def test_a_wrap_hook_that_is_not_enabled_is_skipped() -> None:
+    class Wrap(Middleware):
+        async def wrap_model(self, context: Any, call_next: Any) -> Any:
+            raise AssertionError
+
+    wrap = Wrap().only(enabled=lambda hook, facts: False)
+    assert (await agent(wrap).run("go")).output == "done"
+
+
+@pytest.mark.parametrize("enabled", [False, "yes"])
+def test_a_condition_that_is_not_a_function_is_refused(enabled: Any) -> None:
+    with pytest.raises(ConfigurationError, match="enabled"):
+        Middleware().only(enabled=enabled)
+
+
+def test_an_enabled_that_is_not_a_plain_function_is_refused() -> None:
+    class Awaited(Middleware):
+        async def enabled(self, hook: str, facts: RunFacts) -> bool:  # type: ignore[override]
+            return False
+
+    class Flag(Middleware):
+        enabled = False  # type: ignore[assignment]
+
+    for wrong in (Awaited(), Flag()):
+        name = type(wrong).__name__
+        with pytest.raises(ConfigurationError, match=rf"middleware\[0\]: {name}\.enabled .*`def"):
+            agent(wrong)

@@ -32,6 +32,7 @@ from holdfast.core.questions import (
     Question,
 )
 from holdfast.journal.memory import MemoryJournal
+from holdfast.middleware.chain import NO_HOOKS
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.driver import drive_turn
@@ -666,7 +667,7 @@ class Crash(BaseException):
 def new_turn(
     given: Agent[str], machine: SessionMachine, journal: MemoryJournal, questions: QuestionBroker
 ) -> ActiveTurn:
-    opened = OpenSession(machine, None, journal)
+    opened = OpenSession(machine, NO_HOOKS.new_folds(), journal)
     return ActiveTurn(given._engine.plan, "r", opened, TurnContext(questions=questions))
 
 

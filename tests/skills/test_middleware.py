@@ -216,7 +216,7 @@ async def test_the_open_skills_are_rebuilt_from_the_journal_alone(skills: Skills
     states = []
     for record in await journal.read("s", 0):
         folds.apply(record.event)
-        states.append((type(record.event).__name__, folds.view[id(skills.middleware)]))
+        states.append((type(record.event).__name__, folds.states[id(skills.middleware)]))
     assert ("ToolFinished", frozenset({"trading"})) in states
     assert states[-1] == ("TurnClosed", frozenset())
 

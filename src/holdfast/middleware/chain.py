@@ -7,9 +7,8 @@ hook: `hook_calls` does that.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -18,13 +17,19 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
-from holdfast.middleware.folds import Folds, FoldTable
-from holdfast.middleware.hook_contexts import HookContext
-from holdfast.middleware.hooks import AFTER, ALLOWED, BEFORE, TOOL_HOOKS, WRAP, Middleware, is_older
+from holdfast.middleware.folds import Folds, FoldTable, find_event_kinds
+from holdfast.middleware.hooks import (
+    AFTER,
+    ALLOWED,
+    BEFORE,
+    TOOL_HOOKS,
+    WRAP,
+    Enabled,
+    Middleware,
+    is_older,
+)
 from holdfast.middleware.order import check_order
 
-When = Callable[[Any], bool]  # takes the context of its hook
-Idle = Callable[[Any], bool]  # takes the state of its middleware
 AnyMiddleware = Middleware[Any]  # of any state: only the fold knows its type
 
 
@@ -39,14 +44,12 @@ class Hook(Struct, frozen=True):
 
     owner: str
     name: str
-    function: Callable[..., Coroutine[Any, Any, object]]
+    function: Callable[..., Any]
     allowed: tuple[type[object], ...]
-    when: Callable[[HookContext], bool] | None
     tools: tuple[str, ...]
     seconds: float | None
-    idle: Idle | None = None
-    key: int = 0
-    """The key of the state that `idle` takes."""
+    enabled: Enabled | None
+    """Whether the hook has anything to do; None means always."""
 
     def is_for(self, tool: str) -> bool:
         """Whether the hook applies to this tool."""
@@ -59,8 +62,6 @@ class ToolHooks(Struct, frozen=True):
     before: tuple[Hook, ...]
     wrap: tuple[Hook, ...]
     after: tuple[Hook, ...]
-    is_empty: bool
-    """Whether no hook sees a call of this tool or its result."""
 
 
 _MOST_TOOLS = 256
@@ -83,7 +84,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     after_tool: tuple[Hook, ...]
     on_error: tuple[Hook, ...]
     fold_table: FoldTable
-    live: tuple[AnyMiddleware, ...]
+    live: tuple[Hook, ...]
     _of_tools: dict[str, ToolHooks] = {}
 
     def hooks_for_tool(self, name: str) -> ToolHooks:
@@ -94,11 +95,15 @@ class Chain(Struct, frozen=True, kw_only=True):
             before, wrap, after = (
                 tuple(hook for hook in kind if hook.is_for(name)) for kind in kinds
             )
-            is_empty = not (before or wrap or after or self.on_error)
-            hooks = ToolHooks(before, wrap, after, is_empty)
+            hooks = ToolHooks(before, wrap, after)
             if len(self._of_tools) < _MOST_TOOLS:  # a model may invent any number of names
                 self._of_tools[name] = hooks
         return hooks
+
+    @property
+    def has_state(self) -> bool:
+        """Whether a middleware has a fold."""
+        return bool(self.fold_table.middlewares)
 
     @property
     def has_session_state(self) -> bool:
@@ -115,17 +120,15 @@ class Chain(Struct, frozen=True, kw_only=True):
         for middleware in self.middlewares:
             settings = ", ".join(f"{name}={value}" for name, value in middleware.describe().items())
             lines.append(f"{middleware.name}: {settings}" if settings else middleware.name)
-        for name in (*BEFORE, *WRAP, *AFTER):
+        for name in (*BEFORE, *WRAP, *AFTER, "live"):
             hooks: tuple[Hook, ...] = getattr(self, name)
             if hooks:
                 lines.append(f"{name}: {' > '.join(hook.owner for hook in hooks)}")
-        if self.live:
-            lines.append(f"live: {' > '.join(middleware.name for middleware in self.live)}")
         return lines
 
 
-def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
-    """Check the middlewares and index their hooks; None when there are none.
+def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain:
+    """Check the middlewares and index their hooks. Without middlewares, the chain has no hooks.
 
     Raises:
         ConfigurationError: an object is not a middleware, is given twice, or is in the wrong order.
@@ -134,36 +137,14 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain | None:
     for index, middleware in enumerate(found):
         _check_middleware(index, middleware, found)
     check_order(found)
-    if not found:
-        return None
-    fold_table = FoldTable(
-        [
-            middleware
-            for middleware in found
-            if _is_overridden(middleware, "fold") and _find_activity(middleware, "fold")
-        ]
-    )
+    folding = [one for one in found if _is_overridden(one, "fold") and find_event_kinds(one)]
     hooks: dict[str, Any] = {
-        name: tuple(
-            hook
-            for middleware in found
-            if (hook := _compile_hook(middleware, name, fold_table)) is not None
-        )
-        for name in (*BEFORE, *WRAP, *AFTER)
+        name: tuple([_compile_hook(one, name) for one in found if _is_overridden(one, name)])
+        for name in (*BEFORE, *WRAP, *AFTER, "live")
     }
     for name in AFTER:
         hooks[name] = hooks[name][::-1]
-    return Chain(
-        middlewares=found,
-        live=tuple(
-            middleware
-            for middleware in found
-            if _is_overridden(middleware, "live") and _find_activity(middleware, "live")
-        ),
-        _of_tools={},
-        fold_table=fold_table,
-        **hooks,
-    )
+    return Chain(middlewares=found, fold_table=FoldTable(folding), _of_tools={}, **hooks)
 
 
 def tool_settings(
@@ -208,6 +189,13 @@ def _check_middleware(
                 f"{middleware.name}.{name} is not a coroutine function",
                 fix="Write `async def`",
             )
+    enabled: object = middleware.enabled
+    if not callable(enabled) or inspect.iscoroutinefunction(enabled):
+        raise ConfigurationError(
+            argument,
+            f"{middleware.name}.enabled is not a function that returns at once",
+            fix="Write `def enabled(self, hook, facts)`",
+        )
     _check_hook_names(argument, middleware)
 
 
@@ -232,45 +220,30 @@ def _is_overridden(middleware: AnyMiddleware, name: str) -> bool:
     return getattr(method, "__func__", method) is not getattr(Middleware, name)
 
 
-def _find_activity(middleware: AnyMiddleware, name: str) -> bool | When:
-    return is_older(type(middleware), "acts", name) or middleware.acts(name)
-
-
-def _compile_hook(middleware: AnyMiddleware, name: str, fold_table: FoldTable) -> Hook | None:
-    acts = _find_activity(middleware, name) if _is_overridden(middleware, name) else False
-    if acts is False:
-        return None
-    tools = tuple(middleware.tools) if name in TOOL_HOOKS else ()
-    when = middleware.when if acts is True else _combine_conditions(middleware.when, acts)
-    key = fold_table.keys.get(id(middleware))
-    idle = _find_idle(middleware, name) if key is not None else None
-    if idle is not None and when is not None:
-        # The user's condition is checked first, whatever the other one looks at.
-        when, idle = _combine_conditions(when, partial(_has_work, middleware, idle)), None
+def _compile_hook(middleware: AnyMiddleware, name: str) -> Hook:
     return Hook(
         owner=middleware.name,
         name=name,
         function=getattr(middleware, name),
-        allowed=_RETURNS.get(name) or ALLOWED[name],
-        when=when,
-        tools=tools,
+        allowed=_RETURNS.get(name) or ALLOWED.get(name, ()),
+        tools=tuple(middleware.tools) if name in TOOL_HOOKS else (),
         seconds=middleware.hook_timeout,
-        idle=idle,
-        key=key or 0,
+        enabled=_find_condition(middleware, name),
     )
 
 
-def _find_idle(middleware: AnyMiddleware, name: str) -> Idle | None:
-    """Return the `idle` of a middleware; None when it has none, or a subclass overrode the hook."""
-    older = any(is_older(type(middleware), "idle", than) for than in (name, "fold", "acts"))
-    return middleware.idle if _is_overridden(middleware, "idle") and not older else None
+def _find_condition(middleware: AnyMiddleware, name: str) -> Enabled | None:
+    """Return the condition of a hook: that of the user, and that of the middleware.
+
+    If a subclass overrode the hook or the fold and not `enabled`, the method is about another hook.
+    """
+    older = any(is_older(type(middleware), "enabled", than) for than in (name, "fold"))
+    own = None if older or not _is_overridden(middleware, "enabled") else middleware.enabled
+    given = middleware.enabled_if
+    if given is None or own is None:
+        return given or own
+    return lambda hook, facts: given(hook, facts) and own(hook, facts)
 
 
-def _has_work(middleware: AnyMiddleware, idle: Idle, context: HookContext) -> bool:
-    return not idle(context.state_of(middleware))
-
-
-def _combine_conditions(first: When | None, second: When) -> When:
-    if first is None:
-        return second
-    return lambda context: first(context) and second(context)
+NO_HOOKS = compile_chain(())
+"""The chain of an agent without middleware."""

@@ -6,8 +6,6 @@ yes lets the turn continue: a no, a timeout, a cancellation and an error end it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from holdfast.core.argument_checks import check_arguments
@@ -57,11 +55,6 @@ class ContinuationPermission(Middleware[None]):
         limit = "that of the turn" if self._iterations is None else self._iterations
         return {"iterations": limit, "extension": self._extension, "timeout": self._timeout}
 
-    def acts(self, hook: str) -> Callable[[BeforeIteration], bool]:
-        """Only at the limit."""
-        del hook
-        return _is_at_limit
-
     def limits(self, given: Limits | None) -> Limits:
         """Return the limits of a turn, which can be extended."""
         most = self._iterations
@@ -73,7 +66,7 @@ class ContinuationPermission(Middleware[None]):
     async def before_iteration(self, context: BeforeIteration) -> Stop | None:
         """Ask when the limit is reached."""
         most = context.limits.iterations
-        if most is None or not _is_at_limit(context):
+        if most is None or context.iteration < most:
             return None
         question = ContinuationQuestion(
             iteration=context.iteration + 1,
@@ -88,8 +81,3 @@ class ContinuationPermission(Middleware[None]):
         if isinstance(answer, Continued):
             return None  # the run extends its limit with the answer
         return Stop(TERMINATED_REASON, TERMINATED_TEXT)
-
-
-def _is_at_limit(context: BeforeIteration) -> bool:
-    most = context.limits.iterations
-    return most is not None and context.iteration >= most

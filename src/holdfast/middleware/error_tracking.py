@@ -14,7 +14,7 @@ from holdfast.core.events import Event, ModelReplied, ToolFinished
 from holdfast.core.notices import MaxConsecutiveErrorsExceeded
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.detection import Detector, is_error_result, is_failure
-from holdfast.middleware.hook_contexts import AfterIteration, BeforeIteration, HookContext
+from holdfast.middleware.hook_contexts import AfterIteration, BeforeIteration, HookContext, RunFacts
 from holdfast.middleware.hooks import Middleware
 
 REASON = "Maximum consecutive errors ({count}) exceeded"
@@ -58,9 +58,11 @@ class ErrorTracking(Middleware[ErrorStreak]):
         self.max_consecutive_errors = max_consecutive_errors
         self.detector = detector
 
-    def idle(self, state: ErrorStreak) -> bool:
-        """While the count is below the limit."""
-        return state.before + state.failed < self.max_consecutive_errors
+    def enabled(self, hook: str, facts: RunFacts) -> bool:
+        """When the count has reached the limit."""
+        del hook
+        state = facts.state_of(self)
+        return state.before + state.failed >= self.max_consecutive_errors
 
     @property
     def initial(self) -> ErrorStreak:

@@ -43,17 +43,23 @@ class FoldTable:
         )
         # Looking up a dict is fastest with the very object that is the key.
         self.keys = {key: key for key in map(id, middlewares)}
-        by_kind: dict[type[Event], list[tuple[int, Fold]]] = {}
+        # A turn resets states when it is opened, even if no fold receives that event.
+        by_kind: dict[type[Event], list[tuple[int, Fold]]] = {TurnOpened: []} if middlewares else {}
         for middleware in middlewares:
-            for kind in _kinds_of(middleware):
+            for kind in find_event_kinds(middleware):
                 by_kind.setdefault(kind, []).append(
                     (self.keys[id(middleware)], _with_purity_check(middleware.fold))
                 )
         self.by_kind = {kind: tuple(rows) for kind, rows in by_kind.items()}
 
 
-def _kinds_of(middleware: Middleware[Any]) -> Sequence[type[Event]]:
-    for kind in middleware.events:
+def find_event_kinds(middleware: Middleware[Any]) -> Sequence[type[Event]]:
+    """Return the kinds of events that the fold of a middleware receives.
+
+    Raises:
+        ConfigurationError: `events` has something that is not a kind of event.
+    """
+    for kind in middleware.events or ():
         if kind not in _KINDS:
             name = getattr(kind, "__name__", repr(kind))
             raise ConfigurationError(
@@ -62,8 +68,9 @@ def _kinds_of(middleware: Middleware[Any]) -> Sequence[type[Event]]:
                 fix="Name kinds of Event",
             )
     # A subclass with another fold may need other events.
-    older = "events" not in vars(middleware) and is_older(type(middleware), "events", "fold")
-    return _KINDS if older or not middleware.events else middleware.events
+    by_instance = type(middleware).events is None and middleware.events is not None
+    older = not by_instance and is_older(type(middleware), "events", "fold")
+    return _KINDS if older or middleware.events is None else middleware.events
 
 
 class Folds:
@@ -78,25 +85,21 @@ class Folds:
     def __init__(self, table: FoldTable) -> None:
         self._table = table
         self._by_kind = table.by_kind
+        # By the `id` of their middleware.
         self.states: dict[int, object] = {
             table.keys[id(middleware)]: middleware.initial for middleware in table.middlewares
         }
         self.failure: MiddlewareError | None = None
 
-    @property
-    def view(self) -> Mapping[int, object]:
-        """The states, by the `id` of their middleware."""
-        return self.states
-
     def apply(self, event: Event) -> None:
         """Update the states with one event."""
-        kind = type(event)
+        kind, states = type(event), self.states
+        rows = self._by_kind.get(kind)
+        if rows is None:
+            return
         if kind is TurnOpened:
             for middleware in self._table.of_turns:
-                self.states[id(middleware)] = middleware.initial
-        if (rows := self._by_kind.get(kind)) is None:
-            return
-        states = self.states
+                states[id(middleware)] = middleware.initial
         for key, fold in rows:
             try:
                 states[key] = fold(states[key], event)

@@ -54,7 +54,7 @@ class HistoryReduction(Middleware[TokenEstimate]):
     """
 
     scope = "session"
-    events = (TurnOpened, ModelReplied, ToolFinished)
+    events: Sequence[type[Event]] | None = (TurnOpened, ModelReplied, ToolFinished)
 
     @check_arguments
     def __init__(
@@ -69,6 +69,8 @@ class HistoryReduction(Middleware[TokenEstimate]):
         self.target = target
         self.threshold = threshold
         self.tokens = tokens
+        if tokens is None:
+            self.events = ()
         self.summarize = summarize
         self.pinned = pinned
         # Summaries by the digest of their messages, and sizes by the run: these are caches, not the
@@ -85,17 +87,10 @@ class HistoryReduction(Middleware[TokenEstimate]):
         """Update the estimate of tokens."""
         return update_estimate(state, event)
 
-    def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
-        """When there may be more messages than the limit."""
-        if hook == "fold":
-            return self.tokens is not None
-        if hook != "before_iteration" or self.tokens is not None:
-            return True
-        most = self.target + self.threshold
-        return lambda context: len(context.messages) > most
-
     async def before_iteration(self, context: BeforeIteration) -> Patch | None:
         """Send only the latest turns when there are too many messages."""
+        if self.tokens is None and len(context.messages) <= self.target + self.threshold:
+            return None
         turns = _split_turns(context.messages)
         cut = self._count_dropped(
             [len(turn) for turn in turns], self.target, self.target + self.threshold

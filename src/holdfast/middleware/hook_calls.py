@@ -1,4 +1,4 @@
-"""Calls hooks: a single one, several in order, or wrap hooks around an operation.
+"""Calls hooks: a single one, or several in order. Wrap hooks are called in `runtime/hooks`.
 
 It applies the condition and the timeout of each hook and checks what it returns. This module must
 never swallow a cancellation, and must never pass on a return value that is not a decision.
@@ -7,54 +7,53 @@ never swallow a cancellation, and must never pass on a return value that is not 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from types import coroutine
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from holdfast.core.errors import HoldfastError, MiddlewareError
+from holdfast.core.errors import MiddlewareError
 from holdfast.core.redaction import redact
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision
-from holdfast.middleware.hook_contexts import HookContext
+from holdfast.middleware.hook_contexts import HookContext, RunFacts
 
 M = TypeVar("M", bound=HookContext)
 
 
-def has_active_hooks(hooks: Sequence[Hook], states: Mapping[int, object]) -> bool:
+def has_enabled_hooks(hooks: Sequence[Hook], facts: RunFacts) -> bool:
     """Whether one of the hooks may have something to do, so that its context must be made.
 
     Args:
         hooks: the hooks of one kind.
-        states: the states of their middlewares.
+        facts: what is known about the turn.
     """
     try:
         for hook in hooks:
-            if (idle := hook.idle) is None or not idle(states[hook.key]):
+            if hook.enabled is None or hook.enabled(hook.name, facts):
                 return True
-    except Exception:  # noqa: BLE001  # REASON: `idle` is the user's code
+    except Exception:  # noqa: BLE001  # REASON: `enabled` is the user's code
         return True  # the failure is reported when the hook is called
     return False
 
 
+def is_enabled(hook: Hook, facts: RunFacts) -> bool:
+    """Whether the hook has something to do. Raises MiddlewareError when its condition fails."""
+    if hook.enabled is None:
+        return True
+    try:
+        return hook.enabled(hook.name, facts)
+    except MiddlewareError:
+        raise
+    except Exception as error:  # REASON: `enabled` is the user's code
+        raise hook_failure(hook, error) from error
+
+
 async def call_hook(hook: Hook, context: HookContext) -> Decision | None:
     """Return the decision of one hook. Raises MiddlewareError when it fails; passes on cancellation."""
-    if hook.idle is not None or hook.when is not None:
-        first = find_pending_hooks((hook,), context)
-        if first is None:
-            return None
-        if first.condition_failure is not None:
-            raise first.condition_failure
+    if hook.enabled is not None and not is_enabled(hook, context.facts):
+        return None
     decision = _begin_hook(hook, context)
     return await decision.finish() if isinstance(decision, _SuspendedHook) else decision
 
@@ -157,42 +156,8 @@ def _resume_coroutine(
             return cast("object", done.value)
 
 
-class PendingHooks(Struct, frozen=True):
-    """A hook that may have something to do, and the hooks after it.
-
-    `condition_failure` is the error that its condition raised.
-    """
-
-    hook: Hook
-    remaining: Iterator[Hook]
-    condition_failure: MiddlewareError | None = None
-
-
-def find_pending_hooks(hooks: Iterable[Hook], context: HookContext) -> PendingHooks | None:
-    """Return the first of the hooks that may have something to do.
-
-    There is nearly always none, and then the only cost is that of the conditions.
-    """
-    states, remaining = context.facts.states, iter(hooks)
-    for hook in remaining:
-        # Outside of the call of the hook: a StopIteration raised by a condition is a failure.
-        try:
-            if (idle := hook.idle) is not None:
-                if not idle(states[hook.key]):
-                    return PendingHooks(hook, remaining)
-            elif (when := hook.when) is None or when(context):
-                return PendingHooks(hook, remaining)
-        except MiddlewareError as error:
-            return PendingHooks(hook, remaining, error)
-        except Exception as error:  # noqa: BLE001  # REASON: conditions are the user's code
-            failure = hook_failure(hook, error)
-            failure.__cause__ = error
-            return PendingHooks(hook, remaining, failure)
-    return None
-
-
 async def call_each(
-    first: PendingHooks | None,
+    hooks: Iterable[Hook],
     context: M,
     apply_decision: Callable[[M, Hook, Decision], M | None],
     failures: list[MiddlewareError] | None = None,
@@ -200,7 +165,7 @@ async def call_each(
     """Call hooks in order until a decision ends the chain.
 
     Args:
-        first: the first hook to call: `find_pending_hooks(hooks, context)`.
+        hooks: the hooks.
         context: the context of the first hook.
         apply_decision: returns the context of the next hook after a decision; None ends the chain.
         failures: collects the errors, for `collect_failures`. Without it, the first error is raised.
@@ -208,23 +173,24 @@ async def call_each(
     Raises:
         MiddlewareError: a hook failed.
     """
-    while first is not None:
+    facts = context.facts
+    for hook in hooks:
         try:
-            if first.condition_failure is not None:
-                raise first.condition_failure
-            decision = _begin_hook(first.hook, context)
+            if hook.enabled is not None and not is_enabled(hook, facts):
+                continue
+            decision = _begin_hook(hook, context)
             if isinstance(decision, _SuspendedHook):
                 decision = await decision.finish()
         except MiddlewareError as error:
             if failures is None:
                 raise
             failures.append(error)
-            decision = None
+            continue
         if decision is not None:
-            if (after := apply_decision(context, first.hook, decision)) is None:
+            after = apply_decision(context, hook, decision)
+            if after is None:
                 return context
             context = after
-        first = find_pending_hooks(first.remaining, context)
     return context
 
 
@@ -243,7 +209,7 @@ async def call_after(
         ExceptionGroup.
     """
     failures: list[MiddlewareError] = []
-    context = await call_each(find_pending_hooks(hooks, context), context, apply_decision, failures)
+    context = await call_each(hooks, context, apply_decision, failures)
     return context, collect_failures(hooks[0].name, failures) if failures else None
 
 
@@ -264,50 +230,3 @@ def collect_failures(name: str, failures: list[MiddlewareError]) -> MiddlewareEr
     )
     error.__cause__ = ExceptionGroup(summary, failures)
     return error
-
-
-Next = Callable[[Any], Awaitable[Any]]  # takes the context of a wrap hook, returns its outcome
-
-
-def wrap_with_hooks(hooks: Sequence[Hook], operation: Next) -> Next:
-    """Return the operation with the wrap hooks around it, the first one outermost.
-
-    Args:
-        hooks: the hooks, in the order of registration.
-        operation: the innermost call.
-    """
-    for hook in reversed(hooks):
-        operation = _wrap_with_hook(hook, operation)
-    return operation
-
-
-def _wrap_with_hook(hook: Hook, operation: Next) -> Next:
-    async def wrapped(context: HookContext) -> object:
-        inner_errors: list[Exception] = []
-
-        async def call_next(inner: HookContext) -> object:
-            try:
-                return cast("object", await operation(inner))
-            except Exception as error:
-                inner_errors.append(error)
-                raise
-
-        try:
-            if hook.idle is not None and hook.idle(context.facts.states[hook.key]):
-                return await call_next(context)
-            if hook.when is not None and not hook.when(context):
-                return await call_next(context)
-            answer = await hook.function(context, call_next)
-        except HoldfastError:
-            raise
-        except Exception as error:
-            if error in inner_errors:
-                raise
-            raise hook_failure(hook, error) from error
-        if not isinstance(answer, hook.allowed):
-            expected = hook.allowed[0].__name__
-            problem = f"returned {type(answer).__name__}; it must return {expected}"
-            raise MiddlewareError(hook.owner, hook.name, problem)
-        return answer
-
-    return wrapped

@@ -46,7 +46,7 @@ class RunFacts(Struct, frozen=True):
         session: the session's name, or None.
         deps: the object that was passed as `agent.run(deps=...)`.
         turn: the number of the turn, from 1.
-        states: the states of the middlewares; read them with `context.state_of(self)`.
+        states: the states of the middlewares; read them with `state_of(self)`.
         clock: returns seconds of a monotonic clock.
         now: returns seconds since the epoch.
         emit: streams a notice to the reader and the observers of the run.
@@ -65,6 +65,11 @@ class RunFacts(Struct, frozen=True):
     emit: Callable[[Notice], None]
     ask: Ask
     pausable_timeout: Callable[[asyncio.Timeout], AbstractContextManager[object]]
+
+    def state_of(self, middleware: Folding[S]) -> S:
+        """Return the state of `middleware`: its fold over the events of this turn or session."""
+        state: Any = self.states[id(middleware)]
+        return state  # type: ignore[no-any-return]  # REASON: a cast would be a call for each hook
 
     def __repr__(self) -> str:
         # Without `deps`, which may hold clients and keys.

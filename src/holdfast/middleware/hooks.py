@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, Self, TypeAlias
+from typing import Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -26,6 +26,9 @@ S = TypeVar("S", default=None)
 Neighbour: TypeAlias = "str | type[Middleware[object]]"
 """Another middleware, by its class or by the name of its class."""
 
+Enabled: TypeAlias = Callable[[str, at.RunFacts], bool]
+"""Takes the name of a hook and what is known about the turn; returns whether the hook is called."""
+
 HOOK_TIMEOUT = 30.0
 """Seconds that a before or after hook may wait for something."""
 
@@ -41,11 +44,11 @@ class Middleware(Generic[S]):
     Class attributes that a subclass may set, and `only` changes for one instance:
 
     * `tools`: names or patterns (`"pay_*"`) of the tools that the tool hooks apply to.
-    * `when`: a function of the hook context; a hook is skipped unless it returns true.
     * `before`, `after`: middlewares that this one must be registered before, or after.
     * `hook_timeout`: seconds for a hook that waits; None means no limit. Wrap hooks have no timeout.
     * `scope`: whether the fold starts again with each "turn", or lasts for the "session".
-    * `events`: the kinds of events that `fold` receives; empty means all of them.
+    * `events`: the kinds of events that `fold` receives; None means all of them, and () means that
+      there is no fold.
     * `rewinds`: whether a rewind of the session resets the state. Set it to False for what cannot be
       undone, such as money that was spent.
 
@@ -57,13 +60,14 @@ class Middleware(Generic[S]):
     """
 
     tools: Sequence[str] = ()
-    when: Callable[[at.HookContext], bool] | None = None
     before: Sequence[Neighbour] = ()
     after: Sequence[Neighbour] = ()
     hook_timeout: float | None = HOOK_TIMEOUT
     scope: Literal["turn", "session"] = "turn"
-    events: Sequence[type[Event]] = ()
+    events: Sequence[type[Event]] | None = None
     rewinds: bool = True
+    enabled_if: Enabled | None = None
+    """The condition that `only(enabled=...)` sets."""
 
     @property
     def name(self) -> str:
@@ -79,25 +83,19 @@ class Middleware(Generic[S]):
         """Return the state after `event`. It must be pure: a replay of the run computes it again."""
         return state
 
-    def acts(self, hook: str) -> bool | Callable[[Any], bool]:  # noqa: ARG002  # REASON: for overriding
-        """Return whether a hook has anything to do: a boolean, or a cheap check of its context.
+    def enabled(self, hook: str, facts: at.RunFacts) -> bool:  # noqa: ARG002  # REASON: for overriding
+        """Return whether a hook has anything to do now; otherwise it is skipped.
 
-        It lets a hook be skipped. A hook that a subclass overrides without overriding this method is
-        always called.
+        It is asked before each call of a hook, so it must be cheap, and it must change nothing. A fold
+        receives its events in any case. A hook or a fold that a subclass overrides without overriding
+        this method is always called.
 
         Args:
-            hook: the name of a hook that the class defines, or "fold", which takes no context.
+            hook: the name of the hook, such as "before_tool" or "live".
+            facts: what is known about the turn: `turn`, `session`, `deps`, and the state of the fold
+                as `facts.state_of(self)`.
         """
         return True
-
-    def idle(self, state: S) -> bool:  # noqa: ARG002  # REASON: for overriding
-        """Return whether no hook has anything to do in this state of the fold; pure and cheap.
-
-        It is cheaper than a check of the context, which need not be made then. A hook that a subclass
-        overrides without overriding this method is always called, and so is every hook of a
-        middleware without a fold.
-        """
-        return False
 
     def tool_settings(self, given: Mapping[str, object]) -> dict[str, object]:  # noqa: ARG002  # REASON: for overriding
         """Return the settings of tool calls that this middleware changes, by name.
@@ -124,12 +122,20 @@ class Middleware(Generic[S]):
         self,
         *,
         tools: Sequence[str] | None = None,
-        when: Callable[[at.HookContext], bool] | None = None,
+        enabled: Enabled | None = None,
         before: Sequence[Neighbour] | None = None,
         after: Sequence[Neighbour] | None = None,
         hook_timeout: PositiveFloat | None = None,
     ) -> Self:
         """Return a copy with other tools, condition, order or timeout; None keeps a value.
+
+        Args:
+            tools: names or patterns of the tools that the tool hooks apply to.
+            enabled: a condition with the arguments of the method `enabled`. A hook is called if both
+                are true; the condition is checked first.
+            before: the middlewares that this one must be registered before.
+            after: the middlewares that this one must be registered after.
+            hook_timeout: seconds for a hook that waits.
 
         >>> Middleware().only(tools=["pay_*"]).tools
         ('pay_*',)
@@ -137,8 +143,8 @@ class Middleware(Generic[S]):
         other = copy.copy(self)
         if tools is not None:
             other.tools = tuple(tools)
-        if when is not None:
-            other.when = when
+        if enabled is not None:
+            other.enabled_if = enabled
         other.before = tuple(before) if before is not None else self.before
         other.after = tuple(after) if after is not None else self.after
         other.hook_timeout = hook_timeout if hook_timeout is not None else self.hook_timeout

@@ -7,11 +7,9 @@ the beginning of the instructions. It must never log messages, replies or result
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
 from holdfast.core.argument_checks import check_arguments
-from holdfast.middleware.hook_contexts import AfterReply, BeforeIteration
+from holdfast.middleware.hook_contexts import AfterReply, BeforeIteration, RunFacts
 from holdfast.middleware.hooks import Middleware
 
 TRACE = 5
@@ -31,14 +29,11 @@ class IterationLogging(Middleware):
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self.logger = logger or logging.getLogger("holdfast.iterations")
 
-    def acts(self, hook: str) -> Callable[[Any], bool]:
-        """Only when the level of the logger is enabled."""
-        if hook == "before_iteration":
-            return lambda _context: self.logger.isEnabledFor(logging.INFO)
-        return self._logs_end
-
-    def _logs_end(self, context: AfterReply) -> bool:
-        return self.logger.isEnabledFor(logging.WARNING if context.reply is None else logging.INFO)
+    def enabled(self, hook: str, facts: RunFacts) -> bool:
+        """When the logger may log something."""
+        del facts
+        level = logging.INFO if hook == "before_iteration" else logging.WARNING
+        return self.logger.isEnabledFor(level)
 
     async def before_iteration(self, context: BeforeIteration) -> None:
         """Log the start."""

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.messages import Media, Part, Text
 from holdfast.middleware.decisions import Deny, Patch, Replace, UseReply
-from holdfast.middleware.hook_contexts import AfterReply, AfterTool, BeforeTurn, ModelCall
+from holdfast.middleware.hook_contexts import AfterReply, AfterTool, BeforeTurn, ModelCall, RunFacts
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.pii import DEFAULTS, Action, CleanedText, Kind, clean_text
 from holdfast.middleware.pii_stream import MaskedStream
@@ -45,15 +45,16 @@ class PIIProtection(Middleware):
         self.on_input = on_input
         self.on_output = on_output
         self.on_tool_results = on_tool_results
+        self._hooks = (
+            *(("before_turn",) if on_input else ()),
+            *(("after_reply", "live") if on_output else ()),
+            *(("after_tool",) if on_tool_results else ()),
+        )
 
-    def acts(self, hook: str) -> bool:
-        """Only where it cleans."""
-        return {
-            "before_turn": self.on_input,
-            "after_reply": self.on_output,
-            "live": self.on_output,
-            "after_tool": self.on_tool_results,
-        }[hook]
+    def enabled(self, hook: str, facts: RunFacts) -> bool:
+        """Where it cleans."""
+        del facts
+        return hook in self._hooks
 
     async def before_turn(self, context: BeforeTurn) -> Patch | Deny | None:
         """Clean the user's message, or refuse it."""

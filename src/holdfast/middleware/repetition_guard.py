@@ -25,6 +25,7 @@ from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.hook_contexts import (
     BeforeIteration,
     BeforeTools,
+    RunFacts,
     ToolUse,
     arguments_of,
 )
@@ -90,6 +91,8 @@ class RepetitionGuard(Middleware[RepetitionState]):
         ConfigurationError: a number is invalid, or is never reached.
     """
 
+    events = (ModelReplied, ToolFinished, QuestionAsked, QuestionAnswered)
+
     @check_arguments
     def __init__(
         self,
@@ -116,19 +119,21 @@ class RepetitionGuard(Middleware[RepetitionState]):
         self._lowest_threshold = min(
             [max_consecutive_calls, *(count for count in thresholds if count is not None)]
         )
+        self._hooks = (
+            "before_tools",
+            *(("before_iteration",) if hint_at is not None or withdraw_at is not None else ()),
+            *(("wrap_tool",) if ask_at is not None else ()),
+        )
         self.events = (ModelReplied, *((ToolFinished,) if result_aware else ()), *questions)
 
-    def acts(self, hook: str) -> bool:
-        """Only where a setting requires it."""
-        if hook == "before_iteration":
-            return self.hint_at is not None or self.withdraw_at is not None
-        return hook != "wrap_tool" or self.ask_at is not None
-
-    def idle(self, state: RepetitionState) -> bool:
-        """While no threshold is reached, no tool is withdrawn and no arguments are edited."""
-        if state.calls.worst.count >= self._lowest_threshold:
+    def enabled(self, hook: str, facts: RunFacts) -> bool:
+        """When a threshold is reached, a tool is withdrawn, or arguments are edited."""
+        if hook not in self._hooks:
             return False
-        return not state.withdrawn_tools and state.edited_arguments is None
+        state = facts.state_of(self)
+        if state.calls.worst.count >= self._lowest_threshold:
+            return True
+        return bool(state.withdrawn_tools) or state.edited_arguments is not None
 
     @property
     def initial(self) -> RepetitionState:

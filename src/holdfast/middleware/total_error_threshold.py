@@ -11,7 +11,7 @@ from holdfast.core.events import Event, ToolFinished
 from holdfast.core.notices import TotalErrorThresholdExceeded
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.detection import Detector, is_error_result, is_failure
-from holdfast.middleware.hook_contexts import BeforeIteration
+from holdfast.middleware.hook_contexts import BeforeIteration, RunFacts
 from holdfast.middleware.hooks import Middleware
 
 REASON = "Total error threshold ({count}) exceeded"
@@ -38,9 +38,10 @@ class TotalErrorThreshold(Middleware[int]):
         self.max_total_errors = max_total_errors
         self.detector = detector
 
-    def idle(self, state: int) -> bool:
-        """While the count is below the limit."""
-        return state < self.max_total_errors
+    def enabled(self, hook: str, facts: RunFacts) -> bool:
+        """When the count has reached the limit."""
+        del hook
+        return facts.state_of(self) >= self.max_total_errors
 
     @property
     def initial(self) -> int:

@@ -18,7 +18,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
 from holdfast.core.messages import Usage
 from holdfast.middleware.decisions import Stop
-from holdfast.middleware.hook_contexts import BeforeIteration
+from holdfast.middleware.hook_contexts import BeforeIteration, RunFacts
 from holdfast.middleware.hooks import Middleware
 
 _LEAST = -math.inf
@@ -70,7 +70,6 @@ class UsageLimits(Middleware[UsageSpent]):
         }
         self.price = price
         self.scope = per
-        self._needs_fold = per == "session" or model_calls is not None
         used_of: dict[str, Callable[[UsageSpent], float]] = {
             "model calls": lambda spent: spent.calls,
             "tokens": lambda spent: spent.usage.input + spent.usage.output,
@@ -81,20 +80,14 @@ class UsageLimits(Middleware[UsageSpent]):
             (name, most, used_of[name]) for name, most in self.maximums.items() if most is not None
         )
 
-    def acts(self, hook: str) -> bool | Callable[[BeforeIteration], bool]:
-        """When a limit is reached. The run itself counts the tokens of a turn."""
-        if hook == "fold":
-            return self._needs_fold
-        if not self._limits or self._needs_fold:
-            return bool(self._limits)
-        return lambda context: not self.idle(UsageSpent(0, context.usage))
-
-    def idle(self, state: UsageSpent) -> bool:
-        """While no limit is reached."""
+    def enabled(self, hook: str, facts: RunFacts) -> bool:
+        """When a limit is reached."""
+        del hook
+        spent = facts.state_of(self)
         for _, most, used_of in self._limits:  # noqa: SIM110 - a generator is slower
-            if not _LEAST < used_of(state) < most:
-                return False
-        return True
+            if not _LEAST < used_of(spent) < most:
+                return True
+        return False
 
     @property
     def initial(self) -> UsageSpent:
@@ -122,7 +115,7 @@ class UsageLimits(Middleware[UsageSpent]):
 
     async def before_iteration(self, context: BeforeIteration) -> Stop | None:
         """Stop when a limit is reached."""
-        spent = context.state_of(self) if self._needs_fold else UsageSpent(0, context.usage)
+        spent = context.state_of(self)
         for name, most, used_of in self._limits:
             used = used_of(spent)
             if not _LEAST < used < most:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
+from weakref import ref
 
 from msgspec import Struct, field
 
@@ -16,11 +18,14 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, Usage
 from holdfast.core.output import ParseResult
 from holdfast.core.output_retries import turn_flags
+from holdfast.core.questions import AnyQuestion, Timeout
 from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import limits_with
+from holdfast.middleware.hook_contexts import RunFacts
 from holdfast.resilience.pipeline import ExecutionContext
+from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
@@ -50,6 +55,16 @@ class PartialReply:
     def save(self, reply: Reply) -> None:
         """Save the partial reply; the attempt calls this."""
         self.reply = reply
+
+
+async def _ask_for_hook(
+    turn: ref[ActiveTurn], key: str, question: AnyQuestion, timeout: Timeout
+) -> object:
+    """Ask a question of a hook. The reference is weak, as otherwise the turn would be in a cycle."""
+    run = turn()
+    if run is None:
+        raise RuntimeError("the turn is over, so its hooks cannot ask any more")
+    return await run.questions.make_hook_asker(run)(key, 1, question, timeout)
 
 
 class TurnContext(Struct, frozen=True, kw_only=True):
@@ -85,6 +100,7 @@ class ActiveTurn:
     """
 
     __slots__ = (
+        "__weakref__",
         "context",
         "deadline",
         "effects",
@@ -132,7 +148,6 @@ class ActiveTurn:
         """The usage meters of running tools, by the key of their call."""
         self.log = make_log(run_id, opened, self.emit, self.usage_meters)
         self.effects = EffectTable()
-        self.hooks: TurnHooks | None = None
         self.partial_reply = PartialReply()
         self.error: BaseException | None = None
         self.last_parsed: ParseResult | None = None
@@ -146,6 +161,24 @@ class ActiveTurn:
             ready=ready,
             keep_partial=self.partial_reply.save,
             note_retry=note_retry,
+        )
+        self.hooks = TurnHooks(plan.chain, opened.folds, self._collect_facts(), plan.instructions)
+
+    def _collect_facts(self) -> RunFacts:
+        """Collect what hooks can learn about the turn."""
+        clock, machine = self.plan.clock, self.machine
+        return RunFacts(
+            agent=self.plan.name,
+            run_id=self.run_id,
+            session=self.context.session,
+            deps=self.context.deps,
+            turn=machine.turn + 1 if machine.phase is Phase.IDLE else machine.turn,
+            states=self.log.folds.states,
+            clock=clock.monotonic,
+            now=clock.now,
+            emit=self.env.emit,
+            ask=partial(_ask_for_hook, ref(self)),
+            pausable_timeout=pausable_timeout,
         )
 
     async def open_turn(self, message: Message, instructions: str | None = None) -> None:

@@ -50,6 +50,15 @@ class Answering:
         self.active_turns: dict[str, ActiveTurn] = {}
         """The runs that this agent drives now, by run id."""
 
+    def register_turn(self, run: ActiveTurn) -> None:
+        """Register a turn while it is in progress, so that answers are delivered to it directly."""
+        self.active_turns[run.run_id] = run
+
+    async def unregister_turn(self, run: ActiveTurn) -> None:
+        """Note that a turn is no longer in progress."""
+        del self.active_turns[run.run_id]
+        await run.questions.close()
+
     async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
         """See `Agent.questions`."""
         run = self.active_turns.get(run_id)

@@ -8,6 +8,7 @@ run.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Generic
 
@@ -33,9 +34,10 @@ from holdfast.journal.port import Journal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.answering import Answering, check_run_exists
-from holdfast.runtime.around_turn import continue_turn, start_turn
+from holdfast.runtime.around_turn import call_after_turn, continue_turn, start_turn
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.compile import AgentKeywords, compile_plan
+from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
@@ -49,6 +51,8 @@ from holdfast.runtime.recovery import (
 from holdfast.runtime.result import Result
 from holdfast.runtime.run_stream import RunStream
 from holdfast.runtime.sessions.session_pool import (
+    NewRun,
+    OpenSession,
     SessionPool,
     check_on_busy,
     resolve_journal,
@@ -220,23 +224,24 @@ class Engine(Generic[T]):
             parent_meter=turn.parent_meter,
             child_journal=self._journal,
         )
-        if turn.session is not None:
-            async with self.session_pool.open_session(
-                turn.session, max_wait=self._max_wait
-            ) as opened:
-                run = ActiveTurn(self.plan, turn.session, opened, context)
-                await _close_left_turn(run)
-                return await self._drive_to_end(run, start_turn(run, turn.message))
-        run_id = new_run_id()
-        # Without a journal no other process can open this run, so it needs no lease.
-        lease = None if self._journal is None else await self.session_pool.acquire_lease(run_id)
-        try:
-            opened = self.session_pool.make_session(lease or MemoryJournal(), turn.history)
+        pool, run_id = self.session_pool, turn.session or new_run_id()
+        opening: AbstractAsyncContextManager[OpenSession]
+        if turn.session is None:
+            opening = NewRun(pool, run_id, turn.history, is_saved=self._journal is not None)
+        else:
+            opening = pool.open_session(run_id, max_wait=self._max_wait)
+        async with opening as opened:
             run = ActiveTurn(self.plan, run_id, opened, context)
-            return await self._drive_to_end(run, start_turn(run, turn.message))
-        finally:
-            if lease is not None:
-                await lease.release()
+            if run.machine.phase is not Phase.IDLE:
+                await _close_left_turn(run)
+            self.answering.register_turn(run)
+            try:
+                await start_turn(run, turn.message)
+                await drive_turn(run)
+                await call_after_turn(run)
+            finally:
+                await self.answering.unregister_turn(run)
+            return self._finish_turn(run)
 
     async def _run_child(
         self,
@@ -263,31 +268,23 @@ class Engine(Generic[T]):
                 run = ActiveTurn(self.plan, run_id, opened, context)
                 if turn.parent_meter is not None:
                     turn.parent_meter.take_over(run_id, opened.machine.usage)
-                if not opened.machine.turn:
-                    return await self._drive_to_end(run, start_turn(run, turn.message))
                 # A cancelled run was one attempt of the call; the next attempt has another run id.
                 if opened.machine.status is not Status.CANCELLED:
-                    return await self._continue_turn(run)
+                    return await self._continue_turn(run, turn.message)
         raise AssertionError("unreachable")
 
-    async def _continue_turn(self, run: ActiveTurn) -> Result[T]:
-        machine = run.machine
-        if machine.has_begun_tools:
-            left = [effect.key for effect in machine.pending_effects()]
-            run.effects.leave(left)
-            run.effects.put_in_doubt(set(left) - machine.questions.rerunnable_askers)
-        run.take_over()
-        return await self._drive_to_end(run, continue_turn(run))
-
-    async def _drive_to_end(self, run: ActiveTurn, work: Awaitable[None]) -> Result[T]:
-        """Drive the run, and register it so that answers are delivered to it directly."""
-        under_way = self.answering.active_turns
-        under_way[run.run_id] = run
+    async def _continue_turn(self, run: ActiveTurn, message: Message | None = None) -> Result[T]:
+        """Continue a turn, or start it with the message if the journal does not have it."""
+        self.answering.register_turn(run)
         try:
-            await work
+            if message is not None and not run.machine.turn:
+                await start_turn(run, message)
+            else:
+                await continue_turn(run)
+            await drive_turn(run)
+            await call_after_turn(run)
         finally:
-            del under_way[run.run_id]
-            await run.questions.close()
+            await self.answering.unregister_turn(run)
         return self._finish_turn(run)
 
     def _finish_turn(self, run: ActiveTurn) -> Result[T]:
@@ -304,8 +301,6 @@ async def _close_left_turn(run: ActiveTurn) -> None:
     Raises:
         WaitingError: the turn waits for an answer.
     """
-    if run.machine.phase is Phase.IDLE:
-        return
     log = run.machine.questions
     if log.is_waiting:
         keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open_questions)

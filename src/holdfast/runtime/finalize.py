@@ -19,6 +19,7 @@ from holdfast.core.effects import (
 from holdfast.core.events import Status, TurnClosed, TurnInterrupted
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
+from holdfast.middleware.chain import NO_HOOKS
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.live_text import filter_partial
 from holdfast.runtime.plan import AgentPlan
@@ -30,7 +31,8 @@ from holdfast.runtime.usage_meter import UsageMeter
 
 async def close_turn(run: ActiveTurn, effect: CloseTurn) -> TurnClosed:
     """Build the closing event. A turn whose last hooks failed gets the status `failed`."""
-    if run.hooks is not None and (failure := run.hooks.failure) and effect.error is None:
+    failure = run.hooks.failure
+    if failure is not None and effect.error is None:
         run.error = failure
         info = failure.info.to_public()
         return TurnClosed(effect.key, run.plan.clock.now(), Status.FAILED, info)
@@ -112,7 +114,7 @@ async def _finalize_child(run: ActiveTurn, effect: RunTool, journal: Journal) ->
 
 def _make_placeholder(plan: AgentPlan) -> AgentPlan:
     """Build a plan for a subagent that is no longer registered."""
-    return dataclasses.replace(plan, output=None, chain=None, observers=())
+    return dataclasses.replace(plan, output=None, chain=NO_HOOKS, observers=())
 
 
 def _meter_child(

@@ -7,25 +7,29 @@ deltas are published: text that a filter would hide must never be published beca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
-from holdfast.core.effects import CallModel
 from holdfast.core.errors import MiddlewareError
 from holdfast.core.messages import Part, Reply, Text
-from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, Notice
 from holdfast.core.redaction import redact
+from holdfast.middleware.chain import Hook
+from holdfast.middleware.hook_calls import has_enabled_hooks, is_enabled
 from holdfast.middleware.hook_contexts import ModelCall
 from holdfast.middleware.live import Delta, LiveFilter
-from holdfast.resilience.pipeline import Outcome
+from holdfast.resilience.pipeline import ExecutionContext, Outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.turn_state.turn_hooks import TurnHooks
 
-AskModel: TypeAlias = Callable[[ActiveTurn, CallModel, ModelRequest], Awaitable[Outcome[Reply]]]
+ModelOperation: TypeAlias = Callable[[ModelCall], Awaitable[Outcome[Reply]]]
 """Calls the model, with all attempts."""
+
+AskModel: TypeAlias = Callable[[ExecutionContext, ModelCall], Awaitable[Outcome[Reply]]]
+"""Calls the model, which streams to the given execution context."""
 
 _DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta})
 
@@ -47,10 +51,10 @@ class LiveFilters:
         self._hooks = hooks
         self._publish = publish
         self._filters: list[tuple[str, LiveFilter]] | None = []
-        for one in reversed(hooks.chain.live):
-            made = self._call_filter(one.name, one.live, context)
+        for hook in reversed(hooks.chain.live):
+            made = self._call_filter(hook.owner, _make_filter, hook, context)
             if made is not None:
-                self._filters.append((one.name, made))
+                self._filters.append((hook.owner, made))
 
     def emit(self, notice: Notice) -> None:
         """Publish a notice. A delta passes through the filters first."""
@@ -97,30 +101,38 @@ class LiveFilters:
             return None
 
 
-def with_live_filters(ask: AskModel, context: ModelCall) -> AskModel:
-    """Wrap the model call so that its notices pass through the live filters."""
+def _make_filter(hook: Hook, context: ModelCall) -> Any:
+    return hook.function(context) if is_enabled(hook, context.facts) else None
 
-    async def ask_watched(
-        run: ActiveTurn, effect: CallModel, request: ModelRequest
-    ) -> Outcome[Reply]:
-        hooks = run.hooks
-        if hooks is None or run.env.publish is None:
-            return await ask(run, effect, request)
-        live = LiveFilters(hooks, run.env.publish, context)
-        hooks.env = msgspec.structs.replace(run.env, publish=live.emit)
+
+def with_live_filters(run: ActiveTurn, ask: AskModel) -> ModelOperation:
+    """Return the model call, with the live filters of the middlewares around what it streams.
+
+    Args:
+        run: the turn.
+        ask: asks the model.
+    """
+    hooks, env = run.hooks, run.env
+    publish = env.publish
+    if publish is None or not has_enabled_hooks(hooks.chain.live, hooks.facts):
+        return partial(ask, env)
+
+    async def ask_filtered(call: ModelCall) -> Outcome[Reply]:
+        live = LiveFilters(hooks, publish, call)
         try:
-            return await ask(run, effect, request)
+            return await ask(msgspec.structs.replace(env, publish=live.emit), call)
         finally:
-            hooks.env = None
             live.flush()
 
-    return ask_watched
+    return ask_filtered
 
 
 def filter_partial(run: ActiveTurn, partial: Reply | None) -> Reply | None:
     """Filter a partial reply before it is saved, because no later hook sees it."""
     hooks = run.hooks
-    if partial is None or hooks is None or hooks.model_call is None:
+    if partial is None or hooks.model_call is None:
+        return partial
+    if not has_enabled_hooks(hooks.chain.live, hooks.facts):
         return partial
     parts: list[Part] = []
     for part in partial.parts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
+from functools import partial
 
 import msgspec
 
@@ -20,6 +21,7 @@ from holdfast.core.errors import (
     HoldfastError,
     Landed,
     LimitError,
+    MiddlewareError,
     tool_failure_text,
 )
 from holdfast.core.events import (
@@ -34,12 +36,27 @@ from holdfast.core.limits import ITERATION_LIMIT_TEXT
 from holdfast.core.messages import Reply, Text, ToolResult, Usage
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.redaction import redact
+from holdfast.middleware.hook_calls import has_enabled_hooks
+from holdfast.middleware.hook_contexts import ModelCall
 from holdfast.models.reply_carry import lost_usage
-from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
+from holdfast.resilience.pipeline import (
+    CallContext,
+    Done,
+    ExecutionContext,
+    Failed,
+    Outcome,
+    failed_outcome,
+)
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import close_turn
-from holdfast.runtime.hooks.around_model import around_model
-from holdfast.runtime.hooks.around_tool import around_tool
+from holdfast.runtime.hooks.around_model import (
+    begin_iteration,
+    call_after_reply,
+    call_before_iteration,
+    wrap_model_call,
+)
+from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
+from holdfast.runtime.hooks.between_effects import make_stop_event
 from holdfast.runtime.live_text import filter_partial
 from holdfast.runtime.tool_attempt import ToolAttempt, make_event_sink
 from holdfast.runtime.usage_meter import UsageMeter
@@ -68,56 +85,94 @@ def perform_effect(run: ActiveTurn, effect: Effect) -> Awaitable[Event]:
 async def call_model(
     run: ActiveTurn, effect: CallModel
 ) -> ModelReplied | ModelFailed | TurnStopped:
-    """Call the model through the pipeline of strategies.
+    """Call the model through the pipeline of strategies, with the hooks around it.
+
+    A hook can stop the turn before the model is called, or give a reply in place of the model's.
 
     Raises:
         TurnLeftOpen: a recovery drives the turn, and this failure must not end the turn.
     """
-    plan = run.plan
+    hooks = run.hooks
     run.partial_reply.reply = None
+    iteration, call = begin_iteration(run, effect)
+    try:
+        if has_enabled_hooks(hooks.chain.before_iteration, hooks.facts):
+            call = await call_before_iteration(hooks, call)
+            if hooks.wants_to_end():
+                return make_stop_event(run)
+        if call.reply is not None:
+            outcome: Outcome[Reply] = Done(call.reply, attempts=0)
+        else:
+            outcome = await wrap_model_call(run, partial(_ask_model, run))(call)
+    except MiddlewareError as error:
+        outcome = failed_outcome(error)
+    outcome = iteration.outcome = await call_after_reply(hooks, iteration, call, outcome)
+    if isinstance(outcome, Done) and not outcome.attempts and run.machine.is_over_limit:
+        outcome = _make_over_limit(run)  # a reply that a hook gives also counts toward the limit
+    if isinstance(outcome, Done):
+        return _record_reply(run, effect, outcome)
+    return _record_failure(run, effect, outcome)
+
+
+async def _ask_model(run: ActiveTurn, env: ExecutionContext, call: ModelCall) -> Outcome[Reply]:
+    """Ask the model, with all attempts."""
+    plan, parent = run.plan, run.context.parent_meter
+    if run.machine.is_over_limit:
+        return _make_over_limit(run)
+    left = parent.remaining_tokens() if parent is not None else None
+    if left is not None and left <= 0:
+        return _make_limit_failure(SHARED_LIMIT_TEXT, "tokens")
+    run.effects.note_call(call.key)
     request = ModelRequest(
         model=plan.model.model,
-        messages=run.machine.transcript,
-        instructions=plan.instructions if run.hooks is None else run.hooks.instructions,
-        tools=plan.registry.specs,
+        messages=call.messages,
+        instructions=call.instructions,
+        tools=call.tools,
         output=plan.output.schema if plan.output is not None else None,
-        settings=plan.settings,
+        settings=call.settings,
         stream=run.context.channel is not None and run.context.channel.live,
     )
-    if run.hooks is None:
-        outcome = await _ask_model(run, effect, request)
-    else:
-        hooked = await around_model(run, run.hooks, effect, request, _ask_model)
-        if isinstance(hooked, TurnStopped):
-            return hooked
-        # A reply that a hook provides also counts toward the limit.
-        unasked = isinstance(hooked, Done) and not hooked.attempts
-        over = unasked and run.machine.is_over_limit
-        outcome = _make_over_limit(run) if over else hooked
-    at = plan.clock.now()
-    if isinstance(outcome, Done):
-        if run.context.parent_meter is not None:
-            _meter_usage(run.context.parent_meter, outcome.value, lost_usage(outcome))
-        return ModelReplied(
-            effect.key, at, outcome.value, outcome.attempts, outcome.tried, lost=lost_usage(outcome)
+    try:
+        return await plan.ask_model(
+            CallContext(call.key, request, env, run.deadline, carry=plan.carry)
         )
+    except Exception as error:
+        return _make_unexpected(error)
+
+
+def _record_reply(run: ActiveTurn, effect: CallModel, outcome: Done[Reply]) -> ModelReplied:
+    lost = lost_usage(outcome)
+    if run.context.parent_meter is not None:
+        _meter_usage(run.context.parent_meter, outcome.value, lost)
+    return ModelReplied(
+        key=effect.key,
+        at=run.plan.clock.now(),
+        reply=outcome.value,
+        attempts=outcome.attempts,
+        tried=outcome.tried,
+        lost=lost,
+    )
+
+
+def _record_failure(run: ActiveTurn, effect: CallModel, outcome: Failed) -> ModelFailed:
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _log_detail(outcome))
     if run.recovery is not None:
         run.recovery.check_failure(outcome.error, outcome.info, outcome.tried)
-    partial = filter_partial(run, _partial_of(outcome))
+    arrived = filter_partial(run, _partial_of(outcome))
     if isinstance(outcome.error, HoldfastError):
-        outcome.error.partial = partial
+        outcome.error.partial = arrived
+    lost = lost_usage(outcome)
     if run.context.parent_meter is not None:
-        _meter_usage(run.context.parent_meter, partial, lost_usage(outcome))
+        _meter_usage(run.context.parent_meter, arrived, lost)
     return ModelFailed(
         key=effect.key,
-        at=at,
+        at=run.plan.clock.now(),
         error=outcome.info.to_public(),
-        partial=partial,
+        partial=arrived,
         attempts=outcome.attempts,
         tried=outcome.tried,
-        lost=lost_usage(outcome),
+        lost=lost,
     )
 
 
@@ -130,26 +185,6 @@ def _meter_usage(parent: UsageSink, reply: Reply | None, lost: Usage | None) -> 
     for usage in (reply.usage if reply is not None else None, lost):
         if usage is not None:
             parent.add(usage)
-
-
-async def _ask_model(run: ActiveTurn, effect: CallModel, request: ModelRequest) -> Outcome[Reply]:
-    if run.machine.is_over_limit:
-        return _make_over_limit(run)
-    left = (
-        run.context.parent_meter.remaining_tokens()
-        if run.context.parent_meter is not None
-        else None
-    )
-    if left is not None and left <= 0:
-        return _make_limit_failure(SHARED_LIMIT_TEXT, "tokens")
-    run.effects.note_call(effect.key)
-    try:
-        env = run.env if run.hooks is None else run.hooks.env or run.env
-        return await run.plan.ask_model(
-            CallContext(effect.key, request, env, run.deadline, carry=run.plan.carry)
-        )
-    except Exception as error:
-        return _make_unexpected(error)
 
 
 def _make_over_limit(run: ActiveTurn) -> Failed:
@@ -165,12 +200,13 @@ def _make_limit_failure(text: str, limit: str) -> Failed:
 
 
 async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
-    """Run one tool. A failure becomes a text for the model."""
+    """Run one tool, with the hooks around it. A failure becomes a text for the model."""
     if run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect):
         return _make_in_doubt(run, effect)
-    if run.hooks is None:
-        return _finish_tool(run, effect, await _use_tool(run, effect, None))
-    return await around_tool(run, run.hooks, effect, _use_tool, _finish_tool)
+    call = HookedCall(run, effect, partial(_use_tool, run))
+    outcome = await call.run_tool()
+    event = _finish_tool(run, effect, outcome)
+    return await call.call_after_tool(event, outcome)
 
 
 def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:
@@ -192,8 +228,9 @@ def _make_in_doubt(run: ActiveTurn, effect: RunTool) -> ToolFinished:
 
 
 async def _use_tool(
-    run: ActiveTurn, effect: RunTool, checked: CheckedCall | Invocation | None
+    run: ActiveTurn, effect: RunTool, checked: CheckedCall | Invocation
 ) -> Outcome[ToolResult]:
+    """Run the tool, with all attempts."""
     call = effect.call
     notes = run.usage_meters.setdefault(
         effect.key, UsageMeter(run.tokens_left, run.context.parent_meter)
@@ -236,6 +273,11 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
             error=info,
             attempts=outcome.attempts,
             usage=usage,
+        )
+    if isinstance(outcome.error, ToolDeniedError):
+        result = ToolResult(call.id, call.name, (Text(str(outcome.error)),), is_error=True)
+        return ToolFinished(
+            key=effect.key, at=at, result=result, error=outcome.info, attempts=0, usage=usage
         )
     _log.warning(
         "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _log_detail(outcome)

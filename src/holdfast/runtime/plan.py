@@ -65,7 +65,7 @@ class AgentPlan:
     ask_model: Operation[ModelRequest, Reply]
     carry: ReplyCarry
     use_tool: Operation[ToolAttempt, ToolResult]
-    chain: Chain | None
+    chain: Chain
     observers: tuple[Callable[[Observation], None], ...]
     clock: Clock
     rng: Rng
@@ -77,7 +77,7 @@ class AgentPlan:
     @property
     def middlewares(self) -> tuple[AnyMiddleware, ...]:
         """The middlewares, in the order of registration."""
-        return self.chain.middlewares if self.chain is not None else ()
+        return self.chain.middlewares
 
     def describe(self) -> str:
         """Describe the pipeline of the agent and its settings, outermost strategy first."""
@@ -93,7 +93,7 @@ class AgentPlan:
             lines.append(
                 "    continue_streams=True: the next attempt continues a reply that breaks off"
             )
-        if self.chain is not None:
+        if self.chain.middlewares:
             lines.append("  middleware, in the order of registration; then hooks, in call order")
             lines += [f"    {line}" for line in self.chain.describe()]
         if self.output is not None:

@@ -85,7 +85,7 @@ async def find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[E
     machine = run.machine
     found = _select_runnable(run, pending)
     if not found:
-        if run.hooks is not None and run.hooks.wants_to_end():
+        if run.hooks.wants_to_end():
             return pending  # a hook ends the turn, even if effects wait
         await run.questions.collect_late_answers()
         found = _select_runnable(run, pending)

@@ -32,13 +32,13 @@ from holdfast.tools.registry import Registry
 class ToolAttempt(Struct, frozen=True):
     """The input of one attempt of a tool; `context` is the context of the first attempt.
 
-    `checked` is the call that hooks received, or the reason why it cannot run; None without hooks.
+    `checked` is the call as hooks and people saw it, or the reason why it cannot run.
     """
 
     effect: RunTool
     context: ToolContext
     meter: UsageMeter
-    checked: CheckedCall | Invocation | None = None
+    checked: CheckedCall | Invocation
 
 
 def make_tool_operation(
@@ -60,13 +60,7 @@ def make_tool_operation(
         if isinstance(checked, Invocation):
             done = checked
         else:
-            done = await invoke(
-                registry,
-                checked or effect.call,
-                context,
-                unfinished=effect.unfinished,
-                timeout=timeout,
-            )
+            done = await invoke(registry, checked, context, timeout=timeout)
         call.payload.meter.refusal = done.info
         if done.result is not None:
             return Done(done.result)

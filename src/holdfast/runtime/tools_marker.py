@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.core.effects import begun_key
 from holdfast.core.events import Event, ModelReplied, ToolsBegun
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.hooks.between_effects import may_act_before_tools
+from holdfast.runtime.hooks.between_effects import has_hooks_before_tools
 
 
 def make_marker(run: ActiveTurn) -> ToolsBegun:
@@ -22,4 +22,4 @@ def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | None:
     """Return the marker to save with this event, if it is a reply whose tools begin directly."""
     if type(event) is not ModelReplied or not run.machine.allows_tools(event.reply):
         return None
-    return None if may_act_before_tools(run) else make_marker(run)
+    return None if has_hooks_before_tools(run) else make_marker(run)

@@ -22,7 +22,8 @@ from holdfast.core.messages import Message
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Record
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.around_turn import start_turn
+from holdfast.runtime.around_turn import call_after_turn, start_turn
+from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.sessions.session_pool import OpenSession
@@ -127,7 +128,7 @@ class _Player:
         self._plan = plan
         self._deps = deps
         self._limits = limits
-        self._folds = plan.chain.new_folds() if plan.chain is not None else None
+        self._folds = plan.chain.new_folds()
         self.machine = SessionMachine()
         self.turns = 0
         self.events = 0
@@ -137,7 +138,7 @@ class _Player:
         for part in _split_turns(self._recording.records):
             first = part[0].event
             if isinstance(first, ev.TurnOpened):
-                await self._play_turn(Tape(part, self._plan.registry), first)
+                await self._play_turn(Tape(part), first)
             else:
                 self._apply_recorded(first)
         self._compare_messages()
@@ -147,6 +148,8 @@ class _Player:
         run = self._new_run(tape)
         try:
             await start_turn(run, opened.message)
+            await drive_turn(run)
+            await call_after_turn(run)
             if (left := tape.find_first_remaining()) is not None:
                 raise DifferenceFound(
                     left.key, f"was done then, but not now: {describe_event(left)}"
@@ -179,8 +182,7 @@ class _Player:
     def _apply_recorded(self, event: ev.Event) -> None:
         """Apply an event that only the recording has: a change of the history, or an interruption."""
         self.machine.apply(event)
-        if self._folds is not None:
-            self._folds.apply(event)
+        self._folds.apply(event)
 
     def _compare_messages(self) -> None:
         then = fold_history(self._recording.records).messages

@@ -18,8 +18,7 @@ from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
 from holdfast.runtime.perform import IN_DOUBT_NOTE
 from holdfast.runtime.tool_attempt import ToolAttempt
 from holdfast.testing.event_text import IN_DOUBT, describe_event, is_formatted
-from holdfast.tools.checked_call import Invocation, check_call
-from holdfast.tools.registry import Registry
+from holdfast.tools.checked_call import Invocation
 
 _BESIDE = (
     ev.QuestionAsked,
@@ -50,12 +49,10 @@ class Tape:
 
     Args:
         records: the records of the turn, from the event that opens it.
-        registry: the tools of the current agent.
     """
 
-    def __init__(self, records: Sequence[Record], registry: Registry) -> None:
+    def __init__(self, records: Sequence[Record]) -> None:
         self.records = records
-        self._registry = registry
         self.by_key = {record.event.key: record for record in records}
         self.done_keys: set[str] = set()
         kinds = {type(record.event) for record in records}
@@ -112,9 +109,7 @@ class Tape:
         event = self.find_event(key, f"{name} is run")
         if not isinstance(event, ev.ToolFinished):
             raise DifferenceFound(key, f"{name} is run now; then: {describe_event(event)}")
-        checked = call.payload.checked or check_call(
-            self._registry, effect.call, unfinished=effect.unfinished
-        )
+        checked = call.payload.checked
         if isinstance(checked, Invocation) and checked.result is not None:
             call.payload.meter.refusal = checked.info
             return Done(checked.result)

@@ -1,4 +1,4 @@
-"""Calls the model with the hooks around it.
+"""The hooks around a model call: before it, around it, and after it.
 
 The hooks run outside of retry, cache and fallback: they see one call and its final outcome, however
 many attempts it took. This module must never decide what a failure means.
@@ -6,89 +6,57 @@ many attempts it took. This module must never decide what a failure means.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeAlias
 
 import msgspec
 
 from holdfast.core.effects import CallModel
-from holdfast.core.errors import ErrorCategory, HoldfastError, MiddlewareError
-from holdfast.core.events import TurnStopped
+from holdfast.core.errors import ErrorCategory, MiddlewareError
 from holdfast.core.messages import Reply
-from holdfast.core.model_request import ModelRequest
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
 from holdfast.middleware.hook_calls import (
-    PendingHooks,
     call_after,
     call_each,
     call_hook,
     collect_failures,
-    find_pending_hooks,
-    wrap_with_hooks,
+    has_enabled_hooks,
 )
-from holdfast.middleware.hook_contexts import AfterReply, BeforeIteration, ModelCall, OnError
+from holdfast.middleware.hook_contexts import AfterReply, ModelCall, OnError
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.hooks.between_effects import get_stop_event
-from holdfast.runtime.live_text import AskModel, with_live_filters
+from holdfast.runtime.hooks.wrapping import wrap_with_hooks
+from holdfast.runtime.live_text import AskModel, ModelOperation, with_live_filters
 from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 
-AskAgain: TypeAlias = Callable[[ModelRequest], Awaitable[Outcome[Reply]]]
 
-
-async def around_model(
-    run: ActiveTurn, hooks: TurnHooks, effect: CallModel, request: ModelRequest, ask: AskModel
-) -> Outcome[Reply] | TurnStopped:
-    """Call the hooks before the model, the model, and the hooks after it.
-
-    A hook can stop the turn before the model is called, or give a reply in place of the model's.
-    """
-    chain, clock = hooks.chain, hooks.facts.clock  # local names: calling a callable field is slower
-    this = hooks.iteration = Iteration(effect.iteration, effect.key, clock())
-    asked = moment = ModelCall(
+def begin_iteration(run: ActiveTurn, effect: CallModel) -> tuple[Iteration, ModelCall]:
+    """Begin an iteration; returns it, and the context of its first hook."""
+    plan, machine, hooks = run.plan, run.machine, run.hooks
+    this = hooks.iteration = Iteration(effect.iteration, effect.key, plan.clock.monotonic())
+    call = hooks.model_call = ModelCall(
         facts=hooks.facts,
         key=effect.key,
         iteration=effect.iteration,
-        messages=request.messages,
-        instructions=request.instructions,
-        settings=request.settings,
-        tools=request.tools,
-        usage=run.machine.usage,
-        limits=run.machine.limits,
+        messages=machine.transcript,
+        instructions=hooks.instructions,
+        settings=plan.settings,
+        tools=plan.registry.specs,
+        usage=machine.usage,
+        limits=machine.limits,
     )
-    replaced = False
-    if chain.live:
-        hooks.model_call = moment
-        ask = with_live_filters(ask, moment)
-    try:
-        if (first := find_pending_hooks(chain.before_iteration, moment)) is not None:
-            moment = await call_each(first, moment, partial(_apply_decision, hooks))
-            if (end := get_stop_event(run, hooks)) is not None:
-                return end
-        if moment.reply is not None:
-            replaced = True
-            outcome: Outcome[Reply] = Done(moment.reply, 0)
-        elif chain.wrap_model:
-            outcome = await _call_through_wraps(hooks, moment, request, partial(ask, run, effect))
-        else:
-            sent = request if moment is asked else _patch_request(request, moment)
-            outcome = await ask(run, effect, sent)
-            if isinstance(outcome, Failed):
-                outcome = await _retry_with_less(
-                    hooks, moment, sent, partial(ask, run, effect), outcome
-                )
-    except MiddlewareError as error:
-        outcome = failed_outcome(error)
-    if isinstance(outcome, Failed):
-        await _call_on_error(hooks, moment, outcome)
-    if (
-        after := _prepare_after_reply(hooks, moment, outcome, this.started_at, replaced=replaced)
-    ) is not None:
-        outcome = await _call_after_reply(hooks, *after, outcome)
-    this.outcome = outcome
-    return outcome
+    return this, call
+
+
+async def call_before_iteration(hooks: TurnHooks, call: ModelCall) -> ModelCall:
+    """Call the hooks before the model; returns the call as they changed it.
+
+    `reply` is set if a hook gave a reply in place of the model's. A hook may also end the turn.
+
+    Raises:
+        MiddlewareError: a hook failed.
+    """
+    return await call_each(hooks.chain.before_iteration, call, partial(_apply_decision, hooks))
 
 
 def _apply_decision(
@@ -100,111 +68,78 @@ def _apply_decision(
     return _patch_call(seen, decision)
 
 
-def _patch_call(context: ModelCall, decision: Decision) -> ModelCall:
+def _patch_call(call: ModelCall, decision: Decision) -> ModelCall:
     if isinstance(decision, UseReply):
-        return msgspec.structs.replace(context, reply=decision.as_reply())
+        return msgspec.structs.replace(call, reply=decision.as_reply())
     if isinstance(decision, Patch):
         given = {
             name: value
             for name in ("messages", "instructions", "settings", "tools")
             if (value := getattr(decision, name)) is not None
         }
-        return msgspec.structs.replace(context, **given)
-    return context
+        return msgspec.structs.replace(call, **given)
+    return call
 
 
-async def _call_through_wraps(
-    hooks: TurnHooks,
-    context: ModelCall,
-    request: ModelRequest,
-    ask: AskAgain,
-) -> Outcome[Reply]:
-    last: list[Outcome[Reply]] = []
+def wrap_model_call(run: ActiveTurn, ask: AskModel) -> ModelOperation:
+    """Return the model call with the hooks around it.
 
-    async def act(inner: BeforeIteration) -> Reply:
-        sent = _patch_request(request, inner)
-        outcome = await ask(sent)
-        if isinstance(outcome, Failed):
-            outcome = await _retry_with_less(hooks, context, sent, ask, outcome)
-        last[:] = [outcome]
-        if isinstance(outcome, Done):
-            return outcome.value
-        raise outcome.error
+    From the outside to the inside: the wrap hooks, another call with a smaller request if the
+    context window is too small, and the live filters.
 
-    try:
-        reply: Reply = await wrap_with_hooks(hooks.chain.wrap_model, act)(context)
-    except Exception as error:
-        if last and isinstance(last[0], Failed) and last[0].error is error:
-            return last[0]
-        if isinstance(error, HoldfastError):
-            return failed_outcome(error)
-        raise
-    before = last[0] if last else Done(reply, 0)
-    return Done(reply, before.attempts, before.tried, before.carry)
+    Args:
+        run: the turn.
+        ask: asks the model.
+    """
+    chain = run.hooks.chain
+    operation = with_live_filters(run, ask) if chain.live else partial(ask, run.env)
+    if chain.on_context_window:
+        operation = partial(_ask_with_less, run.hooks, operation)
+    return wrap_with_hooks(chain.wrap_model, operation)
 
 
-async def _retry_with_less(
-    hooks: TurnHooks, context: ModelCall, request: ModelRequest, ask: AskAgain, outcome: Failed
-) -> Outcome[Reply]:
+async def _ask_with_less(hooks: TurnHooks, ask: ModelOperation, call: ModelCall) -> Outcome[Reply]:
     """Ask once more after a context window error, if a hook returns a smaller request."""
-    if outcome.info.category is not ErrorCategory.CONTEXT_WINDOW:
+    outcome = await ask(call)
+    if not isinstance(outcome, Failed) or outcome.info.category is not ErrorCategory.CONTEXT_WINDOW:
         return outcome
-    sent = msgspec.structs.replace(
-        context,
-        messages=request.messages,
-        instructions=request.instructions,
-        settings=request.settings,
-        tools=request.tools,
-    )
     for hook in hooks.chain.on_context_window:
-        if (patch := await call_hook(hook, sent)) is not None:
-            return await ask(_patch_request(request, _patch_call(sent, patch)))
+        patch = await call_hook(hook, call)
+        if patch is not None:
+            return await ask(_patch_call(call, patch))
     return outcome
 
 
-def _patch_request(request: ModelRequest, context: BeforeIteration) -> ModelRequest:
-    """Return the request with the patches of all hooks."""
-    if context.messages is request.messages and context.instructions is request.instructions:
-        same = context.settings is request.settings and context.tools is request.tools
-        if same:
-            return request
-    return msgspec.structs.replace(
-        request,
-        messages=context.messages,
-        instructions=context.instructions,
-        settings=context.settings,
-        tools=context.tools,
-    )
+async def call_after_reply(
+    hooks: TurnHooks, this: Iteration, call: ModelCall, outcome: Outcome[Reply]
+) -> Outcome[Reply]:
+    """Call the hooks after the model call; returns its outcome as they changed it.
 
-
-def _prepare_after_reply(
-    hooks: TurnHooks, asked: ModelCall, outcome: Outcome[Reply], began: float, *, replaced: bool
-) -> tuple[PendingHooks, AfterReply] | None:
-    """Return the pending `after_reply` hooks and their context; None when there are none."""
-    mine, clock = hooks.chain.after_reply, hooks.facts.clock
-    if not mine:
-        return None
-    moment = AfterReply(
+    Args:
+        hooks: the hooks of the turn.
+        this: the iteration.
+        call: the call as the hooks before it changed it.
+        outcome: its outcome.
+    """
+    if isinstance(outcome, Failed):
+        await _call_on_error(hooks, call, outcome)
+    mine = hooks.chain.after_reply
+    if not has_enabled_hooks(mine, hooks.facts):
+        return outcome
+    context = AfterReply(
         facts=hooks.facts,
-        key=asked.key,
-        iteration=asked.iteration,
-        messages=asked.messages,
-        instructions=asked.instructions,
-        settings=asked.settings,
+        key=call.key,
+        iteration=call.iteration,
+        messages=call.messages,
+        instructions=call.instructions,
+        settings=call.settings,
         reply=outcome.value if isinstance(outcome, Done) else None,
         exception=outcome.error if isinstance(outcome, Failed) else None,
-        seconds=clock() - began,
-        replaced=replaced,
+        seconds=hooks.facts.clock() - this.started_at,
+        replaced=call.reply is not None,
     )
-    first = find_pending_hooks(mine, moment)
-    return (first, moment) if first is not None else None
-
-
-async def _call_after_reply(
-    hooks: TurnHooks, first: PendingHooks, context: AfterReply, outcome: Outcome[Reply]
-) -> Outcome[Reply]:
     failures: list[MiddlewareError] = []
-    seen = await call_each(first, context, partial(_apply_after_reply, hooks), failures)
+    seen = await call_each(mine, context, partial(_apply_after_reply, hooks), failures)
     if failures:
         error = collect_failures("after_reply", failures)
         error.partial = seen.reply
@@ -225,14 +160,15 @@ def _apply_after_reply(
     return seen
 
 
-async def _call_on_error(hooks: TurnHooks, asked: ModelCall, outcome: Failed) -> None:
-    if not hooks.chain.on_error:
+async def _call_on_error(hooks: TurnHooks, call: ModelCall, outcome: Failed) -> None:
+    if not has_enabled_hooks(hooks.chain.on_error, hooks.facts):
         return
-    moment = OnError(hooks.facts, asked.key, asked.iteration, outcome.error, outcome.info)
-
-    def take(same: OnError, hook: Hook, decision: Decision) -> OnError:
-        hooks.ask_to_stop(hook, decision)
-        return same
-
-    _, error = await call_after(hooks.chain.on_error, moment, take)
+    context = OnError(
+        facts=hooks.facts,
+        key=call.key,
+        iteration=call.iteration,
+        exception=outcome.error,
+        info=outcome.info,
+    )
+    _, error = await call_after(hooks.chain.on_error, context, hooks.apply_stop)
     hooks.record_failure(error)

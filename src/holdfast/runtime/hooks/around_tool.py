@@ -1,4 +1,4 @@
-"""Runs one tool with the hooks around it.
+"""The hooks around one tool: before it, around it, and after it.
 
 The hooks run outside of retry and timeout, and inside of formatting. So hooks see an exception as
 an object after the last attempt, and the model only sees what the formatter returns for it.
@@ -7,7 +7,7 @@ an object after the last attempt, and the model only sees what the formatter ret
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -16,124 +16,92 @@ from holdfast.core.effects import RunTool
 from holdfast.core.errors import (
     ErrorCategory,
     ErrorInfo,
-    HoldfastError,
     Landed,
     MiddlewareError,
     ToolNotFoundError,
 )
 from holdfast.core.events import ToolFinished
-from holdfast.core.messages import Text, ToolCall, ToolResult
-from holdfast.middleware.chain import Hook, ToolHooks
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Deny, Replace, Stop
-from holdfast.middleware.hook_calls import (
-    call_after,
-    call_each,
-    find_pending_hooks,
-    wrap_with_hooks,
-)
+from holdfast.middleware.hook_calls import call_after, call_each, has_enabled_hooks
 from holdfast.middleware.hook_contexts import AfterTool, OnError, ToolUse, arguments_of
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
+from holdfast.runtime.hooks.wrapping import wrap_with_hooks
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 
 Checked: TypeAlias = CheckedCall | Invocation
-ExecuteTool = Callable[[ActiveTurn, RunTool, Checked | None], Awaitable[Outcome[ToolResult]]]
-FinishTool = Callable[[ActiveTurn, RunTool, Outcome[ToolResult]], ToolFinished]
+UseTool: TypeAlias = Callable[[RunTool, Checked], Awaitable[Outcome[ToolResult]]]
+"""Runs the tool of a checked call, with all attempts."""
 
 
-class _DeniedError(Exception):
-    """Raised when a call is denied; its text becomes the result of the call."""
-
-    def __init__(self, text: str, code: str) -> None:
-        super().__init__(text)
-        self.code = code
+class ToolDeniedError(Exception):
+    """The call was denied by a hook; its text is the result of the call, word for word."""
 
 
-async def around_tool(
-    run: ActiveTurn, hooks: TurnHooks, effect: RunTool, execute: ExecuteTool, finish: FinishTool
-) -> ToolFinished:
-    """Call the hooks before the tool, the tool, and the hooks after it.
-
-    A hook can deny the call or give a result in place of the tool's.
-    """
-    this = hooks.iteration
-    mine = hooks.chain.hooks_for_tool(effect.call.name or "Unknown")
-    if mine.is_empty and not hooks.blocks_tools():
-        event = finish(run, effect, await execute(run, effect, None))
-        if this is not None:
-            this.results[effect.index] = event.result
-        return event
-    number = this.number if this is not None else run.machine.iteration
-    checked = _check_effect(run, this, effect)
-    moment = ToolUse(
-        hooks.facts,
-        effect.key,
-        number,
-        effect.index,
-        _visible_call(checked, effect.call),
-        written_call=effect.call,
-    )
-    within = _HookedCall((run, hooks, mine), effect, execute, moment, checked)
-    began = hooks.facts.clock() if mine.after else 0.0
-    outcome: Outcome[ToolResult] | None = None
-    try:
-        outcome = await within.outcome()
-        event = finish(run, effect, outcome)
-    except _DeniedError as refusal:
-        event = _make_denied(run, effect, refusal)
-    except MiddlewareError as error:
-        outcome = failed_outcome(error)
-        event = finish(run, effect, outcome)
-    if isinstance(outcome, Failed) and hooks.chain.on_error:
-        await _call_on_error(hooks, within.moment, outcome)
-    if mine.after:
-        event = await _call_after_tool(hooks, mine.after, within, event, _Execution(began, outcome))
-    if this is not None:
-        this.results[effect.index] = event.result
-    return event
+def _denied_outcome(text: str, code: str) -> Failed:
+    info = ErrorInfo(category=ErrorCategory.CLIENT_ERROR, landed=Landed.NO, safe=text, code=code)
+    return Failed(ToolDeniedError(text), info, attempts=0, sent=False)
 
 
-def _check_effect(run: ActiveTurn, this: Iteration | None, effect: RunTool) -> Checked:
-    before = this.checked.get(effect.index) if this is not None else None
-    return before or check_call(run.plan.registry, effect.call, unfinished=effect.unfinished)
-
-
-def _visible_call(checked: Checked, call: ToolCall) -> ToolCall:
-    """Return the call with its validated arguments, or unchanged if it cannot be run."""
-    return checked.visible_call if isinstance(checked, CheckedCall) else call
-
-
-class _HookedCall:
-    """One tool call with the hooks before it and around it.
+class HookedCall:
+    """One tool call with the hooks of its tool.
 
     Args:
-        turn: the turn, its hooks, and those of this tool.
+        run: the turn.
         effect: the call as the model wrote it.
         use: runs the tool.
-        moment: the context of the first hook.
-        checked: the call, validated.
-
-    Attributes:
-        moment: the context after the last hook, or the one of an edited call.
     """
 
-    __slots__ = ("_checked", "_effect", "_hooks", "_last", "_mine", "_run", "_use", "moment")
+    __slots__ = (
+        "_approved_calls",
+        "_began",
+        "_checked",
+        "_context",
+        "_effect",
+        "_hooks",
+        "_mine",
+        "_refused",
+        "_run",
+        "_this",
+        "_use",
+    )
 
-    def __init__(
-        self,
-        turn: tuple[ActiveTurn, TurnHooks, ToolHooks],
-        effect: RunTool,
-        use: ExecuteTool,
-        moment: ToolUse,
-        checked: Checked,
-    ) -> None:
-        self._run, self._hooks, self._mine = turn
+    def __init__(self, run: ActiveTurn, effect: RunTool, use: UseTool) -> None:
+        hooks = run.hooks
+        self._run = run
+        self._hooks = hooks
+        self._this = this = hooks.iteration
+        self._mine = hooks.chain.hooks_for_tool(effect.call.name or "Unknown")
         self._effect = effect
         self._use = use
-        self._checked = checked
-        self._last: Outcome[ToolResult] | None = None
-        self.moment = moment
+        self._began = run.plan.clock.monotonic()
+        before = this.checked.get(effect.index) if this is not None else None
+        self._checked: Checked = before or check_call(
+            run.plan.registry, effect.call, unfinished=effect.unfinished
+        )
+        self._context: ToolUse | None = None
+        self._approved_calls: tuple[ToolCall | None, ...] = ()
+        """The call that all hooks before the tool have approved, in its two forms."""
+        self._refused: Failed | None = None
+        """The outcome of the call that a hook before the tool has refused."""
+
+    @property
+    def context(self) -> ToolUse:
+        """The context of the next hook. It is made when the first hook needs it."""
+        context = self._context
+        if context is None:
+            this, effect = self._this, self._effect
+            context = self._context = ToolUse(
+                facts=self._hooks.facts,
+                key=effect.key,
+                iteration=this.number if this is not None else self._run.machine.iteration,
+                index=effect.index,
+                call=_visible_call(self._checked, effect.call),
+                written_call=effect.call,
+            )
+        return context
 
     @property
     def valid(self) -> bool:
@@ -144,148 +112,149 @@ class _HookedCall:
         unknown = isinstance(checked.error, ToolNotFoundError)
         if not unknown or self._effect.unfinished:
             return False
-        return arguments_of(self.moment.call) is not None
+        return arguments_of(self.context.call) is not None
 
-    async def outcome(self) -> Outcome[ToolResult]:
-        """Run the call with its hooks. Raises _DeniedError when a hook denies it."""
-        _check_held(self._hooks, self.moment)
-        if not self.valid:
-            # The call cannot run, so there is nothing to approve or to wrap.
-            return await self._run_it(self._effect)
-        self.moment = await self._judge(self.moment)
-        if self.moment.result is not None:
-            return Done(self.moment.result, 0)
-        if self._mine.wrap:
-            return await self._through_wraps()
-        return await self._run_it(self._effect)
+    async def run_tool(self) -> Outcome[ToolResult]:
+        """Call the hooks before the tool, and then the tool with the wrap hooks around it."""
+        if self._hooks.blocks_tools():
+            return self._blocked_outcome()
+        mine, facts = self._mine, self._hooks.facts
+        unseen = not (has_enabled_hooks(mine.before, facts) or has_enabled_hooks(mine.wrap, facts))
+        if unseen or not self.valid:
+            # A call that cannot run needs no approval and no wrap.
+            return await self._use(self._effect, self._checked)
+        try:
+            return await self._run_judged()
+        except MiddlewareError as error:
+            return failed_outcome(error)
 
-    def _judge(self, moment: ToolUse) -> Awaitable[ToolUse]:
-        """Call the hooks before the tool. Raises _DeniedError."""
-        before = self._hooks.chain.hooks_for_tool(moment.tool).before
-        return call_each(find_pending_hooks(before, moment), moment, self._take)
+    def _blocked_outcome(self) -> Failed:
+        """The outcome of a call that does not run because of a hook of the turn or of the reply."""
+        this = self._this
+        if self._hooks.stop is None and this is not None and this.denial is not None:
+            return _denied_outcome(this.denial, "denied")
+        return _denied_outcome(NOT_RUN_TEXT.format(name=self.context.tool), "stopped")
 
-    def _take(self, seen: ToolUse, hook: Hook, decision: Decision) -> ToolUse:
+    async def _run_judged(self) -> Outcome[ToolResult]:
+        await self._call_before_tool()
+        if self._refused is not None:
+            return self._refused
+        if self.context.result is not None:
+            return Done(self.context.result, 0)
+        if not self._mine.wrap:
+            return await self._use(self._effect, self._checked)
+        return await wrap_with_hooks(self._mine.wrap, self._run_passed_on)(self.context)
+
+    async def _call_before_tool(self) -> None:
+        """Call the hooks before the tool. They approve the call, refuse it, or replace its result."""
+        self._refused, self._approved_calls = None, ()
+        before = self._hooks.chain.hooks_for_tool(self.context.tool).before
+        context = await call_each(before, self.context, self._apply_decision)
+        self._context = context
+        if self._refused is None:
+            self._approved_calls = (context.call, context.written_call)
+
+    def _apply_decision(self, seen: ToolUse, hook: Hook, decision: Decision) -> ToolUse | None:
         if isinstance(decision, Deny):
-            raise _DeniedError(decision.reason, "denied")
+            self._refused = _denied_outcome(decision.reason, "denied")
+            return None
         if isinstance(decision, Stop):
             self._hooks.ask_to_stop(hook, decision)
-            raise _DeniedError(NOT_RUN_TEXT.format(name=seen.tool), "stopped")
+            self._refused = _denied_outcome(NOT_RUN_TEXT.format(name=seen.tool), "stopped")
+            return None
         if isinstance(decision, Replace):
             return msgspec.structs.replace(seen, result=decision.for_call(seen.call))
         return seen
 
-    def _run_it(self, effect: RunTool) -> Awaitable[Outcome[ToolResult]]:
-        return self._use(self._run, effect, self._checked)
-
-    async def _through_wraps(self) -> Outcome[ToolResult]:
-        try:
-            result: ToolResult = await wrap_with_hooks(self._mine.wrap, self._act)(self.moment)
-        except Exception as error:
-            last = self._last
-            if isinstance(last, Failed) and last.error is error:
-                return last
-            if not isinstance(error, HoldfastError):
-                raise
-            # The tool may have taken effect before the wrap failed.
-            attempts = last.attempts if last is not None else 0
-            return Failed(error, error.info, attempts, may_repeat=last is None)
-        return Done(result, self._last.attempts if self._last is not None else 0)
-
-    async def _act(self, inner: ToolUse) -> ToolResult:
-        """Run the tool inside of the wraps. A call that a wrap edited is checked again first."""
-        if inner.call not in (self.moment.call, self.moment.written_call):
-            await self._take_edited(inner)
-        if self.moment.result is not None:
-            return self.moment.result
+    async def _run_passed_on(self, inner: ToolUse) -> Outcome[ToolResult]:
+        """Run the call that the wrap hooks passed on. A call that they edited is judged again."""
+        if inner.call not in self._approved_calls:
+            await self._judge_edited(inner)
+            if self._refused is not None:
+                return self._refused
+        if self.context.result is not None:
+            return Done(self.context.result, 0)
         effect = msgspec.structs.replace(self._effect, call=inner.call)
-        self._last = outcome = await self._run_it(effect)
-        if isinstance(outcome, Done):
-            return outcome.value
-        raise outcome.error
+        return await self._use(effect, self._checked)
 
-    async def _take_edited(self, inner: ToolUse) -> None:
+    async def _judge_edited(self, inner: ToolUse) -> None:
         self._checked = check_call(
             self._run.plan.registry, inner.call, unfinished=self._effect.unfinished, edited=True
         )
-        shown = _visible_call(self._checked, inner.call)
-        self.moment = msgspec.structs.replace(
-            inner, call=shown, result=None, written_call=inner.call, edited=True
+        self._context = msgspec.structs.replace(
+            inner,
+            call=_visible_call(self._checked, inner.call),
+            result=None,
+            written_call=inner.call,
+            edited=True,
         )
+        self._approved_calls = ()
         if self.valid:
-            self.moment = await self._judge(self.moment)
+            await self._call_before_tool()
 
+    async def call_after_tool(
+        self, event: ToolFinished, outcome: Outcome[ToolResult]
+    ) -> ToolFinished:
+        """Call the hooks after the tool; returns the event with the result as they changed it.
 
-class _Execution(NamedTuple):
-    """How a call was executed, for the hooks after it."""
+        Args:
+            event: the event for the outcome.
+            outcome: the outcome of `run_tool`.
+        """
+        is_denied = isinstance(outcome, Failed) and isinstance(outcome.error, ToolDeniedError)
+        if isinstance(outcome, Failed) and not is_denied:
+            await self._call_on_error(outcome)
+        mine, hooks = self._mine.after, self._hooks
+        if has_enabled_hooks(mine, hooks.facts):
+            context = self._after_context(event, outcome, is_denied=is_denied)
+            seen, failure = await call_after(mine, context, self._apply_after)
+            hooks.record_failure(failure)
+            if seen is not context:
+                event = msgspec.structs.replace(event, result=seen.result)
+        if self._this is not None:
+            self._this.results[self._effect.index] = event.result
+        return event
 
-    started_at: float
-    outcome: Outcome[ToolResult] | None
-    """None when the call was denied."""
+    def _after_context(
+        self, event: ToolFinished, outcome: Outcome[ToolResult], *, is_denied: bool
+    ) -> AfterTool:
+        asked = self.context
+        return AfterTool(
+            facts=asked.facts,
+            key=asked.key,
+            iteration=asked.iteration,
+            index=asked.index,
+            call=asked.call,
+            result=event.result,
+            exception=None if is_denied or isinstance(outcome, Done) else outcome.error,
+            seconds=asked.facts.clock() - self._began,
+            denied=is_denied,
+            replaced=asked.result is not None,
+            valid=self.valid,
+        )
 
-
-def _make_denied(run: ActiveTurn, effect: RunTool, refusal: _DeniedError) -> ToolFinished:
-    text = str(refusal)
-    info = ErrorInfo(
-        category=ErrorCategory.CLIENT_ERROR, landed=Landed.NO, safe=text, code=refusal.code
-    )
-    result = ToolResult(effect.call.id, effect.call.name, (Text(text),), is_error=True)
-    return ToolFinished(effect.key, run.plan.clock.now(), result, info, 0)
-
-
-def _check_held(hooks: TurnHooks, moment: ToolUse) -> None:
-    """Raise _DeniedError when no tool of this reply may run."""
-    if hooks.stop is not None:
-        raise _DeniedError(NOT_RUN_TEXT.format(name=moment.tool), "stopped")
-    if hooks.iteration is not None and hooks.iteration.denial is not None:
-        raise _DeniedError(hooks.iteration.denial, "denied")
-
-
-async def _call_after_tool(
-    hooks: TurnHooks,
-    mine: tuple[Hook, ...],
-    within: _HookedCall,
-    event: ToolFinished,
-    execution: _Execution,
-) -> ToolFinished:
-    asked = within.moment
-    moment = AfterTool(
-        facts=hooks.facts,
-        key=asked.key,
-        iteration=asked.iteration,
-        index=asked.index,
-        call=asked.call,
-        result=event.result,
-        exception=execution.outcome.error if isinstance(execution.outcome, Failed) else None,
-        seconds=hooks.facts.clock() - execution.started_at,
-        denied=execution.outcome is None,
-        replaced=asked.result is not None,
-        valid=within.valid,
-    )
-
-    def take(seen: AfterTool, hook: Hook, decision: Decision) -> AfterTool:
+    def _apply_after(self, seen: AfterTool, hook: Hook, decision: Decision) -> AfterTool:
         if isinstance(decision, Replace):
             return msgspec.structs.replace(seen, result=decision.for_call(seen.call), replaced=True)
-        hooks.ask_to_stop(hook, decision)
-        return seen
+        return self._hooks.apply_stop(seen, hook, decision)
 
-    seen, failure = await call_after(mine, moment, take)
-    hooks.record_failure(failure)
-    return event if seen is moment else msgspec.structs.replace(event, result=seen.result)
+    async def _call_on_error(self, outcome: Failed) -> None:
+        hooks = self._hooks
+        if not has_enabled_hooks(hooks.chain.on_error, hooks.facts):
+            return
+        asked = self.context
+        context = OnError(
+            facts=asked.facts,
+            key=asked.key,
+            iteration=asked.iteration,
+            exception=outcome.error,
+            info=outcome.info,
+            call=asked.call,
+        )
+        _, failure = await call_after(hooks.chain.on_error, context, hooks.apply_stop)
+        hooks.record_failure(failure)
 
 
-async def _call_on_error(hooks: TurnHooks, asked: ToolUse, outcome: Failed) -> None:
-    moment = OnError(
-        facts=hooks.facts,
-        key=asked.key,
-        iteration=asked.iteration,
-        exception=outcome.error,
-        info=outcome.info,
-        call=asked.call,
-    )
-
-    def take(same: OnError, hook: Hook, decision: Decision) -> OnError:
-        hooks.ask_to_stop(hook, decision)
-        return same
-
-    _, failure = await call_after(hooks.chain.on_error, moment, take)
-    hooks.record_failure(failure)
+def _visible_call(checked: Checked, call: ToolCall) -> ToolCall:
+    """Return the call with its validated arguments, or unchanged if it cannot be run."""
+    return checked.visible_call if isinstance(checked, CheckedCall) else call

@@ -16,8 +16,7 @@ from holdfast.middleware.decisions import Decision, Deny
 from holdfast.middleware.hook_calls import (
     call_after,
     call_each,
-    find_pending_hooks,
-    has_active_hooks,
+    has_enabled_hooks,
 )
 from holdfast.middleware.hook_contexts import AfterIteration, BeforeTools
 from holdfast.runtime.active_turn import ActiveTurn
@@ -35,16 +34,15 @@ _CALLED_AGAIN = frozenset({"before_tools", "after_iteration", "fold"})
 """Hooks between effects that a later recovery calls again, so that none is skipped."""
 
 
-def get_stop_event(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
-    """Return the event that ends the turn if a hook has stopped it or failed, otherwise None.
+def make_stop_event(run: ActiveTurn) -> TurnStopped:
+    """Return the event that ends a turn that a hook has stopped, or in which a hook has failed.
 
     Raises:
         TurnLeftOpen: a recovery drives the turn, and the next one will call the failed hook again.
     """
-    if not hooks.wants_to_end():
-        return None
+    hooks = run.hooks
     end = hooks.stop_event(run.machine.turn, run.plan.clock.now())
-    if end is not None and end.error is not None:
+    if end.error is not None:
         run.error = failure = hooks.failure
         if run.recovery is not None and failure is not None and failure.hook in _CALLED_AGAIN:
             run.recovery.check_failure(failure, end.error)
@@ -54,32 +52,29 @@ def get_stop_event(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
 def hooks_idle(run: ActiveTurn) -> bool:
     """Whether no hook has anything to do between these two effects, so that they can be skipped."""
     hooks, phase = run.hooks, run.machine.phase
-    if hooks is None or phase is _OUTPUT:
+    if phase is _OUTPUT:
         return True
-    this = hooks.iteration
     if hooks.wants_to_end():
         return False
+    this = hooks.iteration
     if this is None:
         return True
     if phase is not _TOOLS:
-        if has_active_hooks(hooks.chain.after_iteration, hooks.folds.states):
+        if has_enabled_hooks(hooks.chain.after_iteration, hooks.facts):
             return False
         hooks.iteration = None
     elif not this.before_tools_called:
-        if has_active_hooks(hooks.chain.before_tools, hooks.folds.states):
+        if has_enabled_hooks(hooks.chain.before_tools, hooks.facts):
             return False
         this.before_tools_called = True
     return True
 
 
-def may_act_before_tools(run: ActiveTurn) -> bool:
+def has_hooks_before_tools(run: ActiveTurn) -> bool:
     """Whether a hook may see the next reply, or end the turn, before its tools start."""
     hooks = run.hooks
-    if hooks is None:
-        return False
-    chain = hooks.chain
-    folds_reply = ModelReplied in chain.fold_table.by_kind  # a failed fold ends the turn
-    return bool(chain.before_tools) or folds_reply or hooks.wants_to_end()
+    folds_reply = ModelReplied in hooks.chain.fold_table.by_kind  # a failed fold ends the turn
+    return bool(hooks.chain.before_tools) or folds_reply or hooks.wants_to_end()
 
 
 async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bool:
@@ -90,7 +85,8 @@ async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bo
         effects: the next effects.
     """
     try:
-        if run.hooks is None or (end := await _call_hooks(run, run.hooks)) is None:
+        end = await _call_hooks(run, run.hooks)
+        if end is None:
             return False
         await finalize_children(run)
         await run.log.commit(end)
@@ -106,9 +102,9 @@ async def _call_hooks(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
         await _call_before_tools(run, hooks, machine)
     elif hooks.iteration is not None:
         await _call_after_iteration(hooks, machine)
-    if machine.phase is Phase.CLOSING:
+    if machine.phase is Phase.CLOSING or not hooks.wants_to_end():
         return None
-    return get_stop_event(run, hooks)
+    return make_stop_event(run)
 
 
 async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, machine: SessionMachine) -> None:
@@ -124,7 +120,7 @@ async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, machine: Session
             run.plan.registry, call, unfinished=this.reply.kind is ReplyKind.TRUNCATED
         )
     calls, invalid = _visible_calls(this)
-    moment = BeforeTools(
+    context = BeforeTools(
         facts=hooks.facts,
         key=key,
         iteration=this.number,
@@ -139,7 +135,7 @@ async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, machine: Session
         hooks.ask_to_stop(hook, decision)
 
     try:
-        await call_each(find_pending_hooks(hooks.chain.before_tools, moment), moment, take)
+        await call_each(hooks.chain.before_tools, context, take)
     except Suspended:
         this.before_tools_called = False
         raise
@@ -161,7 +157,7 @@ async def _call_after_iteration(hooks: TurnHooks, machine: SessionMachine) -> No
     this, hooks.iteration = hooks.iteration, None
     if this is None or not hooks.chain.after_iteration:
         return
-    moment = AfterIteration(
+    context = AfterIteration(
         facts=hooks.facts,
         key=this.key,
         iteration=this.number,
@@ -172,10 +168,5 @@ async def _call_after_iteration(hooks: TurnHooks, machine: SessionMachine) -> No
         usage=machine.usage,
         seconds=hooks.facts.clock() - this.started_at,
     )
-
-    def take(same: AfterIteration, hook: Hook, decision: Decision) -> AfterIteration:
-        hooks.ask_to_stop(hook, decision)
-        return same
-
-    _, error = await call_after(hooks.chain.after_iteration, moment, take)
+    _, error = await call_after(hooks.chain.after_iteration, context, hooks.apply_stop)
     hooks.record_failure(error)

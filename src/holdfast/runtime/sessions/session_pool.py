@@ -25,8 +25,9 @@ from holdfast.core.events import SessionRewound
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
 from holdfast.core.session_state import Phase
+from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal
-from holdfast.middleware.chain import Chain
+from holdfast.middleware.chain import NO_HOOKS, Chain
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.refold import refold_session
 from holdfast.runtime.sessions.local_lease import LocalLease
@@ -50,7 +51,7 @@ class OpenSession:
 
     __slots__ = ("folds", "lock", "log", "loop", "machine", "snapshot_records", "users")
 
-    def __init__(self, machine: SessionMachine, folds: Folds | None, log: RunLog) -> None:
+    def __init__(self, machine: SessionMachine, folds: Folds, log: RunLog) -> None:
         self.machine = machine
         self.folds = folds
         self.log = log
@@ -71,7 +72,7 @@ class SessionPool:
 
     __slots__ = ("_chain", "_open", "_shared", "_snapshots", "_table_lock", "journal")
 
-    def __init__(self, journal: Journal, chain: Chain | None = None) -> None:
+    def __init__(self, journal: Journal, chain: Chain = NO_HOOKS) -> None:
         self._chain = chain
         self.journal = journal
         self._shared = journal if isinstance(journal, SharedJournal) else None
@@ -180,12 +181,7 @@ class SessionPool:
             log: the log that saves its events.
             history: the messages before its first turn.
         """
-        folds = self._chain.new_folds() if self._chain else None
-        return OpenSession(SessionMachine(history), folds, log)
-
-    def _make_state(self) -> tuple[SessionMachine, Folds | None]:
-        folds = self._chain.new_folds() if self._chain else None
-        return SessionMachine(), folds
+        return OpenSession(SessionMachine(history), self._chain.new_folds(), log)
 
     async def _catch_up(self, session: str, entry: OpenSession) -> None:
         known = entry.machine.event_count
@@ -195,7 +191,7 @@ class SessionPool:
         # If it differs, the name now belongs to another session.
         kept = await self.journal.read(session, max(known - 1, 0))
         if known and (not kept or kept[0].event != entry.machine.last_event):
-            entry.machine, entry.folds = self._make_state()
+            entry.machine, entry.folds = SessionMachine(), self._chain.new_folds()
             entry.snapshot_records = 0
             known, kept = 0, await self.journal.read(session)
         new = kept[1:] if known else kept
@@ -203,9 +199,9 @@ class SessionPool:
         for record in new:
             _check_digest(entry.machine, record)
             entry.machine.apply(record.event)
-            if entry.folds is not None and not rewound:
+            if not rewound:
                 entry.folds.apply(record.event)
-        if self._chain is not None and rewound:
+        if rewound and self._chain.has_state:
             events = [record.event for record in await self.journal.read(session)]
             entry.folds = refold_session(self._chain.new_folds(), events)
 
@@ -213,6 +209,38 @@ class SessionPool:
         with self._table_lock:
             if self._open.get(session) is entry:
                 del self._open[session]
+
+
+class NewRun:
+    """Opens a run that no other process knows yet; its machine is not in the pool.
+
+    Args:
+        pool: the pool.
+        run: the new run id.
+        history: the messages before its turn.
+        is_saved: save its events in the journal, with a lease; otherwise they end with the run.
+    """
+
+    __slots__ = ("_history", "_is_saved", "_lease", "_pool", "_run")
+
+    def __init__(
+        self, pool: SessionPool, run: str, history: Sequence[Message], *, is_saved: bool
+    ) -> None:
+        self._pool = pool
+        self._run = run
+        self._history = history
+        self._is_saved = is_saved
+        self._lease: Lease | None = None
+
+    async def __aenter__(self) -> OpenSession:
+        # A run that is not saved needs no lease, because no other process can open it.
+        if self._is_saved:
+            self._lease = await self._pool.acquire_lease(self._run)
+        return self._pool.make_session(self._lease or MemoryJournal(), self._history)
+
+    async def __aexit__(self, *_error: object) -> None:
+        if self._lease is not None:
+            await self._lease.release()
 
 
 def resolve_journal(journal: object) -> Journal | None:

@@ -59,10 +59,10 @@ class Snapshots:
 
     __slots__ = ("_journal",)
 
-    def __init__(self, journal: Journal, chain: Chain | None) -> None:
-        remembers = chain is not None and chain.has_session_state
-        keeps = isinstance(journal, SnapshotStore) and not remembers
-        self._journal = journal if keeps and isinstance(journal, SnapshotStore) else None
+    def __init__(self, journal: Journal, chain: Chain) -> None:
+        self._journal: SnapshotStore | None = None
+        if isinstance(journal, SnapshotStore) and not chain.has_session_state:
+            self._journal = journal
 
     async def load(self, session: str, machine: SessionMachine) -> int:
         """Restore a new machine from the latest snapshot; returns the number of records covered."""

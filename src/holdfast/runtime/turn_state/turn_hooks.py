@@ -6,18 +6,23 @@ is stored here.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import msgspec
 from msgspec import Struct
 
 from holdfast.core.effects import stopped_key
-from holdfast.core.errors import MiddlewareError
+from holdfast.core.errors import HoldfastBug, MiddlewareError
 from holdfast.core.events import TurnStopped
 from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.middleware.chain import Chain, Hook
 from holdfast.middleware.decisions import Decision, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.hook_contexts import ModelCall, RunFacts
-from holdfast.resilience.pipeline import Done, ExecutionContext, Failed, Outcome
+from holdfast.resilience.pipeline import Done, Failed, Outcome
 from holdfast.tools.checked_call import CheckedCall, Invocation
+
+M = TypeVar("M")
 
 
 class Iteration(Struct):
@@ -61,7 +66,6 @@ class TurnHooks:
 
     __slots__ = (
         "chain",
-        "env",
         "facts",
         "failure",
         "folds",
@@ -78,11 +82,14 @@ class TurnHooks:
         self.instructions = instructions
         self.model_call: ModelCall | None = None
         """The last model call, for live filters of a reply that broke off."""
-        self.env: ExecutionContext | None = None
-        """The execution context of the model call in progress, if live filters edit its output."""
         self.iteration: Iteration | None = None
         self.stop: tuple[str, Stop] | None = None
         self.failure: MiddlewareError | None = None
+
+    def set_turn(self, turn: int) -> None:
+        """Set the number of the turn that the hooks are called for."""
+        if self.facts.turn != turn:
+            self.facts = msgspec.structs.replace(self.facts, turn=turn)
 
     def record_failure(self, error: MiddlewareError | None) -> None:
         """Store the first failure, which ends the turn."""
@@ -94,8 +101,13 @@ class TurnHooks:
         if isinstance(decision, Stop) and self.stop is None:
             self.stop = (hook.owner, decision)
 
+    def apply_stop(self, context: M, hook: Hook, decision: Decision) -> M:
+        """Like `ask_to_stop`, for hooks that may return nothing but a Stop; returns the context."""
+        self.ask_to_stop(hook, decision)
+        return context
+
     def wants_to_end(self) -> bool:
-        """Whether `stop_event` would return an event; cheaper than creating it."""
+        """Whether a hook or a fold has failed, or a hook has stopped the turn."""
         return self.stop is not None or self.failure is not None or self.folds.failure is not None
 
     def blocks_tools(self) -> bool:
@@ -103,14 +115,14 @@ class TurnHooks:
         this = self.iteration
         return self.stop is not None or (this is not None and this.denial is not None)
 
-    def stop_event(self, turn: int, at: float) -> TurnStopped | None:
-        """Return the event that ends the turn after a failure or a Stop, otherwise None."""
+    def stop_event(self, turn: int, at: float) -> TurnStopped:
+        """Return the event that ends the turn after a failure or a Stop."""
         self.record_failure(self.folds.failure)
         if self.failure is not None:
             info = self.failure.info.to_public()
             by = f"{self.failure.middleware}.{self.failure.hook}"
             return TurnStopped(stopped_key(turn), at, info.safe, by=by, error=info)
-        if self.stop is not None:
-            by, stop = self.stop
-            return TurnStopped(stopped_key(turn), at, stop.reason, stop.message, by)
-        return None
+        if self.stop is None:
+            raise HoldfastBug("no hook has stopped the turn")
+        by, stop = self.stop
+        return TurnStopped(stopped_key(turn), at, stop.reason, stop.message, by)

@@ -134,8 +134,7 @@ class TurnLog:
         self._pending_events.remove(event)
         self.machine.apply(event, is_checked=is_checked)
         self._meters.pop(event.key, None)
-        if self.folds is not None:
-            self.folds.apply(event)
+        self.folds.apply(event)
         if self._emit is not None:
             self._emit(event)
 
