@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import ModelReplied
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.middleware.folds import Folds, FoldTable, find_event_kinds
@@ -62,6 +63,7 @@ class ToolHooks(Struct, frozen=True):
     before: tuple[Hook, ...]
     wrap: tuple[Hook, ...]
     after: tuple[Hook, ...]
+    before_and_wrap: tuple[Hook, ...]
 
 
 _MOST_TOOLS = 256
@@ -85,6 +87,8 @@ class Chain(Struct, frozen=True, kw_only=True):
     on_error: tuple[Hook, ...]
     fold_table: FoldTable
     live: tuple[Hook, ...]
+    watches_replies: bool
+    """Whether a hook or a fold may end the turn after a reply, before the tools of the reply."""
     _of_tools: dict[str, ToolHooks] = {}
 
     def hooks_for_tool(self, name: str) -> ToolHooks:
@@ -95,7 +99,7 @@ class Chain(Struct, frozen=True, kw_only=True):
             before, wrap, after = (
                 tuple(hook for hook in kind if hook.is_for(name)) for kind in kinds
             )
-            hooks = ToolHooks(before, wrap, after)
+            hooks = ToolHooks(before, wrap, after, before + wrap)
             if len(self._of_tools) < _MOST_TOOLS:  # a model may invent any number of names
                 self._of_tools[name] = hooks
         return hooks
@@ -144,7 +148,16 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain:
     }
     for name in AFTER:
         hooks[name] = hooks[name][::-1]
-    return Chain(middlewares=found, fold_table=FoldTable(folding), _of_tools={}, **hooks)
+    fold_table = FoldTable(folding)
+    # A fold that fails ends the turn.
+    watches_replies = bool(hooks["before_tools"]) or ModelReplied in fold_table.by_kind
+    return Chain(
+        middlewares=found,
+        fold_table=fold_table,
+        watches_replies=watches_replies,
+        _of_tools={},
+        **hooks,
+    )
 
 
 def tool_settings(

@@ -93,11 +93,11 @@ class Folds:
 
     def apply(self, event: Event) -> None:
         """Update the states with one event."""
-        kind, states = type(event), self.states
-        rows = self._by_kind.get(kind)
+        rows = self._by_kind.get(type(event))
         if rows is None:
             return
-        if kind is TurnOpened:
+        states = self.states
+        if type(event) is TurnOpened:
             for middleware in self._table.of_turns:
                 states[id(middleware)] = middleware.initial
         for key, fold in rows:

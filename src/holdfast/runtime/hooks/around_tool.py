@@ -118,9 +118,8 @@ class HookedCall:
         """Call the hooks before the tool, and then the tool with the wrap hooks around it."""
         if self._hooks.blocks_tools():
             return self._blocked_outcome()
-        mine, facts = self._mine, self._hooks.facts
-        unseen = not (has_enabled_hooks(mine.before, facts) or has_enabled_hooks(mine.wrap, facts))
-        if unseen or not self.valid:
+        seen = has_enabled_hooks(self._mine.before_and_wrap, self._hooks.facts)
+        if not seen or not self.valid:
             # A call that cannot run needs no approval and no wrap.
             return await self._use(self._effect, self._checked)
         try:

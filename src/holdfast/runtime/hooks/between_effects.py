@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from holdfast.core.effects import Effect, begun_key
 from holdfast.core.errors import MiddlewareError
-from holdfast.core.events import ModelReplied, TurnStopped
+from holdfast.core.events import TurnStopped
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ReplyKind, ToolCall
 from holdfast.core.session_state import Phase
@@ -72,9 +72,7 @@ def hooks_idle(run: ActiveTurn) -> bool:
 
 def has_hooks_before_tools(run: ActiveTurn) -> bool:
     """Whether a hook may see the next reply, or end the turn, before its tools start."""
-    hooks = run.hooks
-    folds_reply = ModelReplied in hooks.chain.fold_table.by_kind  # a failed fold ends the turn
-    return bool(hooks.chain.before_tools) or folds_reply or hooks.wants_to_end()
+    return run.hooks.chain.watches_replies or run.hooks.wants_to_end()
 
 
 async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bool:

@@ -45,8 +45,8 @@ class OpenSession:
     """One session: its machine, the states of its middlewares, and its users.
 
     `log` saves the events of the turn in progress: the journal, or a lease. `snapshot_records` is
-    the number of records that its snapshot covers. `loop` is the event loop of all its users, while
-    it has any.
+    the number of records that its snapshot covers. `loop` is the event loop of all its users, and
+    `lock` lets one of them in at a time; both are set while it has users.
     """
 
     __slots__ = ("folds", "lock", "log", "loop", "machine", "snapshot_records", "users")
@@ -55,8 +55,8 @@ class OpenSession:
         self.machine = machine
         self.folds = folds
         self.log = log
-        self.loop = asyncio.get_running_loop()
-        self.lock = asyncio.Lock()
+        self.loop: asyncio.AbstractEventLoop
+        self.lock: asyncio.Lock
         self.users = 0
         self.snapshot_records = 0
 
