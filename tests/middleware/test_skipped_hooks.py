@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from holdfast import Agent, Middleware, ToolFinished, tool
 from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.events import Event
 from holdfast.middleware import RunFacts
+from holdfast.middleware.chain import compile_chain
+from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 
@@ -213,3 +216,22 @@ def test_an_enabled_that_is_not_a_plain_function_is_refused() -> None:
         name = type(wrong).__name__
         with pytest.raises(ConfigurationError, match=rf"middleware\[0\]: {name}\.enabled .*`def"):
             agent(wrong)
+
+
+async def test_an_agent_without_middleware_has_a_chain_without_hooks() -> None:
+    chain = compile_chain(())
+    assert not chain.middlewares
+    assert not chain.has_state
+    assert not chain.watches_replies
+    assert "middleware" not in agent().describe()
+
+
+async def test_a_turn_with_hooks_leaves_no_cycle_behind() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        result = await agent(Late()).run("go")
+        turns = [one for one in gc.get_objects() if type(one) is ActiveTurn]
+    finally:
+        gc.enable()
+    assert result.run_id not in [turn.run_id for turn in turns]

@@ -93,16 +93,16 @@ class Chain(Struct, frozen=True, kw_only=True):
 
     def hooks_for_tool(self, name: str) -> ToolHooks:
         """Return the hooks for the tool that the model calls `name`, whether or not the tool exists."""
-        hooks = self._of_tools.get(name)
-        if hooks is None:
+        found = self._of_tools.get(name)
+        if found is None:
             kinds = (self.before_tool, self.wrap_tool, self.after_tool)
             before, wrap, after = (
                 tuple(hook for hook in kind if hook.is_for(name)) for kind in kinds
             )
-            hooks = ToolHooks(before, wrap, after, before + wrap)
+            found = ToolHooks(before, wrap, after, before + wrap)
             if len(self._of_tools) < _MOST_TOOLS:  # a model may invent any number of names
-                self._of_tools[name] = hooks
-        return hooks
+                self._of_tools[name] = found
+        return found
 
     @property
     def has_state(self) -> bool:
