@@ -3,7 +3,8 @@
 An endpoint is named by provider and model, and errors show that name; the account, which they must not
 show, tells addresses and keys apart, since each has its own health and limits. Agents that talk to the same endpoint
 with the same account and settings share its state, so that what one run learns spares the others.
-The number of endpoints that are remembered is bounded. Nothing of a run may be kept here.
+A state holds times, so agents with different clocks share none. The number of endpoints that are
+remembered is bounded. Nothing of a run may be kept here.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from holdfast.resilience.breaker.options import BreakerOptions
 from holdfast.resilience.breaker.strategy import CircuitBreaker
 from holdfast.resilience.budget.options import BudgetOptions
 from holdfast.resilience.budget.retry_budget import RetryBudget
+from holdfast.resilience.clock import Clock
 from holdfast.resilience.hedge.options import HedgeOptions
 from holdfast.resilience.hedge.strategy import Latencies
 from holdfast.resilience.limiter.options import LimiterOptions
 from holdfast.resilience.limiter.strategy import RateLimiter
+from holdfast.resilience.system_clock import SystemClock
+
+_MAX_CLOCKS = 64
 
 S = TypeVar("S")
 
@@ -40,12 +45,28 @@ class EndpointStates:
     False
     """
 
-    __slots__ = ("_lock", "_max_states", "_states")
+    __slots__ = ("_by_clock", "_lock", "_max_states", "_states")
 
     def __init__(self, max_states: int = 4096) -> None:
         self._max_states = max_states
         self._lock = Lock()
         self._states: OrderedDict[Hashable, object] = OrderedDict()
+        self._by_clock: OrderedDict[int, tuple[Clock, EndpointStates]] = OrderedDict()
+
+    def for_clock(self, clock: Clock) -> EndpointStates:
+        """The states of calls by this clock: these ones for the system's clock.
+
+        The clocks that were used last are remembered.
+        """
+        if isinstance(clock, SystemClock):
+            return self
+        with self._lock:
+            # A clock of a user need not be hashable, and is stored so that no other object gets its id.
+            known = self._by_clock.setdefault(id(clock), (clock, EndpointStates(self._max_states)))
+            self._by_clock.move_to_end(id(clock))
+            if len(self._by_clock) > _MAX_CLOCKS:
+                self._by_clock.popitem(last=False)
+        return known[1]
 
     def breaker_for(
         self, endpoint: str, options: BreakerOptions, account: str = ""
@@ -70,16 +91,20 @@ class EndpointStates:
         return self._find_or_make((endpoint, account, options), lambda: Latencies(options))
 
     def all_breakers(self) -> tuple[CircuitBreaker, ...]:
-        """Every remembered circuit breaker, to observe, isolate or reset it."""
-        with self._lock:
-            return tuple(
-                state for state in self._states.values() if isinstance(state, CircuitBreaker)
-            )
+        """Every remembered circuit breaker of every clock, to observe, isolate or reset it."""
+        return tuple(state for state in self._all_states() if isinstance(state, CircuitBreaker))
 
     def all_limiters(self) -> tuple[RateLimiter, ...]:
         """Every remembered rate limiter; `load()` of each says how many calls run and wait."""
+        return tuple(state for state in self._all_states() if isinstance(state, RateLimiter))
+
+    def _all_states(self) -> list[object]:
         with self._lock:
-            return tuple(state for state in self._states.values() if isinstance(state, RateLimiter))
+            states = list(self._states.values())
+            others = [others for _, others in self._by_clock.values()]
+        for other in others:
+            states += other._all_states()  # noqa: SLF001  # of the same class
+        return states
 
     def _find_or_make(self, key: tuple[str, str, Struct], make: Callable[[], S]) -> S:
         with self._lock:

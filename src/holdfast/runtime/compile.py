@@ -26,6 +26,7 @@ from holdfast.models.reply_carry import ReplyCarry
 from holdfast.models.resolve import ModelAt, resolve_model
 from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call, tool_pipeline
+from holdfast.resilience.endpoint_states import PROCESS
 from holdfast.resilience.pipeline import Operation
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.resilience.system_clock import SystemClock, system_rng
@@ -94,7 +95,10 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     retry = keywords["retry"] or RetryOptions()
     tools = _compile_tool_call_options(keywords, retry)
     resilience = keywords["resilience"] or Resilience()
-    pipeline, ask_model = compose_model_call(candidates, retry, resilience)
+    clock = keywords["clock"] or SystemClock()
+    pipeline, ask_model = compose_model_call(
+        candidates, retry, resilience, shared=PROCESS.for_clock(clock)
+    )
     return AgentPlan(
         name=keywords["name"],
         model=models[0],
@@ -113,7 +117,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         ),
         chain=chain,
         observers=check_observers(keywords["observers"]),
-        clock=keywords["clock"] or SystemClock(),
+        clock=clock,
         rng=keywords["rng"] or system_rng,
     )
 

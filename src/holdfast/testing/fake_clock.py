@@ -12,8 +12,10 @@ from typing import Annotated, TypeAlias
 
 from holdfast.core.argument_checks import check_arguments, check_value
 from holdfast.core.constraints import Constraint, NonNegativeFloat
+from holdfast.transport.network_waits import find_network_waits
 
 _SETTLE_PASSES = 20
+_LOOK_AGAIN = 0.001
 
 Chance: TypeAlias = Annotated[
     float, Constraint("from 0 to below 1", lambda number: 0 <= number < 1)
@@ -25,8 +27,9 @@ class FakeClock:
     """A clock whose time advances only while all tasks sleep, or by `advance`.
 
     Sleeping tasks wake in the order of their times. With `auto=True` the clock jumps to the next of
-    these times when no task has begun to sleep for a few passes of the loop; it does not wait for
-    tasks that wait for a socket. With `auto=False` only `advance` changes the time.
+    these times when no task has begun to sleep for a few passes of the loop. It holds while a request
+    of an `HttpTransport` is out on this loop, because a real server takes real time. It does not wait
+    for other work in real time. With `auto=False` only `advance` changes the time.
 
     Args:
         now: the initial time in seconds since the epoch.
@@ -88,6 +91,10 @@ class FakeClock:
             future.set_result(None)
 
     def _wake_when_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._sleepers and find_network_waits(loop).count:
+            self._passes = 0
+            loop.call_later(_LOOK_AGAIN, self._wake_when_idle, loop)
+            return
         self._passes += 1
         if self._passes > _SETTLE_PASSES:
             self._passes = 0

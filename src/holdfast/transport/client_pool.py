@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 from aiohttp import ClientSession
 
+from holdfast.transport.network_waits import NetworkWaits, find_network_waits
 from holdfast.transport.timers import TimerWheel
 
 Keeper = AsyncGenerator[ClientSession, None]
@@ -26,6 +27,7 @@ class LoopSession(NamedTuple):
 
     session: ClientSession
     timers: TimerWheel
+    waits: NetworkWaits
     closer: Keeper
 
 
@@ -53,13 +55,14 @@ class ClientPool:
         keeper = self._keep_open(loop)
         # It runs to its yield without suspending, so no other task of this loop runs in between.
         session = await anext(keeper)
-        opened = self._by_loop[loop] = LoopSession(session, TimerWheel(loop), keeper)
+        waits = find_network_waits(loop)
+        opened = self._by_loop[loop] = LoopSession(session, TimerWheel(loop), waits, keeper)
         return opened
 
     async def aclose(self) -> None:
         """Close the session of this loop, and schedule the closing of those in other threads."""
         running = asyncio.get_running_loop()
-        for loop, (_, _, keeper) in list(self._by_loop.items()):
+        for loop, (_, _, _, keeper) in list(self._by_loop.items()):
             if loop is running:
                 await keeper.aclose()
             elif loop.is_running():
@@ -76,14 +79,14 @@ class ClientPool:
             await session.close()
 
     def _forget_closed_loops(self) -> None:
-        for loop, (session, _, _) in list(self._by_loop.items()):
+        for loop, (session, _, _, _) in list(self._by_loop.items()):
             if loop.is_closed():
                 self._by_loop.pop(loop, None)
                 _abandon_session(session)
 
     def close_idle_loops(self) -> None:
         """Close the sessions of loops that are still open when the program ends, as in a notebook."""
-        for loop, (session, _, keeper) in list(self._by_loop.items()):
+        for loop, (session, _, _, keeper) in list(self._by_loop.items()):
             if loop.is_closed():
                 _abandon_session(session)
             elif not loop.is_running():

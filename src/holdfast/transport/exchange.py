@@ -30,6 +30,7 @@ from holdfast.transport.http_failures import (
     transport_error,
 )
 from holdfast.transport.large_body import LARGE, LargeBody
+from holdfast.transport.network_waits import NetworkWaits
 from holdfast.transport.port import HttpRequest, Timeouts
 from holdfast.transport.proxies import find_proxy
 from holdfast.transport.timers import Watchdog
@@ -172,6 +173,7 @@ class Exchange:
         "_response",
         "_target",
         "_timeouts",
+        "_waits",
         "_watchdog",
         "headers",
         "status",
@@ -179,6 +181,7 @@ class Exchange:
 
     _response: ClientResponse
     _target: RequestTarget
+    _waits: NetworkWaits
     _watchdog: Watchdog
 
     def __init__(self, client: Client, request: HttpRequest, timeouts: Timeouts) -> None:
@@ -193,9 +196,11 @@ class Exchange:
         sessions = self._client.pool
         opened = sessions.find_open() or await sessions.open()
         watch = self._watchdog = Watchdog(opened.timers, self._timeouts)
+        self._waits = opened.waits
         token = _watching.set(watch)
         try:
-            self._response = await self._send_request(opened.session)
+            with opened.waits:
+                self._response = await self._send_request(opened.session)
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
             raise self._abort_request(error) from error
         except BaseException:
@@ -229,7 +234,8 @@ class Exchange:
         if self._body_began:
             watch.begin_wait()
         try:
-            data = await content.readany()
+            with self._waits:
+                data = await content.readany()
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             data = self._read_arrived()
             if not data:
