@@ -27,7 +27,6 @@ SAID = "Fri, 08 Aug 2025 15:40:00 GMT"
     ("headers", "wait"),
     [
         ({"retry-after": "20"}, 20),
-        ({"retry-after": "0"}, 0),
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after-ms": "644"}, 0.644),
         ({"retry-after-ms": "644", "retry-after": "1"}, 0.644),
@@ -36,11 +35,24 @@ SAID = "Fri, 08 Aug 2025 15:40:00 GMT"
         ({"retry-after": "Fri, 08 Aug 2025 15:41:30 GMT"}, 90),
         ({"retry-after": "Friday, 08-Aug-25 15:41:30 GMT"}, 90),
         ({"retry-after": "Fri Aug  8 15:41:30 2025"}, 90),
-        ({"retry-after": "Fri, 08 Aug 2025 15:39:00 GMT"}, 0),
+        ({"retry-after-ms": "0", "retry-after": "1"}, 1),
     ],
 )
 def test_the_headers_that_ask_to_wait(headers: dict[str, str], wait: float) -> None:
     assert parse_requested_wait(headers, now=NOW) == pytest.approx(wait)
+
+
+@pytest.mark.parametrize(
+    ("headers", "text"),
+    [
+        ({"retry-after": "0"}, ""),
+        ({"retry-after-ms": "0", "retry-after": "0.0"}, "Please try again in 0s."),
+        ({"retry-after": "Fri, 08 Aug 2025 15:39:00 GMT"}, ""),
+    ],
+)
+def test_a_wait_of_zero_is_no_wait(headers: dict[str, str], text: str) -> None:
+    assert parse_requested_wait(headers, delays=["0s"], text=text, now=NOW) is None
+    assert parse_requested_wait(headers, delays=["0s", "4s"], text=text, now=NOW) == 4
 
 
 @pytest.mark.parametrize(
@@ -110,7 +122,7 @@ def test_a_moment_in_the_words_is_a_wait_until_it(text: str) -> None:
     moment = parse_timestamp("2025-08-08T15:41:30Z")
     assert moment is not None
     assert parse_requested_wait({}, text=text, now=moment - 40) == 40
-    assert parse_requested_wait({}, text=text, now=moment + 40) == 0
+    assert parse_requested_wait({}, text=text, now=moment + 40) is None
     assert parse_requested_wait({}, text=text) is None
 
 
@@ -156,13 +168,13 @@ def test_a_moment_is_measured_by_the_clock_of_the_server() -> None:
         ("1s", 1),
         ("20ms", 0.02),
         ("59.7", 59.7),
-        ("0s", 0),
+        ("0s", None),
         ("1754667660", 60),
         ("1754667660000", 60),
         ("2025-08-08T15:41:00Z", 60),
         ("2025-08-08T17:41:00.5+02:00", 60.5),
         ("2025-08-08 15:41:00", 60),
-        ("2025-08-08T15:30:00Z", 0),
+        ("2025-08-08T15:30:00Z", None),
     ],
 )
 @pytest.mark.parametrize(
@@ -176,7 +188,7 @@ def test_a_moment_is_measured_by_the_clock_of_the_server() -> None:
         "anthropic-ratelimit-unified-5h-reset",
     ],
 )
-def test_every_form_of_a_reset(name: str, value: str, wait: float) -> None:
+def test_every_form_of_a_reset(name: str, value: str, wait: float | None) -> None:
     assert parse_bucket_wait({name: value}, now=NOW) == pytest.approx(wait)
 
 

@@ -537,7 +537,7 @@ def test_a_decision_never_breaks_a_limit(  # noqa: PLR0917  # Hypothesis gives t
     assert remaining is None or decision.delay < remaining
     by_category = handling.max_retries_by_category or {}
     assert attempt < by_category.get(about.category, handling.max_retries)
-    if about.retry_after is not None:
+    if about.retry_after:
         assert decision.delay == about.retry_after <= handling.max_provider_delay
 
 

@@ -11,8 +11,8 @@ The sources, in order of precedence:
    rate limit error.
 
 A point in time is compared with the `date` header of the response, so that clock differences do not
-matter, or with `now` without that header. A time in the past is a wait of 0. A value that is not a
-number, infinite, negative or longer than a year is ignored.
+matter, or with `now` without that header. A value that is not a number, infinite, negative or longer
+than a year is ignored. So are 0 and a time in the past: they name no wait, and the next source is read.
 
 This module never reads a clock, and never raises on any text.
 """
@@ -120,27 +120,29 @@ def parse_requested_wait(
 
     >>> parse_requested_wait({"retry-after": "7"}, text="Please try again in 4.2s")
     7.0
-    >>> parse_requested_wait({}, text="Rate limit reached. Please try again in 1m30s.")
+    >>> parse_requested_wait({"retry-after-ms": "0"}, text="Rate limit reached. Please try again in 1m30s.")
     90.0
     """
+    clock = _reference_time(headers, now)
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
-        if (wait := _plausible_seconds(_parse_number(headers.get(name, "")), 1e-3)) is not None:
+        wait = _plausible_seconds(_parse_number(headers.get(name, "")), 1e-3)
+        if wait:
             return wait
-    if (
-        wait := _parse_retry_after(headers.get("retry-after", ""), _reference_time(headers, now))
-    ) is not None:
+    wait = _parse_retry_after(headers.get("retry-after", ""), clock)
+    if wait:
         return wait
     for delay in delays:
-        if (wait := parse_duration(delay)) is not None:
+        wait = parse_duration(delay)
+        if wait:
             return wait
-    return _parse_spoken_wait(text, _reference_time(headers, now))
+    return _parse_spoken_wait(text, clock) or None
 
 
 def parse_bucket_wait(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
     """Return the seconds until the exceeded rate limit is reset, by the rate limit headers, or None.
 
     The exceeded limit is the one with `remaining` 0; of several, the one with the longest wait. If
-    none is 0, it is the one with the smallest share remaining.
+    none is 0, it is the one with the smallest share remaining. A wait of 0 is None: it names no wait.
 
     >>> parse_bucket_wait({
     ...     "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s",
@@ -155,11 +157,11 @@ def parse_bucket_wait(headers: Mapping[str, str], *, now: float | None = None) -
     ]
     empty = [bucket.wait for bucket in buckets if bucket.remaining == 0]
     if empty:
-        return max(empty)
+        return max(empty) or None
     if not buckets:
         return None
     scarcest = min(bucket.share for bucket in buckets)
-    return max(bucket.wait for bucket in buckets if bucket.share == scarcest)
+    return max(bucket.wait for bucket in buckets if bucket.share == scarcest) or None
 
 
 def parse_exhausted_wait(

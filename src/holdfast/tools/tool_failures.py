@@ -197,8 +197,9 @@ def _find_retry_after(error: BaseException, category: ErrorCategory, text: str) 
     if not category.is_retryable:
         return None
     seconds = _read_attribute(error, "retry_after")
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
-        return float(seconds) if math.isfinite(seconds) and seconds >= 0 else None
+    # 0 names no wait, so the headers are read.
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds != 0:
+        return float(seconds) if math.isfinite(seconds) and seconds > 0 else None
     headers = _read_headers(_read_attribute(error, "headers")) or _read_headers(
         _read_attribute(_read_attribute(error, "response"), "headers")
     )

@@ -201,6 +201,6 @@ def _open_breaker(
     options: BreakerOptions, epoch: int, now: float, retry_after: float | None
 ) -> OpenState:
     lasts = options.open_seconds
-    if retry_after is not None:
+    if retry_after:
         lasts = min(retry_after, options.max_open_seconds)
     return OpenState(epoch + 1, now + lasts, lasts)

@@ -2,8 +2,9 @@
 
 During an outage each run retries three times, and the provider gets four times its load. Therefore
 all runs of a process that call one endpoint share a bucket of tokens: each call adds a fraction, each
-retry takes one, and a small reserve that fills with time lets a quiet process retry too. An empty
-bucket must never delay a call: the call fails at once, and the error says why.
+retry takes one, and a small reserve that fills with time lets a quiet process retry too. A retry
+after a wait that the provider asked for takes none: the provider chose its time. An empty bucket must
+never delay a call: the call fails at once, and the error says why.
 """
 
 from __future__ import annotations

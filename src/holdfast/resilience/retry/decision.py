@@ -32,9 +32,10 @@ Reason = Literal[
 
 
 class WaitAndRetry(Struct, frozen=True):
-    """Try again after `delay` seconds."""
+    """Try again after `delay` seconds; `is_told` when the provider asked for this wait."""
 
     delay: float
+    is_told: bool = False
 
 
 class StopRetrying(Struct, frozen=True):
@@ -81,10 +82,10 @@ def decide_retry(
     limit = limit_for(options, info.category) if known else options.max_retries
     if attempt >= limit:
         return StopRetrying("exhausted")
-    if known and options.use_provider_retry_delays and info.retry_after is not None:
+    if known and options.use_provider_retry_delays and info.retry_after:
         if info.retry_after > options.max_provider_delay:
             return StopRetrying("delay_too_long", f"{info.retry_after:g}")
-        return wait_within(remaining, info.retry_after)
+        return wait_within(remaining, info.retry_after, is_told=True)
     return wait_within(remaining, backoff_delay(options, attempt, rng, previous))
 
 
@@ -121,8 +122,8 @@ def backoff_delay(options: RetryOptions, attempt: int, rng: Rng, previous: float
     )
 
 
-def wait_within(remaining: float | None, delay: float) -> Decision:
+def wait_within(remaining: float | None, delay: float, *, is_told: bool = False) -> Decision:
     """Wait; or stop now, if the wait would reach the deadline."""
     if remaining is not None and delay >= remaining:
         return StopRetrying("deadline", f"{delay:.3g}")
-    return WaitAndRetry(delay)
+    return WaitAndRetry(delay, is_told)

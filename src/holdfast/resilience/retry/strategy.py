@@ -195,7 +195,8 @@ async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Faile
             decision = wait_within(call.remaining(), 0.0)
         if isinstance(decision, StopRetrying):
             return decision
-        budget = progress.budget if counts else None
+        # The provider itself named the time of this retry, and the limiter spreads the calls.
+        budget = progress.budget if counts and not decision.is_told else None
         if budget and not budget.withdraw(call.execution.clock.monotonic()):
             return StopRetrying("budget")
         progress.previous_delay, progress.unsent_seconds = decision.delay, 0.0
