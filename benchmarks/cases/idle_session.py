@@ -47,7 +47,7 @@ async def ours(url: str) -> AsyncIterator[Turn]:
     """`agent.run` with a session's name, kept in memory."""
     from holdfast import Agent  # noqa: PLC0415 - not in the floor's process
 
-    agent = Agent("openai:text", base_url=url, api_key=KEY)
+    agent = Agent("vllm:text", base_url=url, api_key=KEY)
     names = cycle(f"session-{number}" for number in range(SESSIONS))
 
     async def turn(_: str) -> Seen:

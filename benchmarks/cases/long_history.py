@@ -40,7 +40,7 @@ async def ours(url: str) -> AsyncIterator[Turn]:
     """`agent.run` with the history of an earlier result."""
     from holdfast import Agent, assistant, user  # noqa: PLC0415 - not in the floor's process
 
-    agent = Agent("openai:text", base_url=url, api_key=KEY)
+    agent = Agent("vllm:text", base_url=url, api_key=KEY)
     said = [(assistant if index % 2 else user)(SAID) for index in range(COUNT - 2)]
     first = await agent.run(QUESTION, history=said)
     history = first.history

@@ -1,4 +1,7 @@
-"""One turn without tools: one request, one whole reply, its text and its usage."""
+"""One turn without tools: one request, one whole reply, its text and its usage.
+
+The row `vllm` asks for whole replies, as the floor does.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ async def ours(url: str) -> AsyncIterator[Turn]:
     """`agent.run`."""
     from holdfast import Agent  # noqa: PLC0415 - not in the floor's process
 
-    agent = Agent("openai:text", base_url=url, api_key=KEY)
+    agent = Agent("vllm:text", base_url=url, api_key=KEY)
 
     async def turn(_: str) -> Seen:
         result = await agent.run(QUESTION)

@@ -90,7 +90,7 @@ async def ours(url: str, weather: Weather = weather) -> AsyncIterator[Turn]:
     @cache
     def agent(scenario: str) -> Agent[str]:
         limits = Limits(iterations=1000)
-        return Agent(f"openai:{scenario}", base_url=url, api_key=KEY, tools=tools, limits=limits)
+        return Agent(f"vllm:{scenario}", base_url=url, api_key=KEY, tools=tools, limits=limits)
 
     async def turn(scenario: str) -> Seen:
         result = await agent(scenario).run(QUESTION)

@@ -10,6 +10,7 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import ToolResult
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
+from holdfast.models.stream_refusal import STREAM_REFUSALS
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.runtime.result import Result
 from holdfast.testing import FakeClock
@@ -78,9 +79,16 @@ def agent_for(
     )
 
 
+def want_whole_replies(agent: Agent[Any]) -> None:
+    """Let the agent send requests that are not streamed, as to an endpoint that refused to stream."""
+    model = agent._engine.plan.model
+    STREAM_REFUSALS.remember(model.account, model.model)
+
+
 async def turn(agent: Agent[Any], mode: str, seen: Seen | None = None, **more: Any) -> Result[Any]:
     """One turn, watched or not; what a subscriber who obeys the notices would have on screen."""
     if mode == "whole":
+        want_whole_replies(agent)
         return await agent.run(QUESTION, **more)
     kept = fresh = ""
     async with agent.stream(QUESTION, **more) as run:

@@ -216,7 +216,7 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     """The turn was stopped from outside while an effect was in progress. Key: `t{turn}.interrupted`.
 
     `started` are the keys of tools that had begun and have no result: their outcome is unknown.
-    `usage` counts the tokens of agents inside them.
+    `usage` counts the tokens of agents inside them. `waited_for` says which server was silent.
     """
 
     key: str
@@ -225,6 +225,7 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     started: tuple[str, ...] = ()
     partial: Reply | None = None
     usage: Usage = Usage()
+    waited_for: str = ""
 
 
 class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):

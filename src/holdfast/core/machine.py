@@ -404,9 +404,8 @@ class SessionMachine:
             )
             self._end_turn(ev.Status.CANCELLED, info)
         else:
-            self._end_at_limit(
-                "seconds", f"The time limit of {self.limits.seconds or 0:g} seconds is reached."
-            )
+            text = f"The time limit of {self.limits.seconds or 0:g} seconds is reached."
+            self._end_at_limit("seconds", " ".join(filter(None, (text, event.waited_for))))
 
     def _on_turn_stopped(self, event: ev.TurnStopped) -> None:
         if self.phase is Phase.TOOLS:

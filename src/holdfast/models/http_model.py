@@ -1,7 +1,8 @@
 """Models, which reply to a `ModelRequest` over HTTP or in any other way.
 
-A model makes one attempt and returns its outcome; it never retries, sleeps, or raises for a failure
-of the network or the provider. API keys are in the headers of the endpoint, and never appear in a
+A model makes one attempt and returns its outcome; it never sleeps, or raises for a failure of the
+network or the provider. An attempt is one request, except that a server which refuses to stream is
+asked again without streaming. API keys are in the headers of the endpoint, and never appear in a
 `repr`, an error or a notice.
 """
 
@@ -27,6 +28,7 @@ from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
 from holdfast.core.redaction import redact
 from holdfast.models.presets import Preset
 from holdfast.models.reply_carry import read_carry, with_continuable_reply
+from holdfast.models.stream_refusal import STREAM_REFUSALS, is_stream_refusal
 from holdfast.resilience.cache.decision import account_scope
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome, failed_outcome
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
@@ -123,6 +125,7 @@ class HttpModel:
     """
 
     __slots__ = (
+        "_account",
         "_codec",
         "_endpoint",
         "_timeouts",
@@ -145,6 +148,7 @@ class HttpModel:
         self.model = model
         self.name = name or f"{endpoint.preset.name}:{model}"
         self._endpoint = endpoint
+        self._account = endpoint.account
         self._codec = codec
         self._transport = transport
         self._timeouts = timeouts
@@ -153,7 +157,7 @@ class HttpModel:
     @property
     def account(self) -> str:
         """The account: it is the same for the same base URL and API key."""
-        return self._endpoint.account
+        return self._account
 
     def __repr__(self) -> str:
         return f"HttpModel({self.name!r}, {redact(self._endpoint.base_url)!r})"
@@ -178,11 +182,25 @@ class HttpModel:
         request, partial = call.payload, read_carry(call).reply_so_far
         if partial is not None:
             request = prefill_request(request, partial)
-        assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, partial)
-        resumes_at: float | None = None
         if call.execution.publish is not None:
             started = AttemptStarted(call.key, call.attempt, self.name, partial is not None)
             call.execution.publish(started)
+        stream = request.stream or self._endpoint.preset.streams
+        if not stream or STREAM_REFUSALS.contains(self._account, self.model):
+            return await self._send_request(replace(request, stream=False), call)
+        outcome = await self._send_request(replace(request, stream=True), call)
+        if isinstance(outcome, Failed) and is_stream_refusal(outcome.info):
+            outcome = await self._send_request(replace(request, stream=False), call)
+            if isinstance(outcome, Done):
+                STREAM_REFUSALS.remember(self._account, self.model)
+        return outcome
+
+    async def _send_request(
+        self, request: ModelRequest, call: CallContext[ModelRequest]
+    ) -> Outcome[Reply]:
+        partial = read_carry(call).reply_so_far
+        assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, partial)
+        resumes_at: float | None = None
         try:
             encoded = self._codec.encode(request)
             http = self._endpoint.build_request(self.model, encoded)

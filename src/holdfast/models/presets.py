@@ -39,6 +39,9 @@ class Preset(Struct, frozen=True, kw_only=True):
         auth: how the key is sent.
         headers: additional headers of each request, names in lower case.
         quirks: how the provider's form of the wire differs.
+        streams: whether `run()` also receives replies as a stream, so that it notices a server that
+            falls silent. Not for local servers: they read a prompt for minutes, and their parsers of
+            tool calls are more reliable for whole replies.
         path: replaces the wire's own path; `{model}` stands for the model.
         models_hint: an example of a model's name.
     """
@@ -50,6 +53,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     auth: Auth = "bearer"
     headers: tuple[tuple[str, str], ...] = ()
     quirks: Quirks = Quirks()
+    streams: bool = True
     path: str = ""
     models_hint: str = ""
 
@@ -287,6 +291,7 @@ _ROWS = (
         base_url="http://localhost:11434/v1",
         auth="none",
         quirks=_OLLAMA,
+        streams=False,
         models_hint="qwen3",
     ),
     Preset(
@@ -303,6 +308,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="http://localhost:1234/v1",
         quirks=Quirks(output_mode_with_tools="tool"),
+        streams=False,
         models_hint="the name that the server shows",
     ),
     Preset(
@@ -310,6 +316,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="http://localhost:8080/v1",
         quirks=Quirks(output_mode_with_tools="tool", reasoning_field="reasoning_content"),
+        streams=False,
         models_hint="any: the server has one model",
     ),
     Preset(
@@ -317,6 +324,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="http://localhost:8000/v1",
         quirks=Quirks(output_mode_with_tools="tool", prefill="final_message"),
+        streams=False,
         models_hint="the name that the server was started with",
     ),
     Preset(

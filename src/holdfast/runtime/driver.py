@@ -25,10 +25,11 @@ async def drive_turn(run: ActiveTurn) -> None:
         async with limit:
             with pausable_timeout(limit) as run.questions.turn_timeout:
                 await _perform_pending(run)
-    except TimeoutError:
+    except TimeoutError as error:
         if not limit.expired():
             raise
-        await finalize_turn(run, "deadline")
+        # The transport notes a silent server on the cancellation.
+        await finalize_turn(run, "deadline", " ".join(getattr(error.__cause__, "__notes__", ())))
     except asyncio.CancelledError:
         await finalize_turn(run, "cancelled")
         raise

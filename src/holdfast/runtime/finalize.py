@@ -39,12 +39,15 @@ async def close_turn(run: ActiveTurn, effect: CloseTurn) -> TurnClosed:
     return TurnClosed(effect.key, run.plan.clock.now(), effect.status, effect.error)
 
 
-async def finalize_turn(run: ActiveTurn, reason: Literal["cancelled", "deadline"]) -> None:
+async def finalize_turn(
+    run: ActiveTurn, reason: Literal["cancelled", "deadline"], waited_for: str = ""
+) -> None:
     """Close the turn, unless the recovery that drives it is being stopped.
 
     Args:
         run: the turn; its tools that have started are in doubt.
         reason: why the turn is stopped.
+        waited_for: which server was silent.
 
     Raises:
         TurnLeftOpen: a recovery drives the turn, and failed calls used up the time of the turn.
@@ -65,6 +68,7 @@ async def finalize_turn(run: ActiveTurn, reason: Literal["cancelled", "deadline"
                 started=begun,
                 partial=filter_partial(run, run.partial_reply.reply),
                 usage=run.sum_tool_usage(),
+                waited_for=waited_for,
             )
         )
     for effect in run.machine.pending_effects():

@@ -6,6 +6,7 @@ only two reads of the clock are added.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 # There are usually few URLs and limits; the caches are limited for programs with generated ones.
 _MOST_CACHED = 256
+_NOTED_SILENCE = 0.1
 _KEEP_ALIVE_COMMENTS = "text/event-stream"
 
 T = TypeVar("T")
@@ -203,9 +205,10 @@ class Exchange:
                 self._response = await self._send_request(opened.session)
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
             raise self._abort_request(error) from error
-        except BaseException:
+        except BaseException as stopped:
             watch.drop_connection()
             watch.stop()
+            self._note_silence(stopped)
             raise
         finally:
             _watching.reset(token)
@@ -240,6 +243,9 @@ class Exchange:
             data = self._read_arrived()
             if not data:
                 raise self._abort_request(error) from error
+        except CancelledError as cancelled:
+            self._note_silence(cancelled)
+            raise
         if not data:
             return self._end_body()
         if content.at_eof() and not watch.expired_limit:
@@ -283,13 +289,22 @@ class Exchange:
         self._watchdog.stop()
         return b""
 
+    def _note_silence(self, stopped: BaseException) -> None:
+        """Note on a cancellation that it ended the wait for a silent server; the turn's error says so."""
+        silence = self._watchdog.silent_seconds
+        if silence >= _NOTED_SILENCE:
+            stopped.add_note(f"{self._target.host} had sent nothing for {silence:.3g} s.")
+
     def _abort_request(self, error: Exception | None) -> TransportError:
         watch = self._watchdog
         watch.drop_connection()
         watch.stop()
         destination = self._target.to_destination(sent=watch.has_connection)
         if watch.expired_limit or error is None:
-            return timeout_error(watch.expired_limit, destination, watch.timeouts)
+            limit = watch.expired_limit
+            if limit == "total_timeout" and not self._body_began:
+                limit = "no_response"
+            return timeout_error(limit, destination, watch.timeouts)
         if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
             return _unsendable_error(self._request, destination)
         return transport_error(error, destination, watch.timeouts)

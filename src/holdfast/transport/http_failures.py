@@ -57,11 +57,15 @@ _ERRNO_CODES = {
 
 
 def timeout_error(code: str, destination: Destination, timeouts: Timeouts) -> TransportError:
-    """Return the error for an expired limit: `connect_timeout`, `first_byte_timeout`, ..."""
+    """Return the error for an expired limit: `connect_timeout`, `first_byte_timeout`, ...
+
+    `no_response` is `total_timeout` before the first byte.
+    """
     problem, setting = {
         "connect_timeout": ("no connection", "connect"),
         "first_byte_timeout": ("no first byte", "first_byte"),
         "stalled": ("no new content", "between_chunks"),
+        "no_response": ("no response", "total"),
         "total_timeout": ("not finished", "total"),
     }[code]
     seconds = getattr(timeouts, setting)
@@ -74,7 +78,7 @@ def timeout_error(code: str, destination: Destination, timeouts: Timeouts) -> Tr
             category=ErrorCategory.TIMEOUT,
             safe=f"{_describe_destination(destination)}: {problem}{within}. {advice} timeouts.{setting} to wait longer",
             landed=Landed.UNKNOWN if destination.sent else Landed.NO,
-            code=code,
+            code="total_timeout" if code == "no_response" else code,
         )
     )
 

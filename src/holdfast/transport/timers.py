@@ -112,6 +112,11 @@ class Watchdog:
         """Whether the request had a connection, so that it may have reached the server."""
         return self._drop is not None
 
+    @property
+    def silent_seconds(self) -> float:
+        """Seconds without content, while the reader waited for it."""
+        return 0.0 if self._reader_left_at else self._timers.time() - self._silent_since
+
     def start(self, drop: Callable[[], bool]) -> None:
         """Start watching a request that has its connection. `drop` closes it, and returns whether it was open."""
         self._drop = drop
