@@ -10,7 +10,7 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import ToolResult
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
-from holdfast.models.stream_refusal import STREAM_REFUSALS
+from holdfast.models.refusals import STREAM_REFUSALS
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.runtime.result import Result
 from holdfast.testing import FakeClock

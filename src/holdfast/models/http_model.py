@@ -27,15 +27,23 @@ from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
 from holdfast.core.redaction import redact
 from holdfast.models.presets import Preset
+from holdfast.models.refusals import STREAM_REFUSALS, is_loading_model, is_stream_refusal
 from holdfast.models.reply_carry import read_carry, with_continuable_reply
-from holdfast.models.stream_refusal import STREAM_REFUSALS, is_stream_refusal
 from holdfast.resilience.cache.decision import account_scope
-from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome, failed_outcome
+from holdfast.resilience.pipeline import (
+    CallContext,
+    Done,
+    Failed,
+    Outcome,
+    failed_outcome,
+    unsent_outcome,
+)
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 
 _VISIBLE = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta})
 _LARGEST_ERROR_BODY = 256 * 1024
 _DRAIN_SECONDS = 0.5
+_LOADING_WAIT = 2.0
 
 
 class Model(Protocol):
@@ -244,12 +252,15 @@ class HttpModel:
     ) -> None:
         decoder = self._make_decoder(response, call)
         feed, publish, ready = assembler.feed, call.execution.publish, call.execution.ready
+        slow_to_begin = self._timeouts.first_content is not None
         try:
             while data := await response.read():
                 if not (deltas := decoder.feed(data)):
                     continue
-                response.note_content()
                 _feed_deltas(deltas, feed, publish)
+                # A server that is slow to begin may send the role of its reply at once.
+                if not slow_to_begin or assembler.has_visible_parts:
+                    response.note_content()
                 if ready is not None:
                     await ready()
                 if assembler.ended:
@@ -284,6 +295,10 @@ class HttpModel:
                 now=call.execution.clock.now(),
             )
         )
+        if is_loading_model(info):
+            # The request was not begun, so it is no attempt: it waits like a call that a breaker rejects.
+            info = replace(info, retry_after=info.retry_after or _LOADING_WAIT)
+            return unsent_outcome(exception_for(info))
         return Failed(exception_for(info), info)
 
 

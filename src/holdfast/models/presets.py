@@ -22,6 +22,7 @@ from holdfast.codecs.url_path import to_path_segment
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import redact
+from holdfast.transport.port import Timeouts
 
 Wire: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini"]
 Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "none"]
@@ -39,6 +40,7 @@ class Preset(Struct, frozen=True, kw_only=True):
         auth: how the key is sent.
         headers: additional headers of each request, names in lower case.
         quirks: how the provider's form of the wire differs.
+        timeouts: the limits of one attempt, for an agent that sets none.
         streams: whether `run()` also receives replies as a stream, so that it notices a server that
             falls silent. Not for local servers: they read a prompt for minutes, and their parsers of
             tool calls are more reliable for whole replies.
@@ -53,6 +55,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     auth: Auth = "bearer"
     headers: tuple[tuple[str, str], ...] = ()
     quirks: Quirks = Quirks()
+    timeouts: Timeouts = Timeouts()
     streams: bool = True
     path: str = ""
     models_hint: str = ""
@@ -134,6 +137,8 @@ _DEEPSEEK = Quirks(
     response_format="json_object",
 )
 _CLAUDE = Quirks(prefill="last_message")
+# A local server may read a long prompt for minutes, with or without signs of life.
+_LOCAL = Timeouts(first_byte=300.0, first_content=300.0)
 _AZURE_VERSION = "2024-10-21"
 
 _ROWS = (
@@ -291,6 +296,7 @@ _ROWS = (
         base_url="http://localhost:11434/v1",
         auth="none",
         quirks=_OLLAMA,
+        timeouts=_LOCAL,
         streams=False,
         models_hint="qwen3",
     ),
@@ -308,6 +314,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="http://localhost:1234/v1",
         quirks=Quirks(output_mode_with_tools="tool"),
+        timeouts=_LOCAL,
         streams=False,
         models_hint="the name that the server shows",
     ),
@@ -316,6 +323,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="http://localhost:8080/v1",
         quirks=Quirks(output_mode_with_tools="tool", reasoning_field="reasoning_content"),
+        timeouts=_LOCAL,
         streams=False,
         models_hint="any: the server has one model",
     ),
@@ -324,6 +332,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="http://localhost:8000/v1",
         quirks=Quirks(output_mode_with_tools="tool", prefill="final_message"),
+        timeouts=_LOCAL,
         streams=False,
         models_hint="the name that the server was started with",
     ),

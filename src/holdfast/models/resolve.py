@@ -30,7 +30,6 @@ _CODECS: dict[str, tuple[str, str]] = {
 _EXAMPLE = 'Write "provider:model", for example "openai:gpt-5.2" or "ollama:llama3.2"'
 
 
-_DEFAULT_TIMEOUTS = Timeouts()
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _OWN_HEADERS = frozenset(
@@ -108,14 +107,14 @@ def _check_header(header: tuple[str, str]) -> tuple[str, str]:
 def resolve_model(
     model: str | ModelAt | Model,
     transport: Callable[[], Transport],
-    timeouts: Timeouts = _DEFAULT_TIMEOUTS,
+    timeouts: Timeouts | None = None,
 ) -> Model:
     """Create the model that `model` describes.
 
     Args:
         model: `"provider:model"`, a `ModelAt`, or an object that is already a model.
         transport: creates the transport of an HTTP model.
-        timeouts: the limits for a model without its own.
+        timeouts: the limits for a model without its own; by default those of the preset.
 
     Raises:
         ConfigurationError: the provider is unknown, the key is missing or the URL is invalid; the
@@ -139,7 +138,7 @@ def resolve_model(
     auth = preset.auth_headers(_find_key(preset, model))
     endpoint = Endpoint(preset, base_url, auth, tuple(model.headers.items()))
     codec = _load_codec(preset.wire, preset.quirks)
-    limits = model.timeouts or timeouts
+    limits = model.timeouts or timeouts or preset.timeouts
     return HttpModel(name, endpoint, codec, transport(), limits, name=model.name.strip())
 
 

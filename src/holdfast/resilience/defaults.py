@@ -9,7 +9,7 @@ pipeline and costs nothing.
 | retry budget | a tenth of the calls, 10 in reserve | a lone agent never notices it; a fleet in an outage does not send four times its load |
 | breaker | half of at least 10 calls in 30 s; open for 10 s | ten calls are evidence, one unlucky call is not; an outage costs each run one short wait and not four attempts |
 | limiter | 1000 at once, adaptive | no limit to speak of until the provider refuses; then half of what runs |
-| attempt timeout | none | the transport has four limits that know a slow answer from a dead one; a tool says its own |
+| attempt timeout | none | the transport has five limits that know a slow answer from a dead one; a tool says its own |
 | deadline | none | the limits of the turn have one |
 | fallback | none | another model is another answer: only when named |
 | cache | none | the same question may deserve another answer: only when wanted |

@@ -73,8 +73,8 @@ class Failed(Struct, frozen=True):
         info: what is known about it; may say more than the exception does.
         attempts: the number of attempts that were made.
         may_repeat: False when the operation may have taken effect and must not be done twice.
-        sent: False when the operation was not started (an open breaker, a full queue); that is not
-            an attempt, and says nothing about the endpoint.
+        sent: False when the operation was not started (an open breaker, a full queue, a server that
+            loads its model); that is not an attempt, and says nothing about the endpoint.
         tried: the targets that failed before this one.
         out_of_time: True when it was given up because its time was over; a caller with more time
             may succeed.

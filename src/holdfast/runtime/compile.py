@@ -177,9 +177,7 @@ def _to_fallback_error(
 
 def _resolve_model(keywords: AgentKeywords, model: str | ModelAt | Model) -> Model:
     return resolve_model(
-        model,
-        lambda: keywords["transport"] or _shared_transport(),
-        keywords["timeouts"] or Timeouts(),
+        model, lambda: keywords["transport"] or _shared_transport(), keywords["timeouts"]
     )
 
 

@@ -257,6 +257,8 @@ class Exchange:
             watch.note_body_start()
         elif self._all_is_content and not data.isspace():
             watch.note_content()
+        else:
+            watch.note_piece()
         return data
 
     def note_content(self) -> None:

@@ -1,4 +1,4 @@
-"""The transport over HTTP/1.1: TLS, proxies, a connection pool, four timeouts, faithful errors.
+"""The transport over HTTP/1.1: TLS, proxies, a connection pool, five timeouts, faithful errors.
 
 The first request imports `exchange`, which does the work, because the client library is slow to
 import. The transport does not retry, follows no redirect, stores no cookie, and reads the body only

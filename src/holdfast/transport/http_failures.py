@@ -64,6 +64,7 @@ def timeout_error(code: str, destination: Destination, timeouts: Timeouts) -> Tr
     problem, setting = {
         "connect_timeout": ("no connection", "connect"),
         "first_byte_timeout": ("no first byte", "first_byte"),
+        "no_content": ("no content", "first_content"),
         "stalled": ("no new content", "between_chunks"),
         "no_response": ("no response", "total"),
         "total_timeout": ("not finished", "total"),

@@ -29,7 +29,7 @@ class HttpRequest(Struct, frozen=True):
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Four limits of one request, in seconds; None means no limit.
+    """Five limits of one request, in seconds; None means no limit.
 
     Args:
         connect: for the connection: name resolution, TCP, proxy, TLS.
@@ -37,6 +37,8 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
         between_chunks: between two pieces of content. Keep-alive comments are not content, and the
             time that the reader spends between two reads does not count.
         total: the whole request.
+        first_content: between two signs of life before the first content, where a keep-alive comment is
+            one. None applies `between_chunks` there too, and comments do not count.
 
     >>> Timeouts(between_chunks=0)
     Traceback (most recent call last):
@@ -48,6 +50,7 @@ class Timeouts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_byte: PositiveFloat | None = 60.0
     between_chunks: PositiveFloat | None = 60.0
     total: PositiveFloat | None = 600.0
+    first_content: PositiveFloat | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "timeouts.")
@@ -86,7 +89,8 @@ class Response(Protocol):
         """Record that the last piece held content, which restarts the `between_chunks` limit.
 
         It is needed for an event stream, where comments arrive although the model is stuck. In any
-        other body, every byte that is not whitespace is content.
+        other body, every byte that is not whitespace is content. The first content ends the
+        `first_content` limit.
         """
         ...
 

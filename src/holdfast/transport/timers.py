@@ -145,17 +145,29 @@ class Watchdog:
         self._reader_left_at = self._timers.time()
 
     def note_body_start(self) -> None:
-        """Record the first piece: from now on, the limit between pieces applies."""
-        self._limit = self.timeouts.between_chunks or inf
-        self._limit_code = "stalled"
-        self.note_content()
-        due = min(self._deadline, self._silent_since + self._limit)
-        if due < self._due < inf:
-            self._set_alarm(due)
+        """Record the first piece: from now on, the limit until the first content or between pieces applies."""
+        if self.timeouts.first_content is None:
+            self.note_content()
+        else:
+            self._set_limit("no_content", self.timeouts.first_content)
+            self.note_piece()
+
+    def note_piece(self) -> None:
+        """Record a piece of any kind; it counts until the first content, if `first_content` is set."""
+        if self._limit_code == "no_content":
+            self._silent_since = self._reader_left_at or self._timers.time()
 
     def note_content(self) -> None:
         """Record that the last piece was content."""
         self._silent_since = self._reader_left_at or self._timers.time()
+        if self._limit_code != "stalled":
+            self._set_limit("stalled", self.timeouts.between_chunks)
+
+    def _set_limit(self, code: str, seconds: float | None) -> None:
+        self._limit_code, self._limit = code, seconds or inf
+        due = min(self._deadline, self._silent_since + self._limit)
+        if due < self._due < inf:
+            self._set_alarm(due)
 
     def _set_alarm(self, when: float) -> None:
         if when < inf:

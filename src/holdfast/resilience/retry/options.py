@@ -63,7 +63,7 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         max_provider_delay: when a provider asks for a longer wait than this many seconds, the call
             fails at once.
         max_breaker_wait: how many seconds in all a call waits while a breaker or limiter rejects
-            it; 0 fails at once.
+            it, or while a server loads its model; 0 fails at once.
         custom_retry: the user's own function; its answer is final. A coroutine function that takes
             too long is cancelled; a plain function runs on the event loop and must not block.
         provider_handler: the user's own reading of a provider's errors.

@@ -1,7 +1,8 @@
-"""Remembers the endpoints that refuse to stream a model's replies.
+"""Recognizes a server that refuses to stream, and one that refuses every request while it starts.
 
 Some servers stream no reply at all, and some not to every account or of every model. They say so by
-a client error that names `stream`, and the same request without it succeeds.
+a client error that names `stream`, and the same request without it succeeds. A server that loads its
+model answers 503 until it is ready.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from threading import Lock
 from holdfast.core.errors import ErrorInfo
 
 _STATUSES = frozenset({400, 405, 422, 501})
+_LOADING = re.compile(
+    r"\bloading (?:the )?model|model .{0,200}\bis (?:currently )?loading", re.IGNORECASE
+)
 _STREAM = re.compile(r"\bstream", re.IGNORECASE)
 
 
@@ -28,6 +32,20 @@ def is_stream_refusal(info: ErrorInfo) -> bool:
     False
     """
     return info.status in _STATUSES and _STREAM.search(info.private) is not None
+
+
+def is_loading_model(info: ErrorInfo) -> bool:
+    """Whether a server answers that it still loads its model.
+
+    >>> import msgspec
+    >>> from holdfast.core.errors import ErrorCategory
+    >>> busy = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="", status=503)
+    >>> is_loading_model(msgspec.structs.replace(busy, private='{"error": {"message": "Loading model"}}'))
+    True
+    >>> is_loading_model(msgspec.structs.replace(busy, private="overloaded"))
+    False
+    """
+    return info.status == 503 and _LOADING.search(info.private) is not None
 
 
 class StreamRefusals:
