@@ -16,6 +16,7 @@ from holdfast.errors import Landed
 from holdfast.resilience import BreakerOptions, BudgetOptions
 from holdfast.resilience.breaker import decision as breaker
 from holdfast.resilience.budget import decision as budget
+from holdfast.resilience.defaults import MODEL_BREAKER_WAIT
 from holdfast.resilience.retry.decision import WaitAndRetry, decide_retry, decide_unsent
 
 REFUSED = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="503", landed=Landed.NO)
@@ -54,7 +55,7 @@ class Ours(Policy):
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
-        self._handling = RetryOptions()
+        self._handling = RetryOptions(max_breaker_wait=MODEL_BREAKER_WAIT)
         defaults = Resilience()
         self._budget = defaults.budget or BudgetOptions()
         self._breaker = defaults.breaker or BreakerOptions()

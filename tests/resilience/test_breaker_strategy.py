@@ -45,7 +45,8 @@ async def test_open_it_lets_nothing_through_and_says_when_it_may() -> None:
 async def test_retry_waits_until_it_may_close_and_then_succeeds() -> None:
     circuit, act, bench = CircuitBreaker("x", TOUCHY), Script(fail(), OK), Bench()
     await bench.run(act, BreakerStrategy(circuit))
-    assert await bench.run(act, Retry(), BreakerStrategy(circuit)) == Done("ok", 1)
+    retry = Retry(RetryOptions(max_breaker_wait=60.0))
+    assert await bench.run(act, retry, BreakerStrategy(circuit)) == Done("ok", 1)
     assert bench.clock.sleeps == [pytest.approx(10.001)]
     assert [change.after for change in bench.seen(BreakerChanged)] == [
         "open",

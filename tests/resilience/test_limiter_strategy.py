@@ -210,7 +210,8 @@ async def test_a_pause_longer_than_the_patience_is_left_to_retry() -> None:
         Script(fail(C.RATE_LIMIT_RETRYABLE, retry_after=30.0)), LimiterStrategy(throttle)
     )
     act = Script(OK)
-    outcome = await bench.run(act, Retry(RetryOptions()), LimiterStrategy(throttle))
+    retry = Retry(RetryOptions(max_breaker_wait=60.0))
+    outcome = await bench.run(act, retry, LimiterStrategy(throttle))
     assert isinstance(outcome, Done)
     assert act.times == [30.0]
 

@@ -360,22 +360,26 @@ class TestCredentials:
         assert len(act.calls) == 1
 
 
+WAITS_FOR_BREAKERS = Retry(RetryOptions(max_breaker_wait=60.0))
+
+
 class TestHeldBack:
     async def test_an_open_breaker_is_waited_for_and_is_no_attempt(self) -> None:
         bench, act = Bench(), Script(held(20.0), held(5.0), OK)
-        assert await bench.run(act, Retry()) == Done("ok", 1)
+        assert await bench.run(act, WAITS_FOR_BREAKERS) == Done("ok", 1)
         assert bench.clock.sleeps == [20.0, 5.0]
         assert [call.attempt for call in act.calls] == [1, 1, 1]
         assert [notice.attempt for notice in bench.seen(RetryScheduled)] == [1, 1]
 
     async def test_as_long_in_all_as_the_setting_says(self) -> None:
         bench = Bench()
-        await bench.run(Script(held(20.0), held(40.0), OK), Retry())
+        await bench.run(Script(held(20.0), held(40.0), OK), WAITS_FOR_BREAKERS)
         assert bench.clock.sleeps == [20.0, 40.0]
 
     async def test_an_attempt_between_them_starts_the_count_again(self) -> None:
         bench = Bench()
-        outcome = await bench.run(Script(held(50.0), fail(), held(50.0), OK), Retry())
+        act = Script(held(50.0), fail(), held(50.0), OK)
+        outcome = await bench.run(act, WAITS_FOR_BREAKERS)
         assert outcome == Done("ok", 2)
         assert bench.clock.sleeps == [50.0, 1.0, 50.0]
 
@@ -390,7 +394,7 @@ class TestHeldBack:
 
     async def test_not_past_the_deadline(self) -> None:
         bench = Bench()
-        await bench.run(Script(held(20.0)), Retry(), deadline=15.0)
+        await bench.run(Script(held(20.0)), WAITS_FOR_BREAKERS, deadline=15.0)
         assert bench.clock.sleeps == []
 
     async def test_held_without_a_moment_fails_at_once(self) -> None:

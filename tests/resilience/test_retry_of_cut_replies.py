@@ -51,7 +51,7 @@ async def test_without_the_setting_no_attempt_is_told_that_it_may_be_continued()
 
 async def test_one_that_was_held_back_between_them_loses_nothing() -> None:
     bench, act = Bench(), Script(broken(ONE), held(5.0), held(1.0), OK)
-    await bench.run(act, Retry(), carry=CONTINUES)
+    await bench.run(act, Retry(RetryOptions(max_breaker_wait=60.0)), carry=CONTINUES)
     assert handed(act) == [None, "Once", "Once", "Once"]
     assert bench.seen(AttemptAbandoned) == []
 

@@ -8,6 +8,7 @@ pipeline and costs nothing.
 | retry | 3 retries: 1, 2, 4 s | most outages of a provider are over in seconds |
 | retry budget | a tenth of the calls, 10 in reserve | a lone agent never notices it; a fleet in an outage does not send four times its load |
 | breaker | half of at least 10 calls in 30 s; open for 10 s | ten calls are evidence, one unlucky call is not; an outage costs each run one short wait and not four attempts |
+| waiting for an open breaker | up to 60 s, and not at all with a fallback | a run that waits a minute is worth more than one that fails; a call of your own fails at once unless you say otherwise |
 | limiter | 1000 at once, adaptive | no limit to speak of until the provider refuses; then half of what runs |
 | attempt timeout | none | the transport has five limits that know a slow answer from a dead one; a tool says its own |
 | deadline | none | the limits of the turn have one |
@@ -50,6 +51,9 @@ from holdfast.resilience.pipeline import Operation, Pipeline
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.resilience.retry.strategy import Retry
 from holdfast.resilience.timeout.strategy import AttemptTimeout, Deadline
+
+MODEL_BREAKER_WAIT = 60.0
+"""How many seconds a call of a model waits for an open breaker, if its retry options do not say."""
 
 
 class Resilience(Struct, frozen=True, kw_only=True):
@@ -109,6 +113,8 @@ def target_pipeline(
     """
     if not last:
         retry_options = msgspec.structs.replace(retry_options, max_breaker_wait=0.0)
+    elif retry_options.max_breaker_wait is None:
+        retry_options = msgspec.structs.replace(retry_options, max_breaker_wait=MODEL_BREAKER_WAIT)
     chosen = resilience
     budget = shared.budget_for(endpoint, chosen.budget, account) if chosen.budget else None
     return Pipeline.of(

@@ -103,7 +103,7 @@ def decide_unsent(
     """
     if info.retry_after is None:
         return StopRetrying("not_sent")
-    if waited + info.retry_after > options.max_breaker_wait:
+    if waited + info.retry_after > (options.max_breaker_wait or 0.0):
         return StopRetrying("breaker", f"{info.retry_after:g}")
     return wait_within(remaining, max(info.retry_after, _SHORTEST_HOLD))
 

@@ -63,7 +63,8 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         max_provider_delay: when a provider asks for a longer wait than this many seconds, the call
             fails at once.
         max_breaker_wait: how many seconds in all a call waits while a breaker or limiter rejects
-            it, or while a server loads its model; 0 fails at once.
+            it, or while a server loads its model; 0 fails at once. None means 60 for a call of a model,
+            and 0 for any other call.
         custom_retry: the user's own function; its answer is final. A coroutine function that takes
             too long is cancelled; a plain function runs on the event loop and must not block.
         provider_handler: the user's own reading of a provider's errors.
@@ -86,7 +87,7 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
     max_retries_by_category: Mapping[ErrorCategory, NonNegativeInt] | None = None
     use_provider_retry_delays: bool = True
     max_provider_delay: NonNegativeFloat = 120.0
-    max_breaker_wait: NonNegativeFloat = 60.0
+    max_breaker_wait: NonNegativeFloat | None = None
     custom_retry: CustomRetry | None = None
     provider_handler: ProviderHandler | None = None
     refresh_credentials: RefreshCredentials | None = None
