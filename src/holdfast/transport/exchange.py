@@ -30,6 +30,7 @@ from holdfast.transport.http_failures import (
     timeout_error,
     transport_error,
 )
+from holdfast.transport.kept_connections import UnusableConnectionError, UsedConnections
 from holdfast.transport.large_body import LARGE, LargeBody
 from holdfast.transport.network_waits import NetworkWaits
 from holdfast.transport.port import HttpRequest, Timeouts
@@ -46,6 +47,7 @@ _KEEP_ALIVE_COMMENTS = "text/event-stream"
 
 T = TypeVar("T")
 
+_used_connections = UsedConnections()
 _watching: ContextVar[Watchdog] = ContextVar("holdfast_watchdog")
 
 
@@ -122,9 +124,10 @@ class Client:
 
 
 class _WatchedRequest(ClientRequest):
-    """Starts the watchdog of this task when the request has its connection."""
+    """Starts the watchdog of this task when the request has a connection that can carry it."""
 
     async def send(self, conn: Connection) -> ClientResponse:
+        _used_connections.check_connection(conn)
         _watching.get().start(partial(_abort_connection, conn))
         return await super().send(conn)
 
@@ -268,15 +271,19 @@ class Exchange:
     async def _send_request(self, session: ClientSession) -> ClientResponse:
         request, target, timeouts = self._request, self._target, self._timeouts
         body = request.body
-        return await session.request(
-            request.method,
-            target.url,
-            headers=request.headers,
-            data=LargeBody(body) if len(body) >= LARGE else body or None,
-            proxy=target.proxy,
-            allow_redirects=False,
-            timeout=self._client.connect_timeout(timeouts),
-        )
+        while True:
+            try:
+                return await session.request(
+                    request.method,
+                    target.url,
+                    headers=request.headers,
+                    data=LargeBody(body) if len(body) >= LARGE else body or None,
+                    proxy=target.proxy,
+                    allow_redirects=False,
+                    timeout=self._client.connect_timeout(timeouts),
+                )
+            except UnusableConnectionError:
+                continue  # the library has closed it, so another one is used
 
     def _read_arrived(self) -> bytes:
         """Return the bytes that came before the connection broke, which the library does not return."""
