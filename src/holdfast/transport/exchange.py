@@ -25,8 +25,10 @@ from yarl import URL
 from holdfast.core.errors import TransportError
 from holdfast.transport.client_pool import ClientPool
 from holdfast.transport.http_failures import (
+    PROXY_LOGIN,
     Destination,
     bad_request_error,
+    proxy_login_error,
     timeout_error,
     transport_error,
 )
@@ -216,6 +218,9 @@ class Exchange:
         finally:
             _watching.reset(token)
         self.status = self._response.status
+        if self.status == PROXY_LOGIN:
+            await self.__aexit__(None, None, None)
+            raise proxy_login_error(self._target.to_destination(sent=False))
         self.headers: Mapping[str, str] = _Headers(self._response.headers)
         kind = self._response.headers.get(CONTENT_TYPE, "")
         self._all_is_content = not kind.lower().startswith(_KEEP_ALIVE_COMMENTS)

@@ -30,6 +30,7 @@ class Destination(Struct, frozen=True):
     proxy: str = ""
 
 
+PROXY_LOGIN = 407
 _CHECK_URL = "Check the base URL"
 _ADVICE: dict[str, tuple[str, str]] = {
     "dns": ("the name cannot be resolved", f"{_CHECK_URL} and the network"),
@@ -150,14 +151,30 @@ def _error_code(error: Exception, destination: Destination) -> str:
             return "failed"
 
 
+def proxy_login_error(destination: Destination) -> TransportError:
+    """Return the error for status 407: a proxy wants a password, and the request got no further."""
+    proxy = f"the proxy {destination.proxy}" if destination.proxy else "a proxy on the way"
+    return _make_error(
+        ErrorInfo(
+            category=ErrorCategory.CLIENT_ERROR,
+            safe=f"{destination.host}: {proxy} responded with {PROXY_LOGIN}. It requires a user and a "
+            "password. Set HTTPS_PROXY and HTTP_PROXY to http://user:password@host:port",
+            landed=Landed.NO,
+            status=PROXY_LOGIN,
+            code="proxy",
+        )
+    )
+
+
 def _proxy_error(error: Exception, destination: Destination) -> TransportError:
     status = error.status if isinstance(error, aiohttp.ClientHttpProxyError) else None
+    if status == PROXY_LOGIN:
+        return proxy_login_error(destination)
     problem = f"responded with {status}" if status else "cannot be reached or does not respond"
-    hint = " It requires a user and a password." if status == 407 else ""
     return _make_error(
         ErrorInfo(
             category=ErrorCategory.TRANSIENT,
-            safe=f"{destination.host}: the proxy {destination.proxy} {problem}.{hint} "
+            safe=f"{destination.host}: the proxy {destination.proxy} {problem}. "
             "Check HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
             landed=Landed.NO,
             private=_private_detail(error),

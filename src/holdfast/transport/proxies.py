@@ -24,7 +24,7 @@ def find_proxy(scheme: str, host: str) -> URL | None:
     """
     if _is_loopback(host):
         return None
-    proxies = getproxies()
+    proxies = {kind: address.strip() for kind, address in getproxies().items()}
     address = proxies.get(scheme) or proxies.get("all")
     if not address or proxy_bypass(host):
         return None
