@@ -1,14 +1,19 @@
-"""`python -m benchmarks.outage [--clients N]`: simulate, print the tables, keep them and the plots."""
+"""`python -m benchmarks.outage [--clients N] [--waves]`: simulate, print the tables, keep them and the plots.
+
+With `--waves`, no simulation: a fleet of real runs meets waves of faults.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 from pathlib import Path
 
 from benchmarks.outage.fleet import LOAD, SECONDS, Seen, simulate
 from benchmarks.outage.plot import plot
 from benchmarks.outage.policies import POLICIES
 from benchmarks.outage.provider import BROWN_OUT, OUTAGE, Incident
+from benchmarks.outage.waves import ARRIVALS, BEGIN, END, RUNS, WAVES, make_table, ride_wave
 
 RESULTS = Path(__file__).parents[1] / "results"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -16,6 +21,12 @@ _WINDOW = 5
 _ABOUT = (
     "{clients:,} clients in 100 processes offer {load:.0%} of the provider's capacity; the "
     "incident lasts from second 60 to second 120. `python -m benchmarks.outage` makes this."
+)
+_WAVES = (
+    f"{RUNS} runs of one agent begin within {ARRIVALS:.0f} seconds of virtual time, over real HTTP on "
+    f"loopback. From second {BEGIN:.0f} to second {END:.0f} the provider has one kind of fault. Each "
+    "failed run has failed with the error of its wave, and the journal says the same. `python -m "
+    "benchmarks.outage --waves` makes this."
 )
 
 
@@ -45,10 +56,29 @@ def row(name: str, seen: Seen, incident: Incident) -> str:
 
 
 def main() -> None:
-    """Run every policy through every incident."""
+    """Run the waves, or every policy through every incident."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=10_000)
-    clients = parser.parse_args().clients
+    parser.add_argument("--waves", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.waves:
+        ride_waves()
+    else:
+        compare_policies(arguments.clients)
+
+
+def ride_waves() -> None:
+    """Let a fleet of runs meet every wave."""
+    tolls = [(wave, asyncio.run(ride_wave(wave))) for wave in WAVES]
+    lines = ["# A fleet of runs under waves of faults", "", _WAVES, "", *make_table(tolls)]
+    lines += [f"\n{wave.name}: {untold}" for wave, toll in tolls for untold in toll.untold]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "waves.md").write_text("\n".join(lines) + "\n", "utf-8")
+    print("\n".join(lines))
+
+
+def compare_policies(clients: int) -> None:
+    """Run every policy through every incident."""
     lines = [
         "# A fleet of clients and an ill provider, simulated",
         "",
