@@ -246,7 +246,8 @@ def faults() -> str:
 
 
 FIGURES = {
-    "one turn, no tools": "a turn without tools",
+    "one turn, no tools": "a turn without tools, its reply whole",
+    "one turn, no tools, its reply streamed": "the same, its reply streamed (the default of most providers)",
     "one tool iteration of 10 in a row": "an iteration with a tool",
     "one streamed delta": "a streamed delta",
     "1,000 streams at once: wall time": "1,000 streams at once: wall time",

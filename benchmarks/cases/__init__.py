@@ -20,6 +20,7 @@ from benchmarks.cases import (
 
 CASES: tuple[Case | Commands | Timed, ...] = (
     one_turn.CASE,
+    one_turn.STREAMED,
     tool_iterations.CASE,
     parallel_calls.CASE,
     parallel_calls.MARGINAL,

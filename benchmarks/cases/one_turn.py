@@ -1,6 +1,7 @@
-"""One turn without tools: one request, one whole reply, its text and its usage.
+"""One turn without tools: one request, one reply, its text and its usage.
 
-The row `vllm` asks for whole replies, as the floor does.
+`agent.run` receives the reply as a stream, or whole where the provider's row says so, as that of `vllm`
+does. There is a case for both.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from benchmarks.case import Budget, Case, Seen, Turn, each
-from benchmarks.floor import KEY, Client, encode
+from benchmarks.floor import KEY, Client, Usage, encode
 
 QUESTION = "What will the weather be in Porto tomorrow?"
 
@@ -31,10 +32,42 @@ async def floor(url: str) -> AsyncIterator[Turn]:
 
 @asynccontextmanager
 async def ours(url: str) -> AsyncIterator[Turn]:
-    """`agent.run`."""
+    """`agent.run`, with whole replies."""
+    async with _agent("vllm:text", url) as turn:
+        yield turn
+
+
+@asynccontextmanager
+async def streaming_floor(url: str) -> AsyncIterator[Turn]:
+    """A body, a request, a decode of each event."""
+    async with Client(url) as client:
+
+        async def turn(scenario: str) -> Seen:
+            messages = [{"role": "user", "content": QUESTION}]
+            body = {"model": scenario, "messages": messages, "stream": True}
+            texts, usage = [], Usage(0, 0)
+            async for chunk in client.chunks(
+                encode({**body, "stream_options": {"include_usage": True}})
+            ):
+                texts += [choice.delta.content or "" for choice in chunk.choices]
+                usage = chunk.usage or usage
+            return Seen("".join(texts), usage.prompt_tokens, usage.completion_tokens)
+
+        yield turn
+
+
+@asynccontextmanager
+async def streaming(url: str) -> AsyncIterator[Turn]:
+    """`agent.run`, with streamed replies."""
+    async with _agent("openai:text", url) as turn:
+        yield turn
+
+
+@asynccontextmanager
+async def _agent(model: str, url: str) -> AsyncIterator[Turn]:
     from holdfast import Agent  # noqa: PLC0415 - not in the floor's process
 
-    agent = Agent("vllm:text", base_url=url, api_key=KEY)
+    agent = Agent(model, base_url=url, api_key=KEY)
 
     async def turn(_: str) -> Seen:
         result = await agent.run(QUESTION)
@@ -50,4 +83,13 @@ CASE = Case(
     scenario="text",
     sample=each("text", times=50),
     budgets=(Budget(metric="cpu", what="one turn, no tools", limit=2.0),),
+)
+
+STREAMED = Case(
+    name="streamed-turn",
+    floor=streaming_floor,
+    ours=streaming,
+    scenario="text",
+    sample=each("text", times=50),
+    budgets=(Budget(metric="cpu", what="one turn, no tools, its reply streamed", limit=2.0),),
 )

@@ -193,11 +193,13 @@ class HttpModel:
         if call.execution.publish is not None:
             started = AttemptStarted(call.key, call.attempt, self.name, partial is not None)
             call.execution.publish(started)
-        stream = request.stream or self._endpoint.preset.streams
-        if not stream or STREAM_REFUSALS.contains(self._account, self.model):
-            return await self._send_request(replace(request, stream=False), call)
-        outcome = await self._send_request(replace(request, stream=True), call)
-        if isinstance(outcome, Failed) and is_stream_refusal(outcome.info):
+        stream = (request.stream or self._endpoint.preset.streams) and not (
+            STREAM_REFUSALS.contains(self._account, self.model)
+        )
+        if request.stream is not stream:
+            request = replace(request, stream=stream)
+        outcome = await self._send_request(request, call)
+        if stream and isinstance(outcome, Failed) and is_stream_refusal(outcome.info):
             outcome = await self._send_request(replace(request, stream=False), call)
             if isinstance(outcome, Done):
                 STREAM_REFUSALS.remember(self._account, self.model)

@@ -203,11 +203,11 @@ class Exchange:
         sessions = self._client.pool
         opened = sessions.find_open() or await sessions.open()
         watch = self._watchdog = Watchdog(opened.timers, self._timeouts)
-        self._waits = opened.waits
+        waits = self._waits = opened.waits
+        waits.count += 1
         token = _watching.set(watch)
         try:
-            with opened.waits:
-                self._response = await self._send_request(opened.session)
+            self._response = await self._send_request(opened.session)
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
             raise self._abort_request(error) from error
         except BaseException as stopped:
@@ -216,6 +216,7 @@ class Exchange:
             self._note_silence(stopped)
             raise
         finally:
+            waits.count -= 1
             _watching.reset(token)
         self.status = self._response.status
         if self.status == PROXY_LOGIN:
@@ -241,12 +242,12 @@ class Exchange:
         """Return the next piece of the body; b"" at its end."""
         if self._ended:
             return b""
-        watch, content = self._watchdog, self._response.content
+        watch, waits, content = self._watchdog, self._waits, self._response.content
         if self._body_began:
             watch.begin_wait()
+        waits.count += 1
         try:
-            with self._waits:
-                data = await content.readany()
+            data = await content.readany()
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             data = self._read_arrived()
             if not data:
@@ -254,6 +255,8 @@ class Exchange:
         except CancelledError as cancelled:
             self._note_silence(cancelled)
             raise
+        finally:
+            waits.count -= 1
         if not data:
             return self._end_body()
         if content.at_eof() and not watch.expired_limit:

@@ -13,20 +13,12 @@ from weakref import WeakKeyDictionary
 
 
 class NetworkWaits:
-    """How many tasks of one event loop wait for the network now."""
+    """How many tasks of one event loop wait for the network now; each of them counts itself."""
 
     __slots__ = ("count",)
 
     def __init__(self) -> None:
         self.count = 0
-
-    def __enter__(self) -> None:
-        """Begin to wait for the network."""
-        self.count += 1
-
-    def __exit__(self, *_error: object) -> None:
-        """End the wait."""
-        self.count -= 1
 
 
 _BY_LOOP: WeakKeyDictionary[AbstractEventLoop, NetworkWaits] = WeakKeyDictionary()
@@ -36,10 +28,9 @@ def find_network_waits(loop: AbstractEventLoop | None = None) -> NetworkWaits:
     """Return the waits of an event loop, of the running one by default.
 
     >>> async def count_waits():
-    ...     with find_network_waits():
-    ...         return find_network_waits().count
+    ...     return find_network_waits().count
     >>> asyncio.run(count_waits())
-    1
+    0
     """
     loop = loop or asyncio.get_running_loop()
     waits = _BY_LOOP.get(loop)
