@@ -16,6 +16,7 @@ from holdfast.runtime.finalize import finalize_turn
 from holdfast.runtime.hooks.between_effects import call_between_hooks, hooks_idle
 from holdfast.runtime.suspension import find_runnable, has_suspended, mark_suspended
 from holdfast.runtime.tools_marker import make_marker, marker_after
+from holdfast.transport.silence import read_silence_notes
 
 
 async def drive_turn(run: ActiveTurn) -> None:
@@ -28,8 +29,7 @@ async def drive_turn(run: ActiveTurn) -> None:
     except TimeoutError as error:
         if not limit.expired():
             raise
-        # The transport notes a silent server on the cancellation.
-        await finalize_turn(run, "deadline", " ".join(getattr(error.__cause__, "__notes__", ())))
+        await finalize_turn(run, "deadline", read_silence_notes(error.__cause__))
     except asyncio.CancelledError:
         await finalize_turn(run, "cancelled")
         raise

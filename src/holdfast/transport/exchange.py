@@ -37,6 +37,7 @@ from holdfast.transport.large_body import LARGE, LargeBody
 from holdfast.transport.network_waits import NetworkWaits
 from holdfast.transport.port import HttpRequest, Timeouts
 from holdfast.transport.proxies import find_proxy
+from holdfast.transport.silence import SilenceNote
 from holdfast.transport.timers import Watchdog
 
 if TYPE_CHECKING:
@@ -310,7 +311,8 @@ class Exchange:
         """Note on a cancellation that it ended the wait for a silent server; the turn's error says so."""
         silence = self._watchdog.silent_seconds
         if silence >= _NOTED_SILENCE:
-            stopped.add_note(f"{self._target.host} had sent nothing for {silence:.3g} s.")
+            text = f"{self._target.host} had sent nothing for {silence:.3g} s."
+            stopped.add_note(SilenceNote(text))
 
     def _abort_request(self, error: Exception | None) -> TransportError:
         watch = self._watchdog
