@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
+from holdfast.codecs.request_body import HeadCache
 from holdfast.codecs.retry_after import LIMITS, LimitHeaders
 from holdfast.core.deltas import Delta
 from holdfast.core.errors import ErrorInfo
@@ -140,7 +141,7 @@ class Codec(Protocol):
 
 
 class QuirkyCodec:
-    """The base class of the codecs: the quirks of one provider, and the name of the wire.
+    """The base class of the codecs: the quirks of one provider, and the heads of its last requests.
 
     Args:
         quirks: how this provider's form of the wire differs from the vendor's; None for no difference.
@@ -151,6 +152,7 @@ class QuirkyCodec:
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         self.quirks = quirks or Quirks()
+        self._heads = HeadCache()
 
     @property
     def name(self) -> str:

@@ -6,10 +6,9 @@ from holdfast.codecs.anthropic.decode import AnthropicDecoder
 from holdfast.codecs.anthropic.encode import encode_request, supports_prefill
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
-from holdfast.codecs.request_body import HeadCache
 from holdfast.codecs.retry_after import LIMITS
 from holdfast.codecs.stitching import allows_continuation, refuse_prefill
-from holdfast.codecs.wire import EncodedRequest, Failure, Quirks, QuirkyCodec
+from holdfast.codecs.wire import EncodedRequest, Failure, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.model_request import ModelRequest
 
@@ -35,10 +34,6 @@ class AnthropicCodec(QuirkyCodec):
         ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
         ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
     )
-
-    def __init__(self, quirks: Quirks | None = None) -> None:
-        super().__init__(quirks)
-        self._heads = HeadCache()
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request.

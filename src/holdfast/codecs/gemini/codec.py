@@ -9,9 +9,8 @@ from holdfast.codecs.gemini.decode import GeminiDecoder
 from holdfast.codecs.gemini.encode import encode_request
 from holdfast.codecs.gemini.errors import classify
 from holdfast.codecs.gemini.vocabulary import WIRE
-from holdfast.codecs.request_body import HeadCache
 from holdfast.codecs.stitching import refuse_prefill
-from holdfast.codecs.wire import EncodedRequest, Failure, Quirks, QuirkyCodec
+from holdfast.codecs.wire import EncodedRequest, Failure, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.model_request import ModelRequest
 
@@ -29,10 +28,6 @@ class Gemini(QuirkyCodec):
     """
 
     wire = WIRE
-
-    def __init__(self, quirks: Quirks | None = None) -> None:
-        super().__init__(quirks)
-        self._heads = HeadCache()
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request as path and body.

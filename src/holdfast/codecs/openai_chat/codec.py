@@ -29,7 +29,7 @@ class OpenAIChat(QuirkyCodec):
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         super().__init__(quirks)
-        self._encoder = ChatEncoder(self.quirks)
+        self._encoder = ChatEncoder(self.quirks, self._heads)
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request.

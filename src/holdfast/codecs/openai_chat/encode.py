@@ -37,14 +37,14 @@ _CONTINUE_END = b'],"continue_final_message":true,"add_generation_prompt":false}
 
 
 class ChatEncoder:
-    """Encodes requests for one provider, and caches the heads of the last few."""
+    """Encodes requests for one provider, with the encoded heads of the last few."""
 
     __slots__ = ("_heads", "_history", "_quirks")
 
-    def __init__(self, quirks: Quirks) -> None:
+    def __init__(self, quirks: Quirks, heads: HeadCache) -> None:
         self._quirks = quirks
         self._history = HistoryEncoder(quirks)
-        self._heads = HeadCache()
+        self._heads = heads
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request as path and body.

@@ -6,9 +6,8 @@ from holdfast.codecs.openai_responses.decode import ResponsesDecoder
 from holdfast.codecs.openai_responses.encode import encode_request
 from holdfast.codecs.openai_responses.errors import classify
 from holdfast.codecs.openai_responses.vocabulary import WIRE
-from holdfast.codecs.request_body import HeadCache
 from holdfast.codecs.stitching import refuse_prefill
-from holdfast.codecs.wire import EncodedRequest, Failure, Quirks, QuirkyCodec
+from holdfast.codecs.wire import EncodedRequest, Failure, QuirkyCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.model_request import ModelRequest
 
@@ -26,10 +25,6 @@ class ResponsesCodec(QuirkyCodec):
     """
 
     wire = WIRE
-
-    def __init__(self, quirks: Quirks | None = None) -> None:
-        super().__init__(quirks)
-        self._heads = HeadCache()
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request.
