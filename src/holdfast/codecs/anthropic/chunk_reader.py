@@ -15,11 +15,10 @@ from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
 from holdfast.codecs.anthropic.vocabulary import finish_reason, parse_usage
 from holdfast.codecs.call_arguments import arguments_text
-from holdfast.codecs.json_text import UNREADABLE, dump_json, json_kind, read_json, string_or_empty
-from holdfast.codecs.wire import Failure
+from holdfast.codecs.json_text import UNREADABLE, json_kind, read_json, string_or_empty
+from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.core.deltas import (
     Delta,
-    ErrorReceived,
     NotAReply,
     PartReceived,
     ReasoningDelta,
@@ -51,7 +50,7 @@ class _Block(Struct):
     pieces: dict[str, list[str]]
 
 
-class AnthropicChunkReader:
+class AnthropicChunkReader(ReplyReader):
     """Reads the events of one reply in order.
 
     Attributes:
@@ -63,31 +62,22 @@ class AnthropicChunkReader:
     __slots__ = (
         "_blocks",
         "_container",
-        "_failed",
         "_filled_calls",
         "_last_index",
-        "_provider",
-        "_saw_known",
-        "_saw_unknown",
         "_usage",
         "ended",
         "plain_kinds",
-        "unknown_counts",
     )  # fmt: skip
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(classify, provider)
         self._blocks: dict[int, _Block] = {}
         self._filled_calls: set[int] = set()
         self._last_index = -1
         self._usage: _Object = {}
         self._container: object = None
-        self._saw_known = False
-        self._saw_unknown = False
-        self._failed = False
         self.plain_kinds: dict[int, str] = {}
         self.ended = False
-        self.unknown_counts: dict[str, int] = {}
 
     def note_arguments(self, index: int) -> None:
         """Record that the call at `index` has arguments."""
@@ -148,8 +138,7 @@ class AnthropicChunkReader:
     def close(self, out: list[Delta]) -> None:
         """End the reply, and add the deltas of what was collected."""
         self._stop_all_blocks(out)
-        if self._saw_unknown and not self._saw_known and not self._failed:
-            out.append(NotAReply("message_start event", "missing"))
+        self._report_missing("message_start event", out)
 
     def _block_index(self, event: _Object, *, new: bool = False) -> int:
         index = event.get("index")
@@ -306,11 +295,6 @@ class AnthropicChunkReader:
                 out.append(ToolCallDelta(index, arguments="{}" if value is None else text))
         self._filled_calls.discard(index)
 
-    def _report_error(self, event: _Object, out: list[Delta]) -> None:
-        self._failed = True
-        body = dump_json(event).encode()
-        out.append(ErrorReceived(classify(Failure(provider=self._provider, body=body))))
-
     def _read_other(self, event: _Object, kind: str, out: list[Delta]) -> None:
         if event.get("error"):
             self._report_error(event, out)
@@ -321,11 +305,6 @@ class AnthropicChunkReader:
         else:
             self._saw_unknown = True
             self._count_unknown(kind)
-
-    def _count_unknown(self, kind: str) -> None:
-        # The number of kinds is limited, so that a hostile server cannot fill the memory.
-        if kind in self.unknown_counts or len(self.unknown_counts) < 64:
-            self.unknown_counts[kind[:80]] = self.unknown_counts.get(kind[:80], 0) + 1
 
 
 _FIELD_OF = {"partial_json": "input", "citation": "citations"}

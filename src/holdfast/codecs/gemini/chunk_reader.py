@@ -23,7 +23,8 @@ from holdfast.codecs.gemini.vocabulary import (
     finish_word,
     parse_usage,
 )
-from holdfast.codecs.json_text import dump_json, json_kind, read_json, string_or_empty
+from holdfast.codecs.json_text import json_kind, read_json, string_or_empty
+from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.codecs.wire import Failure
 from holdfast.core.deltas import (
     Delta,
@@ -54,7 +55,7 @@ _WITH_A_MESSAGE = (FinishReason.CONTENT_FILTER, FinishReason.ERROR, FinishReason
 _TEXT, _THOUGHT, _NOTHING = "text", "thought", ""
 
 
-class GeminiChunkReader:
+class GeminiChunkReader(ReplyReader):
     """Reads the objects of one reply in order.
 
     Attributes:
@@ -69,17 +70,12 @@ class GeminiChunkReader:
         "_block_kind",
         "_calls",
         "_candidate",
-        "_classify",
         "_content_seen",
         "_emitted_finish",
-        "_failed",
         "_has_total",
         "_metadata",
-        "_provider",
         "_runs_code",
-        "_saw_known",
         "_saw_unfinished",
-        "_saw_unknown",
         "_started",
         "_usage",
         "_usage_emitted",
@@ -90,8 +86,7 @@ class GeminiChunkReader:
     )  # fmt: skip
 
     def __init__(self, classify: Callable[[Failure], ErrorInfo], provider: str) -> None:
-        self._classify = classify
-        self._provider = provider
+        super().__init__(classify, provider)
         self._calls = CallReader()
         self._block = -1
         self._block_kind = _NOTHING
@@ -100,18 +95,12 @@ class GeminiChunkReader:
         self._usage: _Object = {}
         self._usage_emitted = True
         self._emitted_finish: ReplyFinished | None = None
-        self._started = self._saw_known = self._saw_unknown = self._failed = False
-        self._content_seen = False
+        self._started = self._content_seen = False
         self._saw_unfinished = self._runs_code = self._has_total = False
         self.finished = False
         self.late_usage: msgspec.Raw | None = None
         self.other_candidates = 0
         self.unread_parts = 0
-
-    @property
-    def has_read_nothing(self) -> bool:
-        """Whether no object was read."""
-        return not (self._saw_known or self._saw_unknown or self._failed)
 
     @property
     def open_text_block(self) -> int | None:
@@ -122,7 +111,7 @@ class GeminiChunkReader:
         """Read one object of the body."""
         chunk = _unwrap_chunk(chunk)
         if error := chunk.get("error"):
-            self._report_error(error, out)
+            self._report_error({"error": error}, out)
         if _OURS.isdisjoint(chunk):
             self._saw_unknown = True
             return
@@ -167,9 +156,7 @@ class GeminiChunkReader:
             about, self._metadata = self._metadata, {}
             out.append(PartReceived(Opaque(METADATA, about), note=True))
         self._emit_usage(out)
-        if self._saw_unknown and not self._saw_known and not self._failed:
-            out.append(NotAReply(CANDIDATES, "missing"))
-            self._failed = True
+        self._report_missing(CANDIDATES, out)
 
     def _read_start(self, chunk: _Object, out: list[Delta]) -> None:
         if self._started:
@@ -181,11 +168,6 @@ class GeminiChunkReader:
         self._started = bool(reply_id and model)
         if reply_id or model:
             out.append(ReplyStarted(reply_id, model))
-
-    def _report_error(self, error: object, out: list[Delta]) -> None:
-        self._failed = True
-        body = dump_json({"error": error}).encode()
-        out.append(ErrorReceived(self._classify(Failure(provider=self._provider, body=body))))
 
     def _read_candidates(self, candidates: list[object], out: list[Delta]) -> None:
         numbered = any(isinstance(item, dict) and "index" in item for item in candidates)

@@ -21,10 +21,10 @@ from holdfast.codecs.openai_chat.vocabulary import (
     finish_reason,
     parse_usage,
 )
+from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.codecs.wire import CHOICES, Failure
 from holdfast.core.deltas import (
     Delta,
-    ErrorReceived,
     NoChoices,
     NotAReply,
     PartReceived,
@@ -42,7 +42,7 @@ from holdfast.core.messages import FinishReason, Opaque
 _Object = dict[str, object]
 
 
-class OpenAIChatChunkReader:
+class OpenAIChatChunkReader(ReplyReader):
     """Reads the objects of one reply in order.
 
     Attributes:
@@ -56,24 +56,17 @@ class OpenAIChatChunkReader:
     __slots__ = (
         "_audio",
         "_choice_seen",
-        "_classify",
-        "_failed",
         "_message_seen",
         "_metadata",
-        "_provider",
-        "_saw_known",
-        "_saw_unknown",
         "_started",
         "calls",
         "finished",
         "other_choices",
         "reasoning",
-        "unknown_counts",
     )  # fmt: skip
 
     def __init__(self, classify: Callable[[Failure], ErrorInfo], provider: str) -> None:
-        self._classify = classify
-        self._provider = provider
+        super().__init__(classify, provider)
         self.calls = CallTracker()
         self.reasoning = ReasoningState()
         self._audio = AudioCollector()
@@ -81,17 +74,8 @@ class OpenAIChatChunkReader:
         self._started = False
         self._choice_seen = False
         self._message_seen = False
-        self._saw_known = False
-        self._saw_unknown = False
-        self._failed = False
         self.finished = False
         self.other_choices = 0
-        self.unknown_counts: dict[str, int] = {}
-
-    @property
-    def has_read_nothing(self) -> bool:
-        """Whether no object was read."""
-        return not (self._saw_known or self._saw_unknown or self._failed)
 
     @property
     def allows_quick_read(self) -> bool:
@@ -150,8 +134,7 @@ class OpenAIChatChunkReader:
         if self._metadata:
             about, self._metadata = self._metadata, {}
             out.append(PartReceived(Opaque(WIRE, about), note=True))
-        if self._saw_unknown and not self._saw_known and not self._failed:
-            out.append(NotAReply(CHOICES, "missing"))
+        self._report_missing(CHOICES, out)
 
     def _read_start(self, chunk: _Object, has_choice: bool, out: list[Delta]) -> None:
         if self._started:
@@ -161,11 +144,6 @@ class OpenAIChatChunkReader:
             out.append(ReplyStarted(reply_id, model))
         # A first chunk that only reports on the prompt may lack the id, the model or both.
         self._started = has_choice and (bool(reply_id or model) or self._message_seen)
-
-    def _report_error(self, chunk: _Object, out: list[Delta]) -> None:
-        self._failed = True
-        failure = Failure(provider=self._provider, body=dump_json(chunk).encode())
-        out.append(ErrorReceived(self._classify(failure)))
 
     def _read_usage(self, holder: _Object, out: list[Delta]) -> None:
         usage = holder.get("usage")
@@ -235,8 +213,8 @@ class OpenAIChatChunkReader:
         self._read_tool_calls(message, whole, out)
         if not _RARE.isdisjoint(message):
             self._read_rare_fields(message, out)
-        if rest := message.keys() - _KNOWN:
-            self._count_unknown(rest)
+        for field in message.keys() - _KNOWN:
+            self._count_unknown(field)
 
     def _read_tool_calls(self, message: _Object, whole: bool, out: list[Delta]) -> None:
         calls = message.get("tool_calls")
@@ -304,12 +282,6 @@ class OpenAIChatChunkReader:
         executed, before = message.get(EXECUTED), self._metadata.get(EXECUTED)
         if isinstance(executed, list) and executed:
             self._metadata[EXECUTED] = [*(before if isinstance(before, list) else ()), *executed]
-
-    def _count_unknown(self, fields: set[str]) -> None:
-        # The number of fields is limited, so that a hostile server cannot fill the memory.
-        for field in fields:
-            if field in self.unknown_counts or len(self.unknown_counts) < 64:
-                self.unknown_counts[field[:80]] = self.unknown_counts.get(field[:80], 0) + 1
 
     def _flush_reasoning(self, out: list[Delta]) -> None:
         """Emit the fields of the reasoning before any other part, so that they join its text."""

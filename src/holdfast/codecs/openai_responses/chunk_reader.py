@@ -11,7 +11,7 @@ when it is complete. This module never raises on any JSON, and counts what it sk
 
 from __future__ import annotations
 
-from holdfast.codecs.json_text import dump_json, json_kind, string_or_empty
+from holdfast.codecs.json_text import json_kind, string_or_empty
 from holdfast.codecs.openai_chat.vocabulary import parse_usage
 from holdfast.codecs.openai_responses.errors import classify
 from holdfast.codecs.openai_responses.items import (
@@ -22,7 +22,7 @@ from holdfast.codecs.openai_responses.items import (
     kind_of_item,
 )
 from holdfast.codecs.openai_responses.vocabulary import COMPLETED, incomplete_reason, is_progress
-from holdfast.codecs.wire import Failure
+from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.core.deltas import (
     Delta,
     ErrorReceived,
@@ -54,7 +54,7 @@ _TEXTS = {
 }
 
 
-class ResponsesChunkReader:
+class ResponsesChunkReader(ReplyReader):
     """Reads the events of one response in order.
 
     Attributes:
@@ -65,30 +65,21 @@ class ResponsesChunkReader:
 
     __slots__ = (
         "_by_id",
-        "_failed",
         "_items",
         "_last_key",
-        "_provider",
         "_reader",
-        "_saw_known",
-        "_saw_unknown",
         "_started",
         "ended",
-        "unknown_counts",
     )  # fmt: skip
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(classify, provider)
         self._reader = ItemReader()
         self._items: dict[Key, Item] = {}
         self._by_id: dict[str, Key] = {}
         self._last_key: Key = 0
         self._started = False
-        self._saw_known = False
-        self._saw_unknown = False
-        self._failed = False
         self.ended = False
-        self.unknown_counts: dict[str, int] = {}
 
     @property
     def open_tracks(self) -> dict[tuple[Key, str, int], Track]:
@@ -124,8 +115,7 @@ class ResponsesChunkReader:
         if not self.ended:
             # An open call stays incomplete, so that it cannot run.
             self._close_items(out, _CALLS)
-        if self._saw_unknown and not self._saw_known and not self._failed:
-            out.append(NotAReply("response.created event", "missing"))
+        self._report_missing("response.created event", out)
 
     def _read_other(self, event: _Object, kind: str, out: list[Delta]) -> None:
         response = event.get("response")
@@ -267,16 +257,6 @@ class ResponsesChunkReader:
             if known_key is None:
                 self._begin_item(key, fields, out)
             self._reader.end_item(self._items[key], fields, out)
-
-    def _report_error(self, event: _Object, out: list[Delta]) -> None:
-        self._failed = True
-        body = dump_json(event).encode()
-        out.append(ErrorReceived(classify(Failure(provider=self._provider, body=body))))
-
-    def _count_unknown(self, kind: str) -> None:
-        # The number of kinds is limited, so that a hostile server cannot fill the memory.
-        if kind in self.unknown_counts or len(self.unknown_counts) < 64:
-            self.unknown_counts[kind[:80]] = self.unknown_counts.get(kind[:80], 0) + 1
 
 
 _CALLS = frozenset({"function_call", "custom_tool_call"})
