@@ -201,14 +201,9 @@ class AnthropicChunkReader(ReplyReader):
         self._blocks[index] = _Block(kind, other_fields, {})
         self.plain_kinds[index] = kind
         if kind == "text":
-            out.append(TextDelta(string_or_empty(block.get("text")), index))
+            _emit_text(block, index, out)
         elif kind == "thinking":
-            signature = string_or_empty(block.get("signature")) or None
-            out.append(
-                ReasoningDelta(
-                    string_or_empty(block.get("thinking")), index, signature, other_fields or None
-                )
-            )
+            _emit_reasoning(block, index, other_fields, out)
         else:
             call_id, name = string_or_empty(block.get("id")), string_or_empty(block.get("name"))
             out.append(ToolCallDelta(index, call_id, name, extra=other_fields or None))
@@ -233,15 +228,11 @@ class AnthropicChunkReader(ReplyReader):
         kind = string_or_empty(delta.get("type"))
         match (block.kind, kind):
             case ("text", "text_delta"):
-                out.append(TextDelta(string_or_empty(delta.get("text")), index))
+                _emit_text(delta, index, out)
             case ("text", "citations_delta"):
                 self._extend_block(block, kind, delta)
-            case ("thinking", "thinking_delta"):
-                out.append(ReasoningDelta(string_or_empty(delta.get("thinking")), index))
-            case ("thinking", "signature_delta"):
-                out.append(
-                    ReasoningDelta("", index, string_or_empty(delta.get("signature")) or None)
-                )
+            case ("thinking", "thinking_delta" | "signature_delta"):
+                _emit_reasoning(delta, index, {}, out)
             case ("tool_use", "input_json_delta"):
                 if piece := string_or_empty(delta.get("partial_json")):
                     self._filled_calls.add(index)
@@ -320,6 +311,21 @@ def _join_pieces(name: str, pieces: list[str], before: object) -> object:
         return before if before is not None else {}
     value = read_json(text.encode("utf-8", "replace"))
     return text if value is UNREADABLE else value
+
+
+def _emit_text(holder: _Object, index: int, out: list[Delta]) -> None:
+    """Add the text of a block or a delta, if it has any."""
+    text = string_or_empty(holder.get("text"))
+    if text:
+        out.append(TextDelta(text, index))
+
+
+def _emit_reasoning(holder: _Object, index: int, extra: _Object, out: list[Delta]) -> None:
+    """Add the reasoning and the signature of a block or a delta, if it has any of them."""
+    text = string_or_empty(holder.get("thinking"))
+    signature = string_or_empty(holder.get("signature"))
+    if text or signature or extra:
+        out.append(ReasoningDelta(text, index, signature or None, extra or None))
 
 
 def _dict_or_empty(value: object) -> _Object:

@@ -6,29 +6,31 @@ raises on any bytes. `codecs.reply_checks` decides whether the reply is accepted
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from holdfast.codecs.anthropic.chunk_reader import AnthropicChunkReader
 from holdfast.codecs.event_decoder import EventDecoder
 from holdfast.codecs.sse import SseEvent
 from holdfast.core.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
+_Filled: TypeAlias = Annotated[str, Meta(min_length=1)]
 
-# These types match only the three most frequent deltas. Decoding any other event fails, and
-# `AnthropicChunkReader` reads it.
+
+# These types match only the three most frequent deltas, with text. Decoding any other event fails,
+# and `AnthropicChunkReader` reads it.
 class _QuickTextDelta(Struct, tag="text_delta", gc=False):
-    text: str
+    text: _Filled
 
 
 class _QuickThinkingDelta(Struct, tag="thinking_delta", gc=False):
-    thinking: str
+    thinking: _Filled
 
 
 class _QuickJsonDelta(Struct, tag="input_json_delta", gc=False):
-    partial_json: str
+    partial_json: _Filled
 
 
 class _QuickEvent(Struct, gc=False):
@@ -62,7 +64,7 @@ class AnthropicDecoder(EventDecoder[AnthropicChunkReader]):
                 out.append(TextDelta(delta.text, event.index))
             elif type(delta) is _QuickThinkingDelta and kind == "thinking":
                 out.append(ReasoningDelta(delta.thinking, event.index))
-            elif type(delta) is _QuickJsonDelta and kind == "tool_use" and delta.partial_json:
+            elif type(delta) is _QuickJsonDelta and kind == "tool_use":
                 reader.note_arguments(event.index)
                 out.append(ToolCallDelta(event.index, arguments=delta.partial_json))
             else:
