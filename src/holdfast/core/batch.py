@@ -26,13 +26,17 @@ class Batch:
         turn: the number of the turn.
         iteration: the number of the iteration.
         calls: the calls, in the order of the reply.
+        unfinished: the reply was cut, so none of the calls may run.
     """
 
-    __slots__ = ("_iteration", "_turn", "calls", "has_begun", "results")
+    __slots__ = ("_iteration", "_turn", "_unfinished", "calls", "has_begun", "results")
 
-    def __init__(self, turn: int, iteration: int, calls: tuple[ToolCall, ...]) -> None:
+    def __init__(
+        self, turn: int, iteration: int, calls: tuple[ToolCall, ...], *, unfinished: bool = False
+    ) -> None:
         self._turn = turn
         self._iteration = iteration
+        self._unfinished = unfinished
         self.calls = calls
         self.results: dict[int, ToolResult] = {}
         self.has_begun = False
@@ -43,12 +47,12 @@ class Batch:
         """Whether every call has its result."""
         return len(self.results) == len(self.calls)
 
-    def plan_effects(self, *, unfinished: bool) -> dict[str, Effect]:
-        """Return one effect for each call, by key. `unfinished`: the reply was cut, so none may run."""
+    def plan_effects(self) -> dict[str, Effect]:
+        """Return one effect for each call, by key."""
         planned: dict[str, Effect] = {}
         for index, call in enumerate(self.calls):
             key = tool_key(self._turn, self._iteration, index)
-            planned[key] = RunTool(key, call, index, unfinished)
+            planned[key] = RunTool(key, call, index, self._unfinished)
         return planned
 
     def fill_missing(self, text: str, started_keys: tuple[str, ...]) -> None:

@@ -51,3 +51,17 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_fields(self, "limits.")
+
+
+def limit_text(limits: Limits, name: str) -> str:
+    """Return the text that ends a turn at the limit of this name.
+
+    >>> limit_text(Limits(seconds=2), "seconds")
+    'The time limit of 2 seconds is reached.'
+    """
+    if name == "iterations":
+        return ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations)
+    if name == "seconds":
+        return f"The time limit of {limits.seconds or 0:g} seconds is reached."
+    unit = name.replace("_", " ")
+    return f"The limit of {getattr(limits, name)} {unit} is reached."

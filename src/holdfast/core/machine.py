@@ -3,8 +3,9 @@
 Rules for editing this file. Everything that changes the state of a run is in `apply` and the
 functions that it calls. Nothing here may read a clock, draw a random number, or perform an effect:
 events carry the time. An event that the table does not allow raises and changes nothing. The result
-must not depend on the order in which the tools of one iteration finish. The diagram in the docs is
-generated from `core.transitions`.
+must not depend on the order in which the tools of one iteration finish. A handler of an event
+changes what is known, and never the phase: `_enter_next_phase` reads it from `core.transitions`,
+from which the diagram in the docs is generated.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from holdfast.core.effects import (
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
 from holdfast.core.history_versions import HistoryVersions, compact_history, find_split
-from holdfast.core.limits import ITERATION_LIMIT_TEXT, Limits
+from holdfast.core.limits import Limits, limit_text
 from holdfast.core.messages import Message, Reply, ReplyKind, Usage, assistant, user
 from holdfast.core.output import OutputParsedBy, repair_message
 from holdfast.core.output_retries import (
@@ -48,7 +49,7 @@ from holdfast.core.question_log import ASK, QuestionLog
 from holdfast.core.session_state import Phase, SessionState
 from holdfast.core.snapshot import SessionSnapshot
 from holdfast.core.transcript import Transcript
-from holdfast.core.transitions import PHASES
+from holdfast.core.transitions import TRANSITIONS
 
 _QUESTIONS = (ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionUnanswered)
 
@@ -130,16 +131,12 @@ class SessionMachine:
 
     def restore_snapshot(self, snapshot: SessionSnapshot) -> None:
         """Set the state of a new machine to that of a snapshot."""
-        self.turn, self.event_count, self.last_event = (
-            snapshot.turn,
-            snapshot.event_count,
-            snapshot.last_event,
-        )
+        self.turn = snapshot.turn
+        self.event_count = snapshot.event_count
+        self.last_event = snapshot.last_event
         self.transcript = Transcript(snapshot.messages)
-        self._versions.lengths, self._versions.replaced_histories = (
-            list(snapshot.lengths),
-            list(snapshot.replaced_histories),
-        )
+        self._versions.lengths = list(snapshot.lengths)
+        self._versions.replaced_histories = list(snapshot.replaced_histories)
 
     def copy_state(self) -> SessionState:
         """Return a copy of the state as a value."""
@@ -166,13 +163,14 @@ class SessionMachine:
         """Return the effect of this key, if it is pending."""
         return self._planned.get(key)
 
-    def _plan_only(self, effect: Effect) -> None:
-        self._planned = {effect.key: effect}
+    def allows_event(self, kind: type[ev.Event]) -> bool:
+        """Whether the current phase allows events of this kind."""
+        return (self.phase, kind) in TRANSITIONS
 
     def check_event(self, event: ev.Event) -> None:
         """Raise IllegalEventError unless `event` may happen now; never changes anything."""
         kind = type(event)
-        if self.phase not in PHASES.get(kind, ()):
+        if not self.allows_event(kind):
             raise IllegalEventError(
                 f"{type(event).__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
@@ -237,9 +235,50 @@ class SessionMachine:
             self.check_event(event)
         self.event_count += 1
         self.last_event = event
-        if event.key in self._planned:
+        if self._planned.pop(event.key, None) is not None:
             self.questions.close_asker(event.key, event.at)
-        _HANDLERS[type(event)](self, event)
+        kind = type(event)
+        _HANDLERS[kind](self, event)
+        self._enter_next_phase(kind)
+
+    def _enter_next_phase(self, kind: type[ev.Event]) -> None:
+        """Enter the first phase of the table that fits; the same phase only if nothing is pending."""
+        phase = next(filter(self._fits_phase, TRANSITIONS[self.phase, kind]))
+        if phase is not self.phase or not self._planned:
+            self.phase = phase
+            self._planned = self._plan_effects()
+
+    def _fits_phase(self, phase: Phase) -> bool:
+        """Whether the state is one in which this phase may follow."""
+        if phase is Phase.CLOSING:
+            return self.status is not ev.Status.RUNNING
+        if phase is Phase.TOOLS:
+            return not self._batch.is_whole
+        if phase is Phase.OUTPUT:
+            return self._awaits_check
+        return True
+
+    @property
+    def _awaits_check(self) -> bool:
+        """Whether the last reply is an output that must be checked."""
+        is_output = self.reply is not None and self.reply.kind is not ReplyKind.PAUSED
+        return is_output and bool(self._flags & OUTPUT_CHECKED)
+
+    def _plan_effects(self) -> dict[str, Effect]:
+        """Return the effects of the current phase, by key."""
+        effect: Effect
+        if self.phase is Phase.MODEL:
+            key = model_key(self.turn, self.iteration)
+            effect = CallModel(key, self.iteration, len(self.transcript))
+        elif self.phase is Phase.TOOLS:
+            return self._batch.plan_effects()
+        elif self.phase is Phase.OUTPUT:
+            effect = CheckOutput(output_key(self.turn, self.iteration), len(self.transcript))
+        elif self.phase is Phase.CLOSING:
+            effect = CloseTurn(closed_key(self.turn), self.status, self.error)
+        else:
+            return {}
+        return {effect.key: effect}
 
     def _on_turn_opened(self, event: ev.TurnOpened) -> None:
         if event.history and not self.turn and not self.transcript:
@@ -249,12 +288,6 @@ class SessionMachine:
         self.turn += 1
         self.limits, self._flags = event.limits, event.flags
         self.transcript.append(event.message)
-        self._ask_model()
-
-    def _ask_model(self) -> None:
-        self.phase = Phase.MODEL
-        key = model_key(self.turn, self.iteration)
-        self._plan_only(CallModel(key, self.iteration, len(self.transcript)))
 
     def _on_model_replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
@@ -266,12 +299,10 @@ class SessionMachine:
         if event.lost is not None:
             self.usage = self.usage + event.lost
         self.transcript.append(reply.message)
-        calls = reply.calls
-        if calls:
-            self._batch = Batch(self.turn, self.iteration, calls)
-            self._use_tools(reply)
+        if reply.calls:
+            self._take_calls(reply)
         elif reply.kind is ReplyKind.PAUSED:
-            self._next_iteration(event.at)
+            self._begin_iteration(event.at)
         else:
             self._take_output(reply, event.at)
 
@@ -280,25 +311,18 @@ class SessionMachine:
         most, calls = self.limits.tool_calls, len(reply.calls)
         return bool(calls) and (most is None or self.tools_run + calls <= most)
 
-    def _use_tools(self, reply: Reply) -> None:
-        if not self.allows_tools(reply):
-            most = self.limits.tool_calls
-            self._fill_results(OVER_LIMIT_TEXT, ())
-            self._end_at_limit("tool_calls", f"The limit of {most} tool calls is reached.")
-            return
-        self.phase = Phase.TOOLS
+    def _take_calls(self, reply: Reply) -> None:
         unfinished = reply.kind is ReplyKind.TRUNCATED
-        self._planned = self._batch.plan_effects(unfinished=unfinished)
+        self._batch = Batch(self.turn, self.iteration, reply.calls, unfinished=unfinished)
+        if not self.allows_tools(reply):
+            self._fill_results(OVER_LIMIT_TEXT, ())
+            self._end_at_limit("tool_calls")
 
     def _take_output(self, reply: Reply, at: float) -> None:
         self.output_retries.record_output(at, self.usage)
-        if self._flags & OUTPUT_CHECKED:
-            self.phase = Phase.OUTPUT
-            key = output_key(self.turn, self.iteration)
-            self._plan_only(CheckOutput(key, len(self.transcript)))
-            return
-        self.output = reply.text
-        self._end_turn(ev.Status.COMPLETED)
+        if not self._awaits_check:
+            self.output = reply.text
+            self._end_turn(ev.Status.COMPLETED)
 
     def _on_output_checked(self, event: ev.OutputChecked) -> None:
         self.problems, self.parsed_by = event.problems, event.parsed_by
@@ -320,7 +344,7 @@ class SessionMachine:
             return
         self.output_retries.failed += 1
         self.transcript.append(user(repair_message(problems)))
-        self._next_iteration(at)
+        self._begin_iteration(at)
 
     def _on_question_asked(self, event: ev.QuestionAsked) -> None:
         self.questions.add_question(event)
@@ -354,7 +378,6 @@ class SessionMachine:
         self._batch.has_begun = True
 
     def _on_tool_finished(self, event: ev.ToolFinished) -> None:
-        del self._planned[event.key]
         self._batch.results[call_index(event.key)] = event.result
         self.tools_run += 1
         self._downtime += event.downtime
@@ -362,35 +385,31 @@ class SessionMachine:
             self.usage = self.usage + event.usage
         if self._batch.is_whole:
             self._append_results()
-            self._next_iteration(event.at)
+            self._begin_iteration(event.at)
 
     def _append_results(self) -> None:
         self.transcript.append(self._batch.build_message())
         self._batch = NO_BATCH
 
-    def _next_iteration(self, at: float) -> None:
+    def _begin_iteration(self, at: float) -> None:
+        """Count the next iteration, or end the turn if it has reached a limit."""
         self.iteration += 1
         self.questions.close_all(at)
         limits = self.limits
-        if limits.iterations is not None and self.is_over_limit and not limits.extendable:
-            self._end_at_limit(
-                "iterations", ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations)
-            )
+        if self.is_over_limit and not limits.extendable:
+            self._end_at_limit("iterations")
         elif limits.seconds is not None and self.working_seconds(at) >= limits.seconds:
-            self._end_at_limit(
-                "seconds", f"The time limit of {limits.seconds:g} seconds is reached."
-            )
+            self._end_at_limit("seconds")
         elif limits.tokens is not None and self.usage.total >= limits.tokens:
-            self._end_at_limit("tokens", f"The limit of {limits.tokens} tokens is reached.")
-        else:
-            self._ask_model()
+            self._end_at_limit("tokens")
 
     def working_seconds(self, at: float) -> float:
         """Return the seconds of the turn without those in which it waited or no process drove it."""
         return at - self._opened_at - self._downtime - self.questions.waiting_seconds(at)
 
-    def _end_at_limit(self, limit: str, safe: str) -> None:
-        info = ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=limit, landed=Landed.NO)
+    def _end_at_limit(self, name: str, waited_for: str = "") -> None:
+        safe = f"{limit_text(self.limits, name)} {waited_for}".rstrip()
+        info = ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=name, landed=Landed.NO)
         self._end_turn(ev.Status.LIMIT, info)
 
     def _on_turn_interrupted(self, event: ev.TurnInterrupted) -> None:
@@ -404,8 +423,7 @@ class SessionMachine:
             )
             self._end_turn(ev.Status.CANCELLED, info)
         else:
-            text = f"The time limit of {self.limits.seconds or 0:g} seconds is reached."
-            self._end_at_limit("seconds", " ".join(filter(None, (text, event.waited_for))))
+            self._end_at_limit("seconds", event.waited_for)
 
     def _on_turn_stopped(self, event: ev.TurnStopped) -> None:
         if self.phase is Phase.TOOLS:
@@ -425,18 +443,14 @@ class SessionMachine:
     def _end_turn(self, status: ev.Status, error: ErrorInfo | None = None) -> None:
         self.status = status
         self.error = error
-        self.phase = Phase.CLOSING
         self.questions.close_all(0.0)
-        self._plan_only(CloseTurn(closed_key(self.turn), status, error))
 
     def _on_turn_closed(self, event: ev.TurnClosed) -> None:
         self.status = event.status
         self.error = event.error
         if event.status is not ev.Status.COMPLETED:
             self._leave_valid_history()
-        self.phase = Phase.IDLE
         self._versions.add_version(len(self.transcript))
-        self._planned = {}
 
     def _on_session_rewound(self, event: ev.SessionRewound) -> None:
         self._change_history(self.history_at(event.to))

@@ -56,7 +56,7 @@ async def finalize_turn(
         if reason == "cancelled" and recovery.recovery.is_stopping:
             return
         recovery.check_stop(run.machine, reason)
-    if run.machine.phase not in (Phase.IDLE, Phase.CLOSING):
+    if run.machine.allows_event(TurnInterrupted):
         await finalize_children(run)
         key, begun = interrupted_key(run.machine.turn), run.effects.started_keys()
         at = run.plan.clock.now()

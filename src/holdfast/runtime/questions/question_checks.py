@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import OnWait
+from holdfast.core.events import OnWait, QuestionAsked
 from holdfast.core.machine import SessionMachine
 from holdfast.core.question_log import ask_key
 from holdfast.core.questions import (
@@ -26,7 +26,6 @@ from holdfast.core.questions import (
     Timeout,
     plain_form,
 )
-from holdfast.core.session_state import Phase
 from holdfast.tools.registry import Registry
 
 OnQuestion: TypeAlias = Callable[[AnyQuestion], Awaitable[object]]
@@ -92,7 +91,7 @@ def check_can_ask(machine: SessionMachine, scope: str, request: object, timeout:
     """Raise ConfigurationError unless this question can be asked now."""
     check_value("request", request, Question)
     check_value("timeout", timeout, Timeout)
-    if machine.phase not in (Phase.MODEL, Phase.TOOLS):
+    if not machine.allows_event(QuestionAsked):
         raise ConfigurationError(
             "ask",
             f"{scope} is not within a turn, and a question belongs to one",
