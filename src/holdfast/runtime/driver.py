@@ -14,7 +14,8 @@ from holdfast.runtime import perform
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import finalize_turn
 from holdfast.runtime.hooks.between_effects import call_between_hooks, hooks_idle
-from holdfast.runtime.suspension import find_runnable, has_suspended, mark_suspended
+from holdfast.runtime.parallel import run_parallel
+from holdfast.runtime.suspension import find_next_effects, mark_suspended
 from holdfast.runtime.tools_marker import make_marker, marker_after
 from holdfast.transport.silence import read_silence_notes
 
@@ -38,9 +39,7 @@ async def drive_turn(run: ActiveTurn) -> None:
 async def _perform_pending(run: ActiveTurn) -> None:
     """Loop until the turn is over or all of its pending effects wait for an answer."""
     while True:
-        effects = run.machine.pending_effects()
-        if effects and has_suspended(run):
-            effects = await find_runnable(run, effects)
+        effects = await find_next_effects(run)
         if not effects:
             return
         if not hooks_idle(run):
@@ -69,21 +68,4 @@ async def _run_tools(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
     """Run the tools of one reply concurrently, at most `parallel_tools` at once."""
     if not run.machine.has_begun_tools:
         await run.log.commit(make_marker(run))
-    if len(effects) == 1:
-        await _run_effect(run, effects[0])
-        return
-    most = run.plan.parallel_tools
-    work = _run_effect if len(effects) <= most else partial(_run_in_slot, asyncio.Semaphore(most))
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work(run, effect)) for effect in effects]
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
-    if any(task.cancelled() for task in tasks):
-        # A tool cancelled its own task. A TaskGroup does not raise in that case.
-        raise asyncio.CancelledError
-
-
-async def _run_in_slot(slots: asyncio.Semaphore, run: ActiveTurn, effect: Effect) -> None:
-    async with slots:
-        await _run_effect(run, effect)
+    await run_parallel(partial(_run_effect, run), effects, run.plan.parallel_tools)
