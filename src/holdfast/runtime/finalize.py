@@ -52,7 +52,8 @@ async def finalize_turn(
     Raises:
         TurnLeftOpen: a recovery drives the turn, and failed calls used up the time of the turn.
     """
-    if (recovery := run.recovery) is not None:
+    recovery = run.recovery
+    if recovery is not None:
         if reason == "cancelled" and recovery.recovery.is_stopping:
             return
         recovery.check_stop(run.machine, reason)

@@ -63,10 +63,10 @@ async def validate_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked
     else:
         # Parsing is synchronous and would block the event loop, so it runs in a thread.
         parsed = _expect_parsed(await run_callable(partial(output.parse_reply, reply), effect.key))
-    if isinstance(parsed, Valid) and (
-        problems := await _run_validators(run, effect, parsed.value, text)
-    ):
-        parsed = Invalid(problems)
+    if isinstance(parsed, Valid):
+        problems = await _run_validators(run, effect, parsed.value, text)
+        if problems:
+            parsed = Invalid(problems)
     run.last_parsed = parsed
     at = run.plan.clock.now()
     if isinstance(parsed, Valid):

@@ -215,11 +215,9 @@ async def recover_each(
         await asyncio.wait(tasks, timeout=timing.seconds_left())
     finally:
         await _stop(tasks, recovery)
-    return [
-        found
-        for pair in zip(all_progress, tasks, strict=True)
-        if (found := _find_outcome(*pair, timing))
-    ]
+    pairs = zip(all_progress, tasks, strict=True)
+    outcomes = [_find_outcome(progress, task, timing) for progress, task in pairs]
+    return [outcome for outcome in outcomes if outcome is not None]
 
 
 async def _stop(tasks: Sequence[asyncio.Task[None]], recovery: Recovery) -> None:
@@ -230,9 +228,9 @@ async def _stop(tasks: Sequence[asyncio.Task[None]], recovery: Recovery) -> None
         task.cancel()
     loop, cancelled = asyncio.get_running_loop(), None
     end = loop.time() + _LONGEST_RELEASE
-    while left and (seconds := end - loop.time()) > 0:
+    while left and loop.time() < end:
         try:
-            _, left = await asyncio.wait(left, timeout=seconds)
+            _, left = await asyncio.wait(left, timeout=max(0.0, end - loop.time()))
         except asyncio.CancelledError as error:
             cancelled = error
             left = {task for task in left if not task.done()}
@@ -274,7 +272,8 @@ def _outcome_of_error(
         return None
     if isinstance(error, asyncio.CancelledError):
         progress.take_result()
-    if (known := _outcome_of_result(progress)) is not None:
+    known = _outcome_of_result(progress)
+    if known is not None:
         return known  # the turn had already finished
     shown = _choose_error(progress, error, recovery, timing)
     status = _choose_status(progress, shown, stopped=isinstance(error, asyncio.CancelledError))

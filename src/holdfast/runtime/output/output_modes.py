@@ -88,7 +88,8 @@ async def _ask_by_tool(
             error.partial = replace_output_call(error.partial, output)
         return _add_mode_hint(model, "tool", outcome)
     reply = replace_output_call(outcome.value, output)
-    if (truncated := truncation_error(reply)) is not None:
+    truncated = truncation_error(reply)
+    if truncated is not None:
         return failed_outcome(truncated)
     return replace(outcome, value=reply)
 

@@ -218,11 +218,10 @@ class Output:
         """Describe the type and the settings that are not defaults, for people."""
         given = self._options
         shown = [self.schema.name, f"mode={given.mode}"]
-        shown += [
-            f"{field.name}={value!r}"
-            for field in fields(given)
-            if field.name in _SHOWN and (value := getattr(given, field.name)) != field.default
-        ]
+        for field in fields(given):
+            value = getattr(given, field.name)
+            if field.name in _SHOWN and value != field.default:
+                shown.append(f"{field.name}={value!r}")
         if self.validators:
             shown.append(f"validators={len(self.validators)}")
         return ", ".join(shown)

@@ -125,13 +125,15 @@ def _on_handler_done(waiter: OpenQuestion, work: asyncio.Task[object]) -> None:
             waiter.remove_party("handler")  # also after `wait_for_answer` has cancelled it
         else:
             waiter.settle("cancelled")
-    elif isinstance(error := work.exception(), Suspended):
+        return
+    error = work.exception()
+    if isinstance(error, Suspended):
         waiter.leave_unanswered()
     elif error is not None:
         _log.error("the handler of questions failed on %s", waiter.question.key, exc_info=error)
         waiter.settle("failed")
-    elif (given := work.result()) is not None:
-        _accept_answer(waiter, given)
+    elif work.result() is not None:
+        _accept_answer(waiter, work.result())
     else:
         waiter.remove_party("handler")
 
