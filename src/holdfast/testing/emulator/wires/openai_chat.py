@@ -61,15 +61,7 @@ def parse_request(
     Raises:
         MalformedRequest: the real API would respond with status 400.
     """
-    try:
-        parsed: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        raise MalformedRequest(
-            "We could not parse the JSON body of your request. (HINT: This likely means you "
-            "aren't using your HTTP library correctly.)"
-        ) from None
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), str):
-        raise MalformedRequest("you must provide a model parameter")
+    parsed = parse_body(body, "you must provide a model parameter")
     check_history(parsed.get("messages"))
     options = parsed.get("stream_options") or {}
     return EmulatedRequest(
@@ -83,6 +75,24 @@ def parse_request(
         body=parsed,
         size=len(body),
     )
+
+
+def parse_body(body: bytes, missing_model: str) -> dict[str, Any]:
+    """Parse the body of a request to an OpenAI wire.
+
+    Raises:
+        MalformedRequest: it is not JSON, or it names no model; `missing_model` is the text for that.
+    """
+    try:
+        parsed: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        raise MalformedRequest(
+            "We could not parse the JSON body of your request. (HINT: This likely means you "
+            "aren't using your HTTP library correctly.)"
+        ) from None
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), str):
+        raise MalformedRequest(missing_model)
+    return parsed
 
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:

@@ -8,14 +8,15 @@ ConfigurationError.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from holdfast.core.messages import FinishReason, Reply, Usage
-from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
+from holdfast.testing.emulator.emulated_request import EmulatedRequest
 from holdfast.testing.emulator.faults import ErrorKind
 from holdfast.testing.emulator.wires.emulator_wire import EmulatedError, Rendering
+from holdfast.testing.emulator.wires.openai_chat import parse_body
 from holdfast.testing.emulator.wires.openai_responses_errors import ERRORS, make_error
 from holdfast.testing.emulator.wires.openai_responses_history import (
     check_items,
@@ -54,15 +55,7 @@ def parse_request(
     Raises:
         MalformedRequest: the real API would respond with status 400.
     """
-    try:
-        parsed: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        raise MalformedRequest(
-            "We could not parse the JSON body of your request. (HINT: This likely means you "
-            "aren't using your HTTP library correctly.)"
-        ) from None
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), str):
-        raise MalformedRequest("Missing required parameter: 'model'.")
+    parsed = parse_body(body, "Missing required parameter: 'model'.")
     items = items_of(parsed)
     check_items(items, stored=parsed.get("store") is not False)
     return EmulatedRequest(
