@@ -18,8 +18,10 @@ BEGIN, END = "<!-- transitions -->", "<!-- /transitions -->"
 def diagram() -> str:
     """The table as a Mermaid state diagram."""
     lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {Phase.IDLE.value}"]
-    for (phase, event), following in TRANSITIONS.items():
-        lines += [f"    {phase.value} --> {after.value}: {event.__name__}" for after in following]
+    for phase, events in TRANSITIONS.items():
+        for event, following in events.items():
+            arrows = [f"    {phase.value} --> {after.value}" for after in following]
+            lines += [f"{arrow}: {event.__name__}" for arrow in arrows]
     return "\n".join([*lines, "```"])
 
 

@@ -31,7 +31,7 @@ def open_turn() -> SessionMachine:
 
 
 def test_another_row_leads_to_another_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TRANSITIONS, (Phase.MODEL, ev.ModelFailed), (Phase.MODEL,))
+    monkeypatch.setitem(TRANSITIONS[Phase.MODEL], ev.ModelFailed, (Phase.MODEL,))
     machine = open_turn()
     machine.apply(FAILED)
     assert machine.phase is Phase.MODEL
@@ -39,15 +39,19 @@ def test_another_row_leads_to_another_phase(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_first_phase_that_fits_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = (Phase.MODEL, ev.ModelReplied)
-    monkeypatch.setitem(TRANSITIONS, row, (Phase.OUTPUT, Phase.MODEL, Phase.TOOLS))
-    machine = open_turn()
-    machine.apply(ev.ModelReplied("t1.i0.model", 1.0, Reply((Text("Hi"), ToolCall("1", "a")))))
-    assert machine.phase is Phase.MODEL
+    reply = ev.ModelReplied("t1.i0.model", 1.0, Reply((Text("Hi"), ToolCall("1", "a"))))
+    for phases, entered in (
+        ((Phase.OUTPUT, Phase.TOOLS, Phase.MODEL), Phase.TOOLS),
+        ((Phase.OUTPUT, Phase.CLOSING, Phase.MODEL), Phase.MODEL),
+    ):
+        monkeypatch.setitem(TRANSITIONS[Phase.MODEL], ev.ModelReplied, phases)
+        machine = open_turn()
+        machine.apply(reply)
+        assert machine.phase is entered
 
 
 def test_an_event_without_a_row_is_illegal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(TRANSITIONS, (Phase.MODEL, ev.ModelFailed))
+    monkeypatch.delitem(TRANSITIONS[Phase.MODEL], ev.ModelFailed)
     machine = open_turn()
     assert not machine.allows_event(ev.ModelFailed)
     with pytest.raises(IllegalEventError, match="waits for model"):

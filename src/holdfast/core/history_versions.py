@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.events import HistoryCompacted
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.events import Event, HistoryCompacted, SessionRewound
 from holdfast.core.messages import Message, assistant, user
 from holdfast.core.transcript import Transcript
 
@@ -84,7 +85,16 @@ def compact_history(history: Sequence[Message], event: HistoryCompacted) -> list
     ]
 
 
-def find_split(history: Sequence[Message], event: HistoryCompacted) -> str:
+def check_change(event: Event, turn: int, history: Sequence[Message]) -> None:
+    """Raise IllegalEventError unless this change of the history can be made after turn `turn`."""
+    if isinstance(event, SessionRewound) and event.to > turn:
+        raise IllegalEventError(f"{event.key} goes back to {event.to}, which does not exist")
+    problem = _find_split(history, event) if isinstance(event, HistoryCompacted) else ""
+    if problem:
+        raise IllegalEventError(f"{event.key} cannot compact the history: {problem}")
+
+
+def _find_split(history: Sequence[Message], event: HistoryCompacted) -> str:
     """Return the problem of a compaction's ranges in words; "" when they are valid.
 
     A range begins with a user or system message and does not end just before the results of tools.

@@ -33,9 +33,9 @@ from holdfast.core.effects import (
     turn_key,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
-from holdfast.core.history_versions import HistoryVersions, compact_history, find_split
+from holdfast.core.history_versions import HistoryVersions, check_change, compact_history
 from holdfast.core.limits import Limits, limit_text
-from holdfast.core.messages import Message, Reply, ReplyKind, Usage, assistant, user
+from holdfast.core.messages import Message, Reply, ReplyKind, ToolCall, Usage, assistant, user
 from holdfast.core.output import OutputParsedBy, repair_message
 from holdfast.core.output_retries import (
     OUTPUT_CHECKED,
@@ -58,6 +58,7 @@ _NUMBERED = (ev.TurnOpened, *_CHANGES)
 
 _DEFAULT_LIMITS = Limits()
 _NO_USAGE = Usage()
+_RUNNING = ev.Status.RUNNING
 
 
 class SessionMachine:
@@ -165,12 +166,12 @@ class SessionMachine:
 
     def allows_event(self, kind: type[ev.Event]) -> bool:
         """Whether the current phase allows events of this kind."""
-        return (self.phase, kind) in TRANSITIONS
+        return kind in TRANSITIONS[self.phase]
 
     def check_event(self, event: ev.Event) -> None:
         """Raise IllegalEventError unless `event` may happen now; never changes anything."""
         kind = type(event)
-        if not self.allows_event(kind):
+        if kind not in TRANSITIONS[self.phase]:
             raise IllegalEventError(
                 f"{type(event).__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
@@ -179,7 +180,7 @@ class SessionMachine:
             self._check_question(event)
             return
         if kind in _CHANGES:
-            self._check_change(event)
+            check_change(event, self.turn, self.transcript)
         if kind is ev.ModelReplied and self.is_over_limit:
             raise IllegalEventError(f"{event.key} is over the limit of iterations")
         if event.key not in self._planned and event.key != self._key_without_effect(event):
@@ -199,12 +200,6 @@ class SessionMachine:
                 f"{type(event).__name__} {event.key}: the question is not "
                 + ("new" if isinstance(event, ev.QuestionAsked) else "open")
             )
-
-    def _check_change(self, event: ev.Event) -> None:
-        if isinstance(event, ev.SessionRewound) and event.to > self.turn:
-            raise IllegalEventError(f"{event.key} goes back to {event.to}, which does not exist")
-        if isinstance(event, ev.HistoryCompacted) and (why := find_split(self.transcript, event)):
-            raise IllegalEventError(f"{event.key} cannot compact the history: {why}")
 
     def _key_without_effect(self, event: ev.Event) -> str:
         """Return the key of an event that ends no effect; "" for an event that must end one."""
@@ -242,21 +237,16 @@ class SessionMachine:
         self._enter_next_phase(kind)
 
     def _enter_next_phase(self, kind: type[ev.Event]) -> None:
-        """Enter the first phase of the table that fits; the same phase only if nothing is pending."""
-        phase = next(filter(self._fits_phase, TRANSITIONS[self.phase, kind]))
-        if phase is not self.phase or not self._planned:
-            self.phase = phase
-            self._planned = self._plan_effects()
-
-    def _fits_phase(self, phase: Phase) -> bool:
-        """Whether the state is one in which this phase may follow."""
-        if phase is Phase.CLOSING:
-            return self.status is not ev.Status.RUNNING
-        if phase is Phase.TOOLS:
-            return not self._batch.is_whole
-        if phase is Phase.OUTPUT:
-            return self._awaits_check
-        return True
+        """Enter the phase that the table says. A phase may last while one of its effects is pending."""
+        phases = TRANSITIONS[self.phase][kind]
+        if self._planned and self.phase in phases:
+            return
+        for phase in phases:
+            condition = _CONDITIONS.get(phase)
+            if condition is None or condition(self):
+                break
+        self.phase = phase
+        self._planned = _PLANS[phase](self)
 
     @property
     def _awaits_check(self) -> bool:
@@ -264,21 +254,17 @@ class SessionMachine:
         is_output = self.reply is not None and self.reply.kind is not ReplyKind.PAUSED
         return is_output and bool(self._flags & OUTPUT_CHECKED)
 
-    def _plan_effects(self) -> dict[str, Effect]:
-        """Return the effects of the current phase, by key."""
-        effect: Effect
-        if self.phase is Phase.MODEL:
-            key = model_key(self.turn, self.iteration)
-            effect = CallModel(key, self.iteration, len(self.transcript))
-        elif self.phase is Phase.TOOLS:
-            return self._batch.plan_effects()
-        elif self.phase is Phase.OUTPUT:
-            effect = CheckOutput(output_key(self.turn, self.iteration), len(self.transcript))
-        elif self.phase is Phase.CLOSING:
-            effect = CloseTurn(closed_key(self.turn), self.status, self.error)
-        else:
-            return {}
-        return {effect.key: effect}
+    def _plan_model(self) -> dict[str, Effect]:
+        key = model_key(self.turn, self.iteration)
+        return {key: CallModel(key, self.iteration, len(self.transcript))}
+
+    def _plan_check(self) -> dict[str, Effect]:
+        key = output_key(self.turn, self.iteration)
+        return {key: CheckOutput(key, len(self.transcript))}
+
+    def _plan_closing(self) -> dict[str, Effect]:
+        key = closed_key(self.turn)
+        return {key: CloseTurn(key, self.status, self.error)}
 
     def _on_turn_opened(self, event: ev.TurnOpened) -> None:
         if event.history and not self.turn and not self.transcript:
@@ -299,8 +285,9 @@ class SessionMachine:
         if event.lost is not None:
             self.usage = self.usage + event.lost
         self.transcript.append(reply.message)
-        if reply.calls:
-            self._take_calls(reply)
+        calls = reply.calls
+        if calls:
+            self._take_calls(reply, calls)
         elif reply.kind is ReplyKind.PAUSED:
             self._begin_iteration(event.at)
         else:
@@ -311,9 +298,9 @@ class SessionMachine:
         most, calls = self.limits.tool_calls, len(reply.calls)
         return bool(calls) and (most is None or self.tools_run + calls <= most)
 
-    def _take_calls(self, reply: Reply) -> None:
+    def _take_calls(self, reply: Reply, calls: tuple[ToolCall, ...]) -> None:
         unfinished = reply.kind is ReplyKind.TRUNCATED
-        self._batch = Batch(self.turn, self.iteration, reply.calls, unfinished=unfinished)
+        self._batch = Batch(self.turn, self.iteration, calls, unfinished=unfinished)
         if not self.allows_tools(reply):
             self._fill_results(OVER_LIMIT_TEXT, ())
             self._end_at_limit("tool_calls")
@@ -345,12 +332,6 @@ class SessionMachine:
         self.output_retries.failed += 1
         self.transcript.append(user(repair_message(problems)))
         self._begin_iteration(at)
-
-    def _on_question_asked(self, event: ev.QuestionAsked) -> None:
-        self.questions.add_question(event)
-
-    def _on_question_ended(self, event: ev.QuestionAnswered | ev.QuestionUnanswered) -> None:
-        self.questions.close_question(event)
 
     def _on_limit_extended(self, event: ev.LimitExtended) -> None:
         self._extended_key = event.key
@@ -481,6 +462,23 @@ class SessionMachine:
         self.transcript.append(closing_message(self.partial, self.error))
 
 
+# Tables instead of tests, since the attributes of an enum are slow to read.
+_CONDITIONS: dict[Phase, Callable[[SessionMachine], bool]] = {
+    Phase.CLOSING: lambda machine: machine.status is not _RUNNING,
+    Phase.TOOLS: lambda machine: not machine._batch.is_whole,
+    Phase.OUTPUT: lambda machine: machine._awaits_check,
+}
+"""What the state must be for a phase to follow; the others follow in any state."""
+
+_PLANS: dict[Phase, Callable[[SessionMachine], dict[str, Effect]]] = {
+    Phase.IDLE: lambda _: {},
+    Phase.MODEL: SessionMachine._plan_model,
+    Phase.TOOLS: lambda machine: machine._batch.plan_effects(),
+    Phase.OUTPUT: SessionMachine._plan_check,
+    Phase.CLOSING: SessionMachine._plan_closing,
+}
+"""The effects that each phase begins with, by key."""
+
 _HANDLERS: dict[type[ev.Event], Callable[..., None]] = {
     ev.TurnOpened: SessionMachine._on_turn_opened,
     ev.ModelReplied: SessionMachine._on_model_replied,
@@ -488,9 +486,9 @@ _HANDLERS: dict[type[ev.Event], Callable[..., None]] = {
     ev.ToolsBegun: SessionMachine._on_tools_begun,
     ev.ToolFinished: SessionMachine._on_tool_finished,
     ev.OutputChecked: SessionMachine._on_output_checked,
-    ev.QuestionAsked: SessionMachine._on_question_asked,
-    ev.QuestionAnswered: SessionMachine._on_question_ended,
-    ev.QuestionUnanswered: SessionMachine._on_question_ended,
+    ev.QuestionAsked: lambda machine, event: machine.questions.add_question(event),
+    ev.QuestionAnswered: lambda machine, event: machine.questions.close_question(event),
+    ev.QuestionUnanswered: lambda machine, event: machine.questions.close_question(event),
     ev.TurnResumed: lambda machine, event: machine.questions.resume_due(event.at),
     ev.LimitExtended: SessionMachine._on_limit_extended,
     ev.TurnInterrupted: SessionMachine._on_turn_interrupted,

@@ -9,32 +9,42 @@ from __future__ import annotations
 from holdfast.core import events as ev
 from holdfast.core.session_state import Phase
 
-TRANSITIONS: dict[tuple[Phase, type[ev.Event]], tuple[Phase, ...]] = {
-    (Phase.IDLE, ev.TurnOpened): (Phase.MODEL,),
-    (Phase.IDLE, ev.SessionRewound): (Phase.IDLE,),
-    (Phase.IDLE, ev.HistoryCompacted): (Phase.IDLE,),
-    (Phase.IDLE, ev.SessionTitled): (Phase.IDLE,),
-    (Phase.MODEL, ev.ModelReplied): (Phase.CLOSING, Phase.TOOLS, Phase.OUTPUT, Phase.MODEL),
-    (Phase.MODEL, ev.ModelFailed): (Phase.CLOSING,),
-    (Phase.MODEL, ev.QuestionAsked): (Phase.MODEL,),
-    (Phase.MODEL, ev.QuestionAnswered): (Phase.MODEL,),
-    (Phase.MODEL, ev.QuestionUnanswered): (Phase.MODEL,),
-    (Phase.MODEL, ev.TurnResumed): (Phase.MODEL,),
-    (Phase.MODEL, ev.LimitExtended): (Phase.MODEL,),
-    (Phase.MODEL, ev.TurnInterrupted): (Phase.CLOSING,),
-    (Phase.MODEL, ev.TurnStopped): (Phase.CLOSING,),
-    (Phase.TOOLS, ev.ToolsBegun): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.ToolFinished): (Phase.CLOSING, Phase.TOOLS, Phase.MODEL),
-    (Phase.TOOLS, ev.QuestionAsked): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.QuestionAnswered): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.QuestionUnanswered): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.TurnResumed): (Phase.TOOLS,),
-    (Phase.TOOLS, ev.TurnInterrupted): (Phase.CLOSING,),
-    (Phase.TOOLS, ev.TurnStopped): (Phase.CLOSING,),
-    (Phase.OUTPUT, ev.OutputChecked): (Phase.CLOSING, Phase.MODEL),
-    (Phase.OUTPUT, ev.TurnInterrupted): (Phase.CLOSING,),
-    (Phase.OUTPUT, ev.TurnStopped): (Phase.CLOSING,),
-    (Phase.CLOSING, ev.TurnClosed): (Phase.IDLE,),
+TRANSITIONS: dict[Phase, dict[type[ev.Event], tuple[Phase, ...]]] = {
+    Phase.IDLE: {
+        ev.TurnOpened: (Phase.MODEL,),
+        ev.SessionRewound: (Phase.IDLE,),
+        ev.HistoryCompacted: (Phase.IDLE,),
+        ev.SessionTitled: (Phase.IDLE,),
+    },
+    Phase.MODEL: {
+        ev.ModelReplied: (Phase.TOOLS, Phase.CLOSING, Phase.OUTPUT, Phase.MODEL),
+        ev.ModelFailed: (Phase.CLOSING,),
+        ev.QuestionAsked: (Phase.MODEL,),
+        ev.QuestionAnswered: (Phase.MODEL,),
+        ev.QuestionUnanswered: (Phase.MODEL,),
+        ev.TurnResumed: (Phase.MODEL,),
+        ev.LimitExtended: (Phase.MODEL,),
+        ev.TurnInterrupted: (Phase.CLOSING,),
+        ev.TurnStopped: (Phase.CLOSING,),
+    },
+    Phase.TOOLS: {
+        ev.ToolsBegun: (Phase.TOOLS,),
+        ev.ToolFinished: (Phase.TOOLS, Phase.CLOSING, Phase.MODEL),
+        ev.QuestionAsked: (Phase.TOOLS,),
+        ev.QuestionAnswered: (Phase.TOOLS,),
+        ev.QuestionUnanswered: (Phase.TOOLS,),
+        ev.TurnResumed: (Phase.TOOLS,),
+        ev.TurnInterrupted: (Phase.CLOSING,),
+        ev.TurnStopped: (Phase.CLOSING,),
+    },
+    Phase.OUTPUT: {
+        ev.OutputChecked: (Phase.CLOSING, Phase.MODEL),
+        ev.TurnInterrupted: (Phase.CLOSING,),
+        ev.TurnStopped: (Phase.CLOSING,),
+    },
+    Phase.CLOSING: {
+        ev.TurnClosed: (Phase.IDLE,),
+    },
 }
 """The events that each phase allows, and the phases that can follow. Any other event is an
-IllegalEventError. The first phase that fits the state after the event is entered."""
+IllegalEventError. The first phase that fits the state after the event follows, otherwise the last."""
