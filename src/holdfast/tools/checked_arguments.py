@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from pydantic import AliasChoices, BaseModel, ValidationError
 
-from holdfast.core.json_strict import NotJson, is_finite, read_strict_json
+from holdfast.core.json_strict import NotJson, read_strict_json
 from holdfast.tools.argument_wording import RefusedCall
 from holdfast.tools.arguments import not_showable, parse_arguments
 from holdfast.tools.json_data import NotShowableError, UnknownKindError, fields_data, json_data
@@ -40,7 +40,6 @@ class Fields(Protocol):
     required: Sequence[str]
     validate_json: Callable[..., BaseModel]
     fields: tuple[tuple[str, str], ...]
-    is_plain: bool
 
 
 def check_arguments(
@@ -60,8 +59,6 @@ def check_arguments(
     if isinstance(validated, RefusedCall):
         return validated
     values, set_fields = validated.__dict__, validated.__pydantic_fields_set__
-    if signature.is_plain and (plain := _plain_text(values)):
-        return CheckedArguments(validated, plain)
     try:
         data = fields_data((name, values[at], at in set_fields) for name, at in signature.fields)
     except (NotShowableError, UnknownKindError):
@@ -73,16 +70,6 @@ def check_arguments(
         return CheckedArguments(validated, _encode(data).decode())
     except (ValueError, OverflowError, RecursionError):
         return not_showable(", ".join(data), "characters or numbers")
-
-
-def _plain_text(values: dict[str, object]) -> str:
-    """Return values of plain types as JSON text; "" if JSON cannot express them."""
-    try:
-        text = _encode(values)
-    except (ValueError, OverflowError, RecursionError):
-        return ""
-    # The encoder writes null for infinity.
-    return "" if b"null" in text and not is_finite(values) else text.decode()
 
 
 def _field_by_field(

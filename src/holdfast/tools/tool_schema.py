@@ -28,7 +28,6 @@ from holdfast.tools.arguments import parse_arguments
 from holdfast.tools.checked_arguments import CheckedArguments, check_arguments
 from holdfast.tools.context import ToolContext
 from holdfast.tools.docstrings import ToolDocs, parse_docstring
-from holdfast.tools.plain_types import is_plain
 
 _UNUSABLE = (
     PydanticUserError,
@@ -69,7 +68,6 @@ class Signature:
         "_positional",
         "description",
         "fields",
-        "is_plain",
         "required",
         "schema",
         "validate_json",
@@ -89,9 +87,6 @@ class Signature:
         order, positional = slots
         self.fields = tuple((_shown_name(slot, model), slot.field) for slot in order if slot.field)
         """The name and the field of each argument."""
-        named = all(name == field for name, field in self.fields)
-        self.is_plain = named and is_plain(model.__pydantic_core_schema__)
-        """Whether the validated values have JSON's own types."""
         self._positional = tuple(order[:positional])
         self._keywords = tuple(order[positional:])
         self._is_keywords_only = not positional and all(
