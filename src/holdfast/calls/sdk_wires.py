@@ -6,11 +6,12 @@ differences between an SDK's object and the wire's own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Protocol
 
-from holdfast.calls.gemini_names import to_wire_names
 from holdfast.calls.object_dialect import is_whole_response
-from holdfast.calls.object_json import Object
+from holdfast.calls.object_json import Object, to_json_value
 from holdfast.codecs.anthropic.chunk_reader import AnthropicChunkReader
 from holdfast.codecs.anthropic.history import WIRE as ANTHROPIC
 from holdfast.codecs.gemini.chunk_reader import GeminiChunkReader
@@ -95,7 +96,7 @@ class _GeminiWire:
 
     def _to_wire_object(self, source: Object) -> Object:
         wire_object = _with_field(
-            source if self._has_wire_names else to_wire_names(source), "candidates"
+            source if self._has_wire_names else _to_wire_names(source), "candidates"
         )
         text = wire_object.get("text")
         if isinstance(text, str) and not wire_object["candidates"]:
@@ -141,3 +142,50 @@ def _add_item_types(source: Object) -> Object:
         for item in output
     ]
     return {**source, "output": items}
+
+
+_USER_DATA = frozenset({"args", "response"})
+
+
+def _to_wire_names(chunk: Mapping[str, object]) -> Object:
+    """Return an object of Gemini's SDK with the names of the wire and without the fields that are None.
+
+    The SDK writes `finish_reason` for the wire's `finishReason`. Names inside arguments and results
+    come from the model or a tool, so they stay unchanged. Values are never changed.
+
+    >>> _to_wire_names({"candidates": [{"finish_reason": "STOP", "content": None}]})
+    {'candidates': [{'finishReason': 'STOP'}]}
+    >>> _to_wire_names({"function_call": {"args": {"city_name": None}}})
+    {'functionCall': {'args': {'city_name': None}}}
+    """
+    return {
+        _to_camel_case(name): value
+        if type(value) is str or name in _USER_DATA
+        else _rename_fields(value)
+        for name, value in chunk.items()
+        if value is not None
+    }
+
+
+def _rename_fields(value: object) -> object:
+    kind = type(value)
+    if kind is dict:
+        return _to_wire_names(value)  # type: ignore[arg-type]  # is a dictionary
+    if kind is list:
+        return [_rename_fields(inner) for inner in value]  # type: ignore[attr-defined]  # is a list
+    return value if kind in _AS_THEY_ARE else _convert_value(value)
+
+
+_AS_THEY_ARE = frozenset({str, int, float, bool})
+
+
+def _convert_value(value: object) -> object:
+    """Convert values that a dictionary made from an SDK's object may hold: bytes, enums, objects."""
+    converted = to_json_value(value)
+    return _rename_fields(converted) if isinstance(converted, dict | list) else converted
+
+
+@lru_cache(maxsize=512)
+def _to_camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)

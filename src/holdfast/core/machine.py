@@ -46,8 +46,7 @@ from holdfast.core.output_retries import (
 )
 from holdfast.core.problems import Problem
 from holdfast.core.question_log import ASK, QuestionLog
-from holdfast.core.session_state import Phase, SessionState
-from holdfast.core.snapshot import SessionSnapshot
+from holdfast.core.session_state import Phase, SessionSnapshot, SessionState
 from holdfast.core.transcript import Transcript
 from holdfast.core.transitions import TRANSITIONS
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.machine import SessionMachine
-from holdfast.core.snapshot import FORMAT, SessionSnapshot
+from holdfast.core.session_state import SNAPSHOT_FORMAT, SessionSnapshot
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import Chain
@@ -73,7 +73,7 @@ class Snapshots:
             kept = _decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError):
             return 0
-        if kept.format != FORMAT:
+        if kept.format != SNAPSHOT_FORMAT:
             return 0
         machine.restore_snapshot(kept.snapshot)
         return machine.event_count
@@ -93,7 +93,7 @@ class Snapshots:
         if self._journal is None:
             return
         try:
-            state = msgspec.json.encode(_StoredSnapshot(FORMAT, snapshot))
+            state = msgspec.json.encode(_StoredSnapshot(SNAPSHOT_FORMAT, snapshot))
             await self._journal.save_snapshot(session, snapshot.event_count, state)
         except (TypeError, ValueError, JournalError) as error:
             _log.info("no snapshot of the session was kept: %s", type(error).__name__)
