@@ -215,7 +215,8 @@ def _check_types(keywords: AgentKeywords) -> None:
 
 def _check_access(keywords: AgentKeywords) -> None:
     for argument in ("base_url", "api_key"):
-        if (value := keywords.get(argument)) is None:
+        value = keywords.get(argument)
+        if value is None:
             continue
         if not isinstance(value, str):
             raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
