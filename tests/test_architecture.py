@@ -124,6 +124,24 @@ def test_the_loop_is_read_at_a_glance() -> None:
     assert len(loop.read_text().splitlines()) <= LOOP_LINES
 
 
+def test_no_condition_of_the_runtime_assigns_a_name() -> None:
+    assigned = [
+        f"{module.relative_to(PACKAGE)}:{inner.lineno}"
+        for module in (PACKAGE / "runtime").rglob("*.py")
+        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        for condition in conditions_of(node)
+        for inner in ast.walk(condition)
+        if isinstance(inner, ast.NamedExpr)
+    ]
+    assert assigned == []
+
+
+def conditions_of(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        return [node.test]
+    return node.ifs if isinstance(node, ast.comprehension) else []
+
+
 def test_no_function_takes_too_many_parameters() -> None:
     counts = {one.where: one.parameters for one in functions() if one.name != "__init__"}
     assert {name: count for name, count in counts.items() if count > PARAMETERS} == {}

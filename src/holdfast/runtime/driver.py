@@ -13,10 +13,14 @@ from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
 from holdfast.runtime import perform
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import finalize_turn
-from holdfast.runtime.hooks.between_effects import call_between_hooks, hooks_idle
+from holdfast.runtime.hooks.between_effects import (
+    call_between_hooks,
+    hooks_idle,
+    make_marker,
+    marker_after,
+)
 from holdfast.runtime.parallel import run_parallel
 from holdfast.runtime.suspension import find_next_effects, mark_suspended
-from holdfast.runtime.tools_marker import make_marker, marker_after
 from holdfast.transport.silence import read_silence_notes
 
 

@@ -72,11 +72,9 @@ def _patch_call(call: ModelCall, decision: Decision) -> ModelCall:
     if isinstance(decision, UseReply):
         return msgspec.structs.replace(call, reply=decision.as_reply())
     if isinstance(decision, Patch):
-        given = {
-            name: value
-            for name in ("messages", "instructions", "settings", "tools")
-            if (value := getattr(decision, name)) is not None
-        }
+        names = ("messages", "instructions", "settings", "tools")
+        fields = {name: getattr(decision, name) for name in names}
+        given = {name: value for name, value in fields.items() if value is not None}
         return msgspec.structs.replace(call, **given)
     return call
 

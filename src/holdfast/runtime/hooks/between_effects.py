@@ -1,13 +1,15 @@
 """The hooks between two effects: before the tools of a reply, and after an iteration.
 
-Their decisions can end the turn. This module must never perform an effect.
+Their decisions can end the turn. The marker event that the tools of a reply begin is saved before
+the first tool, and never for a turn that ends before its tools. After a crash it means that they are
+in doubt. This module must never perform an effect.
 """
 
 from __future__ import annotations
 
 from holdfast.core.effects import Effect, begun_key
 from holdfast.core.errors import MiddlewareError
-from holdfast.core.events import TurnStopped
+from holdfast.core.events import Event, ModelReplied, ToolsBegun, TurnStopped
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ReplyKind, ToolCall
 from holdfast.core.session_state import Phase
@@ -73,6 +75,19 @@ def hooks_idle(run: ActiveTurn) -> bool:
 def has_hooks_before_tools(run: ActiveTurn) -> bool:
     """Whether a hook may see the next reply, or end the turn, before its tools start."""
     return run.hooks.chain.watches_replies or run.hooks.wants_to_end()
+
+
+def make_marker(run: ActiveTurn) -> ToolsBegun:
+    """Make the marker of the current iteration."""
+    key = begun_key(run.machine.turn, run.machine.iteration)
+    return ToolsBegun(key, run.plan.clock.now())
+
+
+def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | None:
+    """Return the marker to save with this event, if it is a reply whose tools begin directly."""
+    if type(event) is not ModelReplied or not run.machine.allows_tools(event.reply):
+        return None
+    return None if has_hooks_before_tools(run) else make_marker(run)
 
 
 async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bool:
