@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.core.messages import Message
     from holdfast.core.model_request import ModelSettings
     from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
-    from holdfast.journal.port import Journal
+    from holdfast.journal.port import Journal, RunEntry
     from holdfast.middleware.chain import AnyMiddleware
     from holdfast.models.http_model import Model
     from holdfast.models.resolve import ModelAt
@@ -184,7 +184,11 @@ class Agent(Generic[T]):
         )
 
     async def resume(self, run_id: str, *, deps: object = None) -> Result[T]:
-        """Continue a run that a crash interrupted or that waited for an answer.
+        """Continue a run that a crash interrupted, that waited for an answer, or that failed.
+
+        A turn that failed, was cancelled or reached a limit is tried again where it failed, unless
+        the message itself was refused: then its error is raised again. For a turn that completed,
+        its result is returned.
 
         Effects with an outcome in the journal are not repeated. A tool that had begun and has no
         outcome runs again only if it is declared "read" or "idempotent". For any other tool, the
@@ -210,8 +214,24 @@ class Agent(Generic[T]):
         """
         return self._engine.resume_stream(run_id, deps)
 
+    async def open_runs(self) -> list[RunEntry]:
+        """List the runs of this agent whose last turn has not ended and is in progress nowhere.
+
+        They were interrupted, or wait for an answer. `recover` continues the interrupted ones.
+
+        Raises:
+            ConfigurationError: this agent has no journal.
+            JournalError: the journal could not list its runs.
+        """
+        return await self._engine.open_runs()
+
     async def recover(
-        self, *, deps: object = None, parallel: int = 8, seconds: float | None = 300.0
+        self,
+        *,
+        runs: Iterable[str] | None = None,
+        deps: object = None,
+        parallel: int = 8,
+        seconds: float | None = 300.0,
     ) -> list[RecoveredRun[T]]:
         """Continue every run of this agent that a crash interrupted, as `resume` does with one.
 
@@ -219,11 +239,11 @@ class Agent(Generic[T]):
         the provider refuses. An outage, a wrong API key, an error in the agent's code, the end of
         `seconds` and a cancellation of this call leave it open, and a later call continues it.
 
-        Skipped are runs of agents with another name, runs that wait for an answer and, in a journal
-        that processes share, runs whose process is alive. A journal of a single process cannot tell
-        that: there, call this before any other run.
+        Skipped are runs of agents with another name, runs that wait for an answer and runs that are
+        in progress. So new turns can run meanwhile: only a session that is being recovered is busy.
 
         Args:
+            runs: the ids of the runs to continue, such as some of `open_runs`; None continues all.
             deps: as for `run`.
             parallel: how many runs continue at once.
             seconds: the time for all of them. Runs that are in progress then are stopped and left
@@ -236,7 +256,7 @@ class Agent(Generic[T]):
             ConfigurationError: this agent has no journal, or an argument is wrong.
             JournalError: the journal could not list its runs.
         """
-        return await self._engine.recover(deps, parallel, seconds)
+        return await self._engine.recover(runs, deps, parallel, seconds)
 
     async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
         """Return the open questions of a run from the journal, in the order in which they were asked.

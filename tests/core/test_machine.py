@@ -111,7 +111,7 @@ def test_a_limit_ends_the_turn_with_a_valid_history(limits: Limits, limit: str) 
     assert effect.status is ev.Status.LIMIT
     assert effect.error is not None
     assert effect.error.code == limit
-    assert machine.transcript[-1].role == "assistant"
+    assert [message.role for message in machine.transcript] == ["user", "assistant", "tool"]
 
 
 def test_the_iteration_limit_uses_the_prescribed_text() -> None:
@@ -138,21 +138,83 @@ def test_calls_over_the_tool_limit_get_results_without_running() -> None:
     assert [part.is_error for part in answered] == [True, True]
 
 
-def test_a_failed_turn_without_effects_is_removed() -> None:
+def test_a_failed_turn_keeps_what_the_user_said() -> None:
     machine = opened()
     machine.apply(ev.ModelFailed("t1.i0.model", 1.0, FAILURE))
     assert close(machine).status is ev.Status.FAILED
+    assert [message.role for message in machine.transcript] == ["user"]
+    assert machine.can_try_again
+
+
+REFUSALS = [
+    ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="filtered"),
+    ErrorInfo(category=ErrorCategory.CONTEXT_WINDOW, safe="too long"),
+    ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe="a bad picture", status=400),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_refused_message_is_removed(refusal: ErrorInfo) -> None:
+    machine = opened()
+    machine.apply(ev.ModelFailed("t1.i0.model", 1.0, refusal))
+    close(machine)
+    assert len(machine.transcript) == 0
+    assert not machine.can_try_again
+
+
+def test_a_message_that_is_refused_when_it_is_tried_again_is_removed() -> None:
+    machine = opened()
+    machine.apply(ev.ModelFailed("t1.i0.model", 1.0, FAILURE))
+    close(machine)
+    machine.apply(ev.TurnOpened("t2", 2.0, None))
+    assert [message.role for message in machine.transcript] == ["user"]
+    machine.apply(ev.ModelFailed("t2.i0.model", 3.0, REFUSALS[0]))
+    machine.apply(ev.TurnClosed("t2.closed", 3.0, machine.status, machine.error))
     assert len(machine.transcript) == 0
 
 
-def test_a_failed_turn_whose_tools_ran_stays_with_a_closing_message() -> None:
+def test_a_refusal_after_tools_keeps_their_results() -> None:
+    machine = opened()
+    says(machine, ToolCall("1", "pay"))
+    finish(machine, "t1.i0.tool.0")
+    machine.apply(ev.ModelFailed("t1.i1.model", 3.0, REFUSALS[0]))
+    close(machine)
+    assert [message.role for message in machine.transcript] == ["user", "assistant", "tool"]
+    assert not machine.can_try_again
+
+
+def test_a_turn_without_a_message_continues_after_the_results() -> None:
     machine = opened()
     says(machine, ToolCall("1", "pay"))
     finish(machine, "t1.i0.tool.0")
     machine.apply(ev.ModelFailed("t1.i1.model", 3.0, FAILURE))
     close(machine)
-    assert [m.role for m in machine.transcript] == ["user", "assistant", "tool", "assistant"]
-    assert "the provider is down" in machine.transcript[-1].text
+    machine.apply(ev.TurnOpened("t2", 4.0, None))
+    assert machine.pending_effects() == (CallModel("t2.i0.model", 0, 3),)
+
+
+@pytest.mark.parametrize("change", [ev.SessionRewound("t2", 2.0, 0), None])
+def test_a_turn_without_a_message_needs_a_failed_turn(change: ev.Event | None) -> None:
+    machine = opened()
+    if change is None:
+        says(machine, Text("fine"))
+    else:
+        machine.apply(ev.ModelFailed("t1.i0.model", 1.0, FAILURE))
+    close(machine)
+    if change is not None:
+        machine.apply(change)
+    assert not machine.can_try_again
+    with pytest.raises(IllegalEventError, match="try again"):
+        machine.check_event(ev.TurnOpened(f"t{machine.turn + 1}", 4.0, None))
+
+
+def test_a_failed_turn_whose_tools_ran_keeps_their_results() -> None:
+    machine = opened()
+    says(machine, ToolCall("1", "pay"))
+    finish(machine, "t1.i0.tool.0")
+    machine.apply(ev.ModelFailed("t1.i1.model", 3.0, FAILURE))
+    close(machine)
+    assert [m.role for m in machine.transcript] == ["user", "assistant", "tool"]
 
 
 def test_an_interruption_gives_every_call_a_result() -> None:
@@ -162,7 +224,7 @@ def test_an_interruption_gives_every_call_a_result() -> None:
     finish(machine, "t1.i0.tool.2")
     machine.apply(ev.TurnInterrupted("t1.interrupted", 2.0, "cancelled", ("t1.i0.tool.0",)))
     assert close(machine).status is ev.Status.CANCELLED
-    results = [part for part in machine.transcript[-2].parts if isinstance(part, ToolResult)]
+    results = [part for part in machine.transcript[-1].parts if isinstance(part, ToolResult)]
     assert "Whether it took effect is unknown" in results[0].text
     assert "was not run" in results[1].text
     assert results[2].text == "ok"
@@ -173,7 +235,9 @@ def test_an_interrupted_reply_keeps_the_text_that_was_shown() -> None:
     partial = Reply((Text("Half an ans"),), kind=ReplyKind.UNTERMINATED)
     machine.apply(ev.TurnInterrupted("t1.interrupted", 2.0, "cancelled", (), partial))
     close(machine)
-    assert machine.transcript[-1].text.startswith("Half an ans\n[")
+    assert machine.transcript[-1].text == "Half an ans"
+    machine.apply(ev.TurnOpened("t2", 3.0, None))
+    assert [message.role for message in machine.transcript] == ["user"]
 
 
 def test_turns_follow_each_other_on_one_machine() -> None:
@@ -241,7 +305,7 @@ def test_repairs_are_bounded() -> None:
     assert effect.status is ev.Status.FAILED
     assert effect.error is not None
     assert effect.error.code == "output"
-    assert len(machine.transcript) == 0
+    assert [message.role for message in machine.transcript] == ["user"]
 
 
 def test_a_digest_distinguishes_content_under_the_same_key() -> None:

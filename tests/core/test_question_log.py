@@ -140,7 +140,8 @@ def test_a_no_at_the_limit_ends_the_turn_by_its_limit() -> None:
     machine.apply(ev.ModelFailed("t1.i1.model", 80.0, info))
     assert machine.status is ev.Status.LIMIT
     machine.apply(ev.TurnClosed("t1.closed", 80.0, machine.status, machine.error))
-    assert "no" in machine.transcript[-1].text
+    assert machine.transcript[-1].role == "tool"
+    assert machine.can_try_again
 
 
 def test_the_extension_applies_to_one_turn() -> None:

@@ -66,7 +66,16 @@ def test_a_stop_with_an_error_fails_the_turn_without_text() -> None:
     machine.apply(ev.TurnStopped("t1.stopped", 2.0, "why", error=info))
     close(machine)
     assert machine.status is ev.Status.FAILED
+    assert [message.role for message in machine.transcript] == ["user"]
+
+
+def test_a_stop_that_refuses_the_message_removes_it() -> None:
+    machine = opened()
+    machine.apply(ev.TurnStopped("t1.stopped", 2.0, "denied", "No.", refused=True))
+    close(machine)
+    assert machine.status is ev.Status.STOPPED
     assert len(machine.transcript) == 0
+    assert not machine.can_try_again
 
 
 def test_the_next_turn_follows_a_stopped_one() -> None:

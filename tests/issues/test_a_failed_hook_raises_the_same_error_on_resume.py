@@ -72,7 +72,7 @@ def told(error: MiddlewareError) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("kind", [Before, Reply, Tools, After, NoDecision, Wrap, Folding])
 async def test_by_the_run_and_by_every_resume(kind: type[Middleware]) -> None:
-    model = ScriptedModel(ToolCall("c1", "look", "{}"), "Done.")
+    model = ScriptedModel(*[ToolCall("c1", "look", "{}")] * 3)
     agent = Agent(model, tools=[look], middleware=[kind()], journal=MemoryJournal())
     with pytest.raises(MiddlewareError) as first:
         await agent.run("Go.", session="s")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from holdfast import Agent, Limits, OutputError
+from holdfast import Agent, Limits, OutputError, user
 from holdfast.testing import ScriptedModel
 
 
@@ -28,4 +28,4 @@ async def test_the_error_holds_the_text_and_every_problem() -> None:
     assert len(error.problems) == 2
     assert error.result.text == wrong
     assert error.partial is not None
-    assert error.result.messages == ()
+    assert error.result.messages == (user("Where to?"),)

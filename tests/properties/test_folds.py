@@ -239,9 +239,7 @@ def test_a_run_ends_within_its_limits(log: list[ev.Event]) -> None:
 
 
 @given(runs())
-def test_after_every_turn_each_call_has_exactly_one_result_and_nobody_speaks_twice(
-    log: list[ev.Event],
-) -> None:
+def test_after_every_turn_each_call_has_exactly_one_result(log: list[ev.Event]) -> None:
     messages = list(_fold(log).transcript)
     for at, message in enumerate(messages):
         if message.calls:
@@ -249,7 +247,6 @@ def test_after_every_turn_each_call_has_exactly_one_result_and_nobody_speaks_twi
             assert answers == [call.id for call in message.calls]
         if message.role == "tool":
             assert messages[at - 1].calls
-    assert not messages or messages[-1].role == "assistant"
 
 
 @given(runs())

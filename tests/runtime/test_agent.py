@@ -9,7 +9,7 @@ import threading
 import pytest
 from tests.tool_results import results_in_request
 
-from holdfast import Agent, Limits, RetryOptions, tool
+from holdfast import Agent, Limits, RetryOptions, tool, user
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -75,7 +75,7 @@ async def test_when_nothing_helps_the_error_is_typed_and_carries_the_result() ->
         await Agent(model, clock=FakeClock()).run("Hi")
     result = caught.value.result
     assert result.status is Status.FAILED
-    assert result.messages == ()
+    assert result.messages == (user("Hi"),)
 
 
 async def test_what_one_tool_raises_never_hides_its_sibling_nor_reaches_the_model() -> None:

@@ -557,7 +557,7 @@ async def test_a_turn_that_waits_can_be_given_up() -> None:
     ]
     assert await world.agent().questions("s") == ()
     assert (await world.agent().abandon("s")).status is Status.CANCELLED
-    world.replies = ("", "", "hello")
+    world.replies = ("", "hello")
     assert (await world.agent().run("hello?", session="s")).output == "hello"
 
 

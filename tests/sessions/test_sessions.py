@@ -429,7 +429,7 @@ async def test_a_turn_that_did_not_complete_is_shown_with_its_status(
     with pytest.raises(HoldfastError):
         await agent.run("hi", session="ada")
     history = await sessions(journal, clock).read("ada")
-    assert history.messages == ()
+    assert history.messages == (user("hi"),)
     (point,) = history.points
     assert (point.status, point.text) == (Status.FAILED, "hi")
 

@@ -163,7 +163,7 @@ async def test_a_failure_of_the_model_fails_again() -> None:
     agent = Agent(ScriptedModel(ProviderError("bad key", info=info)), journal=journal)
     with pytest.raises(ProviderError):
         await agent.run("Hello", session="ada")
-    assert (await replay(journal, now())).messages == ()
+    assert (await replay(journal, now())).messages == (user("Hello"),)
 
 
 async def test_an_output_type_that_refuses_the_answer_is_named() -> None:

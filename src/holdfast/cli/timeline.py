@@ -164,7 +164,8 @@ def _begin_turn(
     number: int, event: ev.TurnOpened | ev.SessionRewound | ev.HistoryCompacted
 ) -> TurnLine:
     if isinstance(event, ev.TurnOpened):
-        return TurnLine(number, event.at, event.message.text, ev.Status.RUNNING.value)
+        text = "(the last message again)" if event.message is None else event.message.text
+        return TurnLine(number, event.at, text, ev.Status.RUNNING.value)
     kind: Kind = "rewind" if isinstance(event, ev.SessionRewound) else "compaction"
     return TurnLine(number, event.at, describe_event(event), "history changed", kind=kind)
 

@@ -68,6 +68,7 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         response_format: how a typed output is requested: "json_schema", or "json_object" with the
             schema in the instructions.
         seed_field: the name of the seed in the request body.
+        alternating_roles: user and assistant messages must alternate, also after results of tools.
         call_id_length: the exact number of letters and digits in ids of tool calls; 0 for any.
         media_in_results: a tool result may hold images; otherwise they follow in a user message.
         output_mode: how a typed output is requested if the user has no tools: by the wire's own
@@ -90,6 +91,7 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning_object: bool = False
     response_format: Literal["json_schema", "json_object"] = "json_schema"
     seed_field: str = "seed"
+    alternating_roles: bool = False
     call_id_length: int = 0
     media_in_results: bool = False
     output_mode: Literal["native", "tool", "prompt"] = "native"

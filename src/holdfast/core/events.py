@@ -50,14 +50,16 @@ class FailedTarget(Struct, frozen=True):
 class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     """A turn begins with a user message. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
 
-    `agent` is the name of the agent. `instructions` are those of this turn when a hook changed the
-    agent's, and `history` holds the messages before the first turn of a run without a session; a
-    process that resumes the turn needs both.
+    Without a message, the turn tries the last one again: it continues after the user's message or
+    the results of tools with which the history ends. `agent` is the name of the agent.
+    `instructions` are those of this turn when a hook changed the agent's, and `history` holds the
+    messages before the first turn of a run without a session; a process that resumes the turn needs
+    both.
     """
 
     key: str
     at: float
-    message: Message
+    message: Message | None
     limits: Limits = Limits()
     flags: int = 0
     agent: str = ""
@@ -232,6 +234,8 @@ class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):
     """A middleware ended the turn. Key: `t{turn}.stopped`.
 
     `text` is the final text of the turn, word for word. With `error`, the turn failed without one.
+    `refused` means that a hook denied the user's message: it is not sent to a model, in this turn or
+    a later one.
     """
 
     key: str
@@ -240,6 +244,7 @@ class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):
     text: str = ""
     by: str = ""
     error: ErrorInfo | None = None
+    refused: bool = False
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)

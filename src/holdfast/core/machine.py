@@ -41,7 +41,6 @@ from holdfast.core.output_retries import (
     OUTPUT_CHECKED,
     OutputRetries,
     check_flags,
-    closing_message,
     output_error_info,
 )
 from holdfast.core.problems import Problem
@@ -49,6 +48,7 @@ from holdfast.core.question_log import ASK, QuestionLog
 from holdfast.core.session_state import Phase, SessionSnapshot, SessionState
 from holdfast.core.transcript import Transcript
 from holdfast.core.transitions import TRANSITIONS
+from holdfast.core.turn_failures import refuses_message
 
 _QUESTIONS = (ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionUnanswered)
 
@@ -58,6 +58,7 @@ _NUMBERED = (ev.TurnOpened, *_CHANGES)
 _DEFAULT_LIMITS = Limits()
 _NO_USAGE = Usage()
 _RUNNING = ev.Status.RUNNING
+_UNANSWERED = (ev.Status.FAILED, ev.Status.LIMIT, ev.Status.CANCELLED)
 
 
 class SessionMachine:
@@ -68,8 +69,8 @@ class SessionMachine:
     """
 
     __slots__ = (
-        "_batch", "_downtime", "_extended_key", "_flags", "_opened_at",
-        "_planned", "_start_length", "_versions", "error", "event_count", "iteration",
+        "_batch", "_downtime", "_extended_key", "_flags", "_opened_at", "_planned",
+        "_start_length", "_unanswered_length", "_versions", "error", "event_count", "iteration",
         "last_event", "limits", "model_calls", "output", "output_retries", "parsed_by",
         "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
         "tools_run", "transcript", "tried", "turn", "usage",
@@ -101,7 +102,7 @@ class SessionMachine:
         self.output: object = None
         self.parsed_by: OutputParsedBy = ""
         self._opened_at, self._downtime = at, 0.0
-        self._start_length = len(self.transcript)
+        self._start_length = self._unanswered_length = len(self.transcript)
         self._batch = NO_BATCH
         self.output_retries = OutputRetries()
         self._extended_key = ""
@@ -180,6 +181,8 @@ class SessionMachine:
             return
         if kind in _CHANGES:
             check_change(event, self.turn, self.transcript)
+        if isinstance(event, ev.TurnOpened) and event.message is None and not self.can_try_again:
+            raise IllegalEventError(f"{event.key} has no message, and no turn to try again")
         if kind is ev.ModelReplied and self.is_over_limit:
             raise IllegalEventError(f"{event.key} is over the limit of iterations")
         if event.key not in self._planned and event.key != self._key_without_effect(event):
@@ -269,10 +272,16 @@ class SessionMachine:
         if event.history and not self.turn and not self.transcript:
             self.transcript = Transcript(event.history)
             self._versions = HistoryVersions(len(self.transcript))
+        if event.message is None:
+            self.transcript.truncate(self._unanswered_length)
         self._reset_turn(event.at)
         self.turn += 1
         self.limits, self._flags = event.limits, event.flags
-        self.transcript.append(event.message)
+        if event.message is not None:
+            self.transcript.append(event.message)
+        elif self.transcript[-1].role == "user":
+            self._start_length -= 1  # the message belongs to this turn now
+        self._unanswered_length = len(self.transcript)
 
     def _on_model_replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
@@ -369,6 +378,7 @@ class SessionMachine:
 
     def _append_results(self) -> None:
         self.transcript.append(self._batch.build_message())
+        self._unanswered_length = len(self.transcript)
         self._batch = NO_BATCH
 
     def _begin_iteration(self, at: float) -> None:
@@ -413,7 +423,8 @@ class SessionMachine:
         if event.error is not None:
             self._end_turn(ev.Status.FAILED, event.error)
             return
-        self.transcript.append(assistant(event.text))
+        if not event.refused:
+            self.transcript.append(assistant(event.text))
         self._end_turn(ev.Status.STOPPED)
 
     def _fill_results(self, text: str, started: tuple[str, ...]) -> None:
@@ -429,7 +440,7 @@ class SessionMachine:
         self.status = event.status
         self.error = event.error
         if event.status is not ev.Status.COMPLETED:
-            self._leave_valid_history()
+            self._keep_unanswered()
         self._versions.add_version(len(self.transcript))
 
     def _on_session_rewound(self, event: ev.SessionRewound) -> None:
@@ -444,21 +455,42 @@ class SessionMachine:
 
     def _change_history(self, messages: list[Message]) -> None:
         self.turn += 1
+        self._unanswered_length = 0
         self._versions.replace_history(self.transcript, messages)
 
     def history_at(self, number: int) -> list[Message]:
         """Return the history as it was after turn or change `number`; 0 is before the first."""
         return self._versions.history_at(number, self.transcript)
 
-    def _leave_valid_history(self) -> None:
-        """Remove a failed turn that ran no tool; end any other with a message about its end."""
-        if self.status is ev.Status.FAILED and not self.tools_run:
+    @property
+    def _is_refused(self) -> bool:
+        """Whether the last turn ended because its message was refused, by a hook or a provider."""
+        if self.stop_event is not None and self.stop_event.refused:
+            return True
+        return self.error is not None and refuses_message(self.error)
+
+    @property
+    def can_try_again(self) -> bool:
+        """Whether the last turn has no answer, for a reason that may pass."""
+        return (
+            self.phase is Phase.IDLE
+            and self.status in _UNANSWERED
+            and not self._is_refused
+            and self._unanswered_length > 0
+        )
+
+    def _keep_unanswered(self) -> None:
+        """Keep what the user said, what tools did, and the text that was shown until an interruption.
+
+        A message that was refused is removed, unless tools ran for it.
+        """
+        if self._is_refused and not self.tools_run:
             self.transcript.truncate(self._start_length)
-            return
-        last = self.transcript[-1]
-        if last.role == "assistant" and not last.calls:
-            return
-        self.transcript.append(closing_message(self.partial, self.error))
+        elif self.status in _UNANSWERED:
+            self.transcript.truncate(self._unanswered_length)
+            shown = self.partial.text if self.partial is not None else ""
+            if self.status is not ev.Status.FAILED and shown.strip():
+                self.transcript.append(assistant(shown))
 
 
 # Tables instead of tests, since the attributes of an enum are slow to read.

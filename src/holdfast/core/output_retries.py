@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
 from holdfast.core.events import Event, TurnOpened
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Reply, Usage, assistant
+from holdfast.core.messages import Usage
 from holdfast.core.problems import Problem
 
 OUTPUT_CHECKED: Final = 1
@@ -67,14 +67,3 @@ def output_error_info(attempts: int, problems: tuple[Problem, ...]) -> ErrorInfo
     problem_list = "; ".join(map(str, problems[:3]))
     safe = f"The answer does not fit the wanted type after {attempts} tries: {problem_list}"
     return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code="output")
-
-
-def closing_message(partial: Reply | None, error: ErrorInfo | None) -> Message:
-    """Return the message that closes the history of a turn without a final answer.
-
-    Roles must alternate, so the next turn needs it.
-    """
-    begun = partial.text if partial is not None else ""
-    reason = error.safe if error is not None else "The turn was stopped."
-    note = f"[No final answer was given. {reason}]"
-    return assistant(f"{begun}\n{note}" if begun else note)

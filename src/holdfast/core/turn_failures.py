@@ -1,8 +1,9 @@
-"""A table of the failures that close a turn during recovery, and of those that leave it open.
+"""What a failure says about the turn and about the message of the user.
 
-A failure closes the turn when it is about the turn itself: the same request would be refused again.
-A failure of the provider, of the configuration or of the agent's own code leaves the turn open, and
-a later recovery continues it.
+A failure closes a turn during recovery when it is about the turn itself: the same request would be
+refused again. A failure of the provider, of the configuration or of the agent's own code leaves the
+turn open, and a later recovery continues it. A failure that refuses the message keeps it from being
+sent again.
 """
 
 from __future__ import annotations
@@ -64,3 +65,22 @@ def closes_turn(error: ErrorInfo) -> bool:
     if error.status is not None or error.code is None:
         return default
     return CLOSES_BY_CODE.get((error.category, error.code), default)
+
+
+_ABOUT_THE_MESSAGE = frozenset(
+    {ErrorCategory.CLIENT_ERROR, ErrorCategory.CONTEXT_WINDOW, ErrorCategory.CONTENT_FILTERED}
+)
+
+
+def refuses_message(error: ErrorInfo) -> bool:
+    """Whether this failure says that a model will not accept the user's message.
+
+    It is too long, it has content that the provider filters, or it has a part that the provider
+    cannot read. An outage, a wrong key, a limit and a cancellation say nothing about the message.
+
+    >>> refuses_message(ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="openai: filtered"))
+    True
+    >>> refuses_message(ErrorInfo(category=ErrorCategory.LIMIT, safe="10 iterations"))
+    False
+    """
+    return error.category in _ABOUT_THE_MESSAGE and closes_turn(error)

@@ -83,9 +83,16 @@ class Replace(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Refuse the operation; the model reads the reason word for word. No further hook runs."""
+    """Refuse the operation; the model reads the reason word for word. No further hook runs.
+
+    Args:
+        reason: why.
+        save_message: in `before_turn`, whether the refused message is saved in the journal. It is
+            not sent to a model in any case.
+    """
 
     reason: str
+    save_message: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)

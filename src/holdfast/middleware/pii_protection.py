@@ -63,7 +63,7 @@ class PIIProtection(Middleware):
             if isinstance(part, Text):
                 cleaned = clean_text(part.text, self.actions)
                 if cleaned.blocked_kind is not None:
-                    return Deny(_blocked_message(cleaned))
+                    return Deny(_blocked_message(cleaned), save_message=False)
                 parts.append(msgspec.structs.replace(part, text=cleaned.text))
             else:
                 parts.append(part)

@@ -84,7 +84,7 @@ def update_estimate(state: TokenEstimate, event: Event) -> TokenEstimate:
     The difference between the bills of two calls measures the messages that were added in between.
     """
     if isinstance(event, TurnOpened):
-        return _add_size(state, message_size(event.message))
+        return state if event.message is None else _add_size(state, message_size(event.message))
     if isinstance(event, ToolFinished):
         return _add_size(state, sum([_part_size(part) for part in event.result.content]))
     if not isinstance(event, ModelReplied):

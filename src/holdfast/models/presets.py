@@ -128,7 +128,10 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 _OLLAMA = Quirks(
-    ends_without_finish=True, reasoning_field="reasoning", output_mode_with_tools="tool"
+    alternating_roles=True,
+    ends_without_finish=True,
+    reasoning_field="reasoning",
+    output_mode_with_tools="tool",
 )
 _DEEPSEEK = Quirks(
     output_mode="prompt",
@@ -194,6 +197,7 @@ _ROWS = (
             output_mode="tool",
             output_mode_with_tools="tool",
             reasoning_object=True,
+            alternating_roles=True,
             reasoning_field="reasoning",
             state_fields=("extra_content", "reasoning_details"),
         ),
@@ -223,6 +227,7 @@ _ROWS = (
             stream_usage=False,
             reasoning_field="content",
             seed_field="random_seed",
+            alternating_roles=True,
             call_id_length=9,
             prefill="prefix_echo",
         ),
@@ -308,12 +313,13 @@ _ROWS = (
         quirks=_OLLAMA,
         models_hint="gpt-oss:120b",
     ),
+    # The chat templates of local servers belong to the model; many require that roles alternate.
     # Local servers may require a key: it is sent if the user passes one.
     Preset(
         name="lmstudio",
         wire="openai_chat",
         base_url="http://localhost:1234/v1",
-        quirks=Quirks(output_mode_with_tools="tool"),
+        quirks=Quirks(output_mode_with_tools="tool", alternating_roles=True),
         timeouts=_LOCAL,
         streams=False,
         models_hint="the name that the server shows",
@@ -322,7 +328,11 @@ _ROWS = (
         name="llamacpp",
         wire="openai_chat",
         base_url="http://localhost:8080/v1",
-        quirks=Quirks(output_mode_with_tools="tool", reasoning_field="reasoning_content"),
+        quirks=Quirks(
+            output_mode_with_tools="tool",
+            alternating_roles=True,
+            reasoning_field="reasoning_content",
+        ),
         timeouts=_LOCAL,
         streams=False,
         models_hint="any: the server has one model",
@@ -331,7 +341,9 @@ _ROWS = (
         name="vllm",
         wire="openai_chat",
         base_url="http://localhost:8000/v1",
-        quirks=Quirks(output_mode_with_tools="tool", prefill="final_message"),
+        quirks=Quirks(
+            output_mode_with_tools="tool", alternating_roles=True, prefill="final_message"
+        ),
         timeouts=_LOCAL,
         streams=False,
         models_hint="the name that the server was started with",

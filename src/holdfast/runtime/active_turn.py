@@ -13,7 +13,7 @@ from weakref import ref
 from msgspec import Struct, field
 
 from holdfast.core.effects import turn_key
-from holdfast.core.events import Status, TurnOpened
+from holdfast.core.events import Status, TurnOpened, TurnStopped
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, Usage
 from holdfast.core.output import ParseResult
@@ -181,8 +181,22 @@ class ActiveTurn:
             pausable_timeout=pausable_timeout,
         )
 
-    async def open_turn(self, message: Message, instructions: str | None = None) -> None:
-        """Begin the next turn with the message of the user and optional instructions of its own."""
+    async def open_turn(
+        self,
+        message: Message | None,
+        instructions: str | None = None,
+        *,
+        end: TurnStopped | None = None,
+    ) -> None:
+        """Begin the next turn.
+
+        Args:
+            message: the message of the user; None tries the last turn again, under its limits.
+            instructions: the instructions of this turn, if they are not those of the agent.
+            end: ends the turn at once; it is saved in the same transaction.
+        """
+        if message is None:
+            self.limits = self.machine.limits
         if self.limits.seconds is not None:
             self.deadline = self.plan.clock.monotonic() + self.limits.seconds
         key = turn_key(self.machine.turn + 1)
@@ -198,7 +212,7 @@ class ActiveTurn:
             instructions=instructions,
             history=tuple(self.context.history),
         )
-        await self.log.commit(opened)
+        await self.log.commit(opened, marker=end)
 
     def take_over(self) -> None:
         """Continue a turn that no process drove. The time since its last event does not count."""

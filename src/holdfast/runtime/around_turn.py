@@ -1,7 +1,7 @@
 """Begins and ends a turn, with the hooks before and after it.
 
-A message that a hook denies before the turn is saved neither in the journal nor in the history.
-This module must never inspect an effect.
+A message that a hook denies before the turn is saved in the journal, unless the hook forbids that,
+and is not sent to a model. This module must never inspect an effect.
 """
 
 from __future__ import annotations
@@ -26,17 +26,35 @@ async def start_turn(run: ActiveTurn, message: Message) -> None:
     """Call the hooks before a turn, and open the turn.
 
     Raises:
-        StoppedError: a hook denied the message; nothing was saved.
+        StoppedError: a hook denied the message and forbids to save it; nothing was saved.
         MiddlewareError: a hook failed; nothing was saved.
     """
-    hooks, instructions = run.hooks, None
+    hooks = run.hooks
     hooks.set_turn(run.machine.turn + 1)
     if has_enabled_hooks(hooks.chain.before_turn, hooks.facts):
         context = await _call_before_turn(run, message)
         message, hooks.instructions = context.message, context.instructions
-        if context.instructions != run.plan.instructions:
-            instructions = context.instructions
-    await run.open_turn(message, instructions)
+    await _open_turn(run, message)
+
+
+async def try_again(run: ActiveTurn) -> None:
+    """Open a turn that continues where the last one failed.
+
+    Its `before_turn` hooks accepted the message before, and are not called again.
+    """
+    run.hooks.set_turn(run.machine.turn + 1)
+    run.hooks.instructions = await _read_instructions(run)
+    await _open_turn(run, None)
+
+
+async def _open_turn(run: ActiveTurn, message: Message | None) -> None:
+    hooks = run.hooks
+    own = hooks.instructions if hooks.instructions != run.plan.instructions else None
+    end = None
+    if hooks.stop is not None:
+        # Saved together, so that a turn that is stopped here cannot continue after a crash.
+        end = hooks.stop_event(hooks.facts.turn, run.plan.clock.now())
+    await run.open_turn(message, own, end=end)
 
 
 async def continue_turn(run: ActiveTurn) -> None:
@@ -53,13 +71,12 @@ async def continue_turn(run: ActiveTurn) -> None:
 
 
 async def _read_instructions(run: ActiveTurn) -> str:
-    """Return the instructions of the turn, as its hooks set them when it was opened."""
+    """Return the instructions of the last turn, as its hooks set them when it was opened."""
     if not run.hooks.chain.before_turn:
         return run.plan.instructions
-    key = turn_key(run.machine.turn)
     for record in reversed(await run.log.read()):
         event = record.event
-        if isinstance(event, TurnOpened) and event.key == key:
+        if isinstance(event, TurnOpened):
             return run.plan.instructions if event.instructions is None else event.instructions
     return run.plan.instructions
 
@@ -99,7 +116,10 @@ async def _call_before_turn(run: ActiveTurn, message: Message) -> BeforeTurn:
     for hook in hooks.chain.before_turn:
         decision = await call_hook(hook, context)
         if isinstance(decision, Deny):
-            raise StoppedError(decision.reason, reason="denied")
+            if not decision.save_message:
+                raise StoppedError(decision.reason, reason="denied")
+            hooks.refuse_message(hook, decision)
+            break
         if isinstance(decision, Stop):
             hooks.ask_to_stop(hook, decision)
             break

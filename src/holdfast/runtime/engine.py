@@ -7,7 +7,7 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Generic
@@ -30,11 +30,16 @@ from holdfast.core.messages import Message
 from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
 from holdfast.journal.memory import MemoryJournal
-from holdfast.journal.port import Journal
+from holdfast.journal.port import Journal, RunEntry
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.answering import Answering, check_run_exists
-from holdfast.runtime.around_turn import call_after_turn, continue_turn, start_turn
+from holdfast.runtime.around_turn import (
+    call_after_turn,
+    continue_turn,
+    start_turn,
+    try_again,
+)
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
@@ -45,11 +50,13 @@ from holdfast.runtime.recovery import (
     RecoveredRun,
     RecoveryProgress,
     RecoveryTime,
+    check_run_ids,
     is_interrupted,
     recover_each,
 )
 from holdfast.runtime.result import Result
 from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.sessions.session_pool import (
     NewRun,
     OpenSession,
@@ -149,7 +156,8 @@ class Engine(Generic[T]):
         )
         async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
             check_run_exists(opened.machine, run_id)
-            return await self._continue_turn(ActiveTurn(self.plan, run_id, opened, context))
+            run = ActiveTurn(self.plan, run_id, opened, context)
+            return await self._continue_turn(run, may_try_again=True)
 
     def _require_journal(self, action: str) -> Journal:
         if self._journal is None:
@@ -158,18 +166,33 @@ class Engine(Generic[T]):
             )
         return self._journal
 
-    async def recover(
-        self, deps: object, parallel: int, seconds: float | None
-    ) -> list[RecoveredRun[T]]:
-        """Resume every interrupted run of this agent; see `Agent.recover`."""
-        journal, timing = self._require_journal("recover"), RecoveryTime(seconds)
-        runs = [
-            entry.run
-            for entry in await timing.open_runs(journal)
+    async def open_runs(self, timing: RecoveryTime | None = None) -> list[RunEntry]:
+        """List the runs that are open and not in progress; see `Agent.open_runs`."""
+        journal = self._require_journal("recover")
+        return [
+            entry
+            for entry in await (timing or RecoveryTime(None)).open_runs(journal)
             if entry.agent == self.plan.name
             and not entry.leased
             and not is_nested_run(entry.run)
             and entry.run not in self.answering.active_turns
+            and not LocalLease.is_held(journal, entry.run)
+        ]
+
+    async def recover(
+        self,
+        chosen: Iterable[str] | None,
+        deps: object,
+        parallel: int,
+        seconds: float | None,
+    ) -> list[RecoveredRun[T]]:
+        """Resume every interrupted run of this agent; see `Agent.recover`."""
+        journal, timing = self._require_journal("recover"), RecoveryTime(seconds)
+        wanted = None if chosen is None else check_run_ids(chosen)
+        runs = [
+            entry.run
+            for entry in await self.open_runs(timing)
+            if wanted is None or entry.run in wanted
         ]
 
         async def resume(progress: RecoveryProgress[T]) -> None:
@@ -273,12 +296,22 @@ class Engine(Generic[T]):
                     return await self._continue_turn(run, turn.message)
         raise AssertionError("unreachable")
 
-    async def _continue_turn(self, run: ActiveTurn, message: Message | None = None) -> Result[T]:
-        """Continue a turn, or start it with the message if the journal does not have it."""
+    async def _continue_turn(
+        self, run: ActiveTurn, message: Message | None = None, *, may_try_again: bool = False
+    ) -> Result[T]:
+        """Continue a turn, or start it with the message if the journal does not have it.
+
+        Args:
+            run: the turn.
+            message: the message of a turn that may not have begun.
+            may_try_again: whether a turn that has failed is tried again.
+        """
         self.answering.register_turn(run)
         try:
             if message is not None and not run.machine.turn:
                 await start_turn(run, message)
+            elif may_try_again and run.machine.can_try_again:
+                await try_again(run)
             else:
                 await continue_turn(run)
             await drive_turn(run)
@@ -289,8 +322,10 @@ class Engine(Generic[T]):
 
     def _finish_turn(self, run: ActiveTurn) -> Result[T]:
         result: Result[T] = run.build_result()  # type: ignore[assignment]  # the plan's output type is T
+        end = run.machine.stop_event
+        refused = end is not None and end.refused
         stopped = result.status is Status.STOPPED and self.plan.output is None
-        if stopped or result.status in (Status.COMPLETED, Status.WAITING):
+        if (stopped and not refused) or result.status in (Status.COMPLETED, Status.WAITING):
             return result
         raise _build_failure(run, result)
 

@@ -124,7 +124,7 @@ async def _find_title(journal: SessionIndex, session: str, turns: Sequence[int])
     if titles and isinstance(last := titles[-1].event, SessionTitled):
         return last.title
     for record in await journal.read_by_keys(session, [turn_key(turns[0])] if turns else ()):
-        if isinstance(record.event, TurnOpened):
+        if isinstance(record.event, TurnOpened) and record.event.message is not None:
             line = " ".join(record.event.message.text[: _LONGEST_TITLE * 4].split())
             short = line[: _LONGEST_TITLE - 1] + "…"
             return short if len(line) > _LONGEST_TITLE else line

@@ -114,7 +114,7 @@ def _find_in_event(run: str, event: Event, wanted: str) -> list[SearchHit]:
 def _get_text(event: Event) -> tuple[str, str]:
     match event:
         case TurnOpened():
-            return "user", event.message.text
+            return "user", "" if event.message is None else event.message.text
         case ModelReplied():
             return "assistant", event.reply.text
         case ToolFinished():

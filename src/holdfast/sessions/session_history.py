@@ -57,7 +57,8 @@ class Point(Struct, frozen=True, kw_only=True):
         number: the number for `fork` and `rewind`.
         kind: "turn", "rewind" or "compaction".
         at: when it began, in seconds since the epoch.
-        text: the user's message; of a compaction, the summary.
+        text: the user's message, or "" for a turn that tries the last one again; of a compaction,
+            the summary.
         status: how the turn ended; "running" for a turn that has not ended.
         to: the number that a rewind went back to.
         counts: False for a turn or change that was rewound, and for a rewind itself.
@@ -112,8 +113,8 @@ def fold_history(records: Sequence[Record]) -> History:
 
 def _to_point(number: int, event: Event) -> Point | None:
     if isinstance(event, TurnOpened):
-        text, running = event.message.text, Status.RUNNING
-        return Point(number=number, kind="turn", at=event.at, text=text, status=running)
+        text = "" if event.message is None else event.message.text
+        return Point(number=number, kind="turn", at=event.at, text=text, status=Status.RUNNING)
     if isinstance(event, SessionRewound):
         return Point(number=number, kind="rewind", at=event.at, to=event.to)
     if isinstance(event, HistoryCompacted):

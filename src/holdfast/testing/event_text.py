@@ -77,6 +77,12 @@ _ESSENCE: dict[type, Callable[[Any], object]] = {
 }
 
 
+def _describe_opening(event: ev.TurnOpened) -> str:
+    if event.message is None:
+        return "the last message is tried again"
+    return f"the user says {shorten_line(event.message.text)!r}"
+
+
 def _describe_reply(event: ev.ModelReplied) -> str:
     names = [f"{call.name}({shorten_line(call.arguments)})" for call in event.reply.calls]
     if names:
@@ -101,7 +107,7 @@ def _describe_stop(event: ev.TurnStopped) -> str:
 
 
 _WORDS: dict[type, Callable[[Any], str]] = {
-    ev.TurnOpened: lambda event: f"the user says {shorten_line(event.message.text)!r}",
+    ev.TurnOpened: _describe_opening,
     ev.ModelReplied: _describe_reply,
     ev.ModelFailed: lambda event: f"the model call fails: {shorten_line(event.error.safe)}",
     ev.ToolsBegun: lambda _: "the tools begin",

@@ -22,7 +22,7 @@ from holdfast.core.messages import Message
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Record
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.around_turn import call_after_turn, start_turn
+from holdfast.runtime.around_turn import call_after_turn, start_turn, try_again
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
@@ -147,7 +147,10 @@ class _Player:
         self.turns += 1
         run = self._new_run(tape)
         try:
-            await start_turn(run, opened.message)
+            if opened.message is None:
+                await try_again(run)
+            else:
+                await start_turn(run, opened.message)
             await drive_turn(run)
             await call_after_turn(run)
             if (left := tape.find_first_remaining()) is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from holdfast.codecs.openai_chat.history import HistoryEncoder
+from holdfast.codecs.openai_chat.role_order import alternate_roles
 from holdfast.codecs.output_schema import is_object_schema, schema_instruction, to_strict_schema
 from holdfast.codecs.pairing import check_tail_pairs
 from holdfast.codecs.request_body import (
@@ -57,6 +58,8 @@ class ChatEncoder:
             raise ConfigurationError(
                 "messages", "is empty", fix="add a user message to the history"
             )
+        if self._quirks.alternating_roles:
+            messages = alternate_roles(messages)
         head = self._heads.get(request, (), lambda: self._encode_head(request))
         form = self._history.form
         check_tail_pairs(messages, count_encoded(messages, form.key))

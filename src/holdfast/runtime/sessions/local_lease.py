@@ -46,6 +46,12 @@ class LocalLease:
     def _lease_key(self) -> tuple[int, str]:
         return id(self._journal), self.run
 
+    @staticmethod
+    def is_held(journal: Journal, run: str) -> bool:
+        """Whether a driver in this process has the lease of a run."""
+        with _lock:
+            return (id(journal), run) in _held_leases
+
     async def release(self) -> None:
         """Release the lease."""
         self._unlock_run()

@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastBug, MiddlewareError
 from holdfast.core.events import TurnStopped
 from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.middleware.chain import Chain, Hook
-from holdfast.middleware.decisions import Decision, Stop
+from holdfast.middleware.decisions import Decision, Deny, Stop
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.hook_contexts import ModelCall, RunFacts
 from holdfast.resilience.pipeline import Done, Failed, Outcome
@@ -72,6 +72,7 @@ class TurnHooks:
         "instructions",
         "iteration",
         "model_call",
+        "refused",
         "stop",
     )
 
@@ -84,6 +85,8 @@ class TurnHooks:
         """The last model call, for live filters of a reply that broke off."""
         self.iteration: Iteration | None = None
         self.stop: tuple[str, Stop] | None = None
+        self.refused = False
+        """Whether `stop` refuses the message of the user."""
         self.failure: MiddlewareError | None = None
 
     def set_turn(self, turn: int) -> None:
@@ -106,6 +109,10 @@ class TurnHooks:
         self.ask_to_stop(hook, decision)
         return context
 
+    def refuse_message(self, hook: Hook, denial: Deny) -> None:
+        """End the turn before its message is sent to a model."""
+        self.stop, self.refused = (hook.owner, Stop("denied", denial.reason)), True
+
     def wants_to_end(self) -> bool:
         """Whether a hook or a fold has failed, or a hook has stopped the turn."""
         return self.stop is not None or self.failure is not None or self.folds.failure is not None
@@ -125,4 +132,11 @@ class TurnHooks:
         if self.stop is None:
             raise HoldfastBug("no hook has stopped the turn")
         by, stop = self.stop
-        return TurnStopped(stopped_key(turn), at, stop.reason, stop.message, by)
+        return TurnStopped(
+            key=stopped_key(turn),
+            at=at,
+            reason=stop.reason,
+            text=stop.message,
+            by=by,
+            refused=self.refused,
+        )
