@@ -2,13 +2,15 @@
 
 It works in a script, in a thread, and inside a running event loop such as a notebook, because the
 work never runs on the event loop of the caller. It must never leave work running: a caller that is
-interrupted cancels its work and waits until it has ended.
+interrupted cancels its work and waits until it has ended. Nothing that a tool does may stop the loop
+for the other calls.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Coroutine
@@ -18,6 +20,8 @@ from typing import TypeVar
 
 _LAST_SECONDS = 2.0  # how long the exit of the program waits for connections to close
 _LONGEST_END = 5.0  # seconds that an interrupted caller waits for its work to end
+
+_log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
 
@@ -33,6 +37,7 @@ class _BackgroundLoop:
         # Replace the lock too, because another thread may have held it during the fork.
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closing = False
         self._thread: threading.Thread | None = None
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
@@ -41,10 +46,23 @@ class _BackgroundLoop:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="holdfast-run-sync", daemon=True
+                    target=self._keep_running, name="holdfast-run-sync", daemon=True
                 )
                 self._thread.start()
             return self._loop
+
+    def _keep_running(self) -> None:
+        """Run the loop until the program exits.
+
+        `loop.stop()` in a tool ends `run_forever`, and so does KeyboardInterrupt or SystemExit of a
+        task. asyncio has stored such an exception in the task, and the caller of that task gets it.
+        """
+        loop = self._loop
+        while loop is not None and not self._is_closing:
+            try:
+                loop.run_forever()
+            except (KeyboardInterrupt, SystemExit) as error:
+                _log.warning("a task of run_sync raised %s", type(error).__name__)
 
     def close(self) -> None:
         """Close the loop at exit, after its async generators have closed their connections."""
@@ -54,6 +72,7 @@ class _BackgroundLoop:
         ending = asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop)
         with suppress(TimeoutError, FutureCancelled):
             ending.result(timeout=_LAST_SECONDS)
+        self._is_closing = True
         loop.call_soon_threadsafe(loop.stop)
         thread.join(_LAST_SECONDS)
 
