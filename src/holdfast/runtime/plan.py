@@ -100,4 +100,11 @@ class AgentPlan:
             lines.append(f"  output: {self.output.describe()}")
         lines.append(f"  limits: {self.limits}")
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
+        unlimited = [
+            tool.name
+            for tool in self.registry
+            if not tool.is_async and tool.timeout is None and self.tool_calls.tool_timeout is None
+        ]
+        if unlimited:
+            lines.append(f"  limited by the turn only, in threads: {', '.join(unlimited)}")
         return "\n".join(lines)

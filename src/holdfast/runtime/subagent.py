@@ -122,6 +122,8 @@ class _AgentFunction(Generic[T]):
 
     __slots__ = ("_name", "agent")
 
+    ends_itself = True  # its own tools are ended, and then its turn is closed in the journal
+
     def __init__(self, agent: Subagent[T], name: str) -> None:
         self.agent = agent
         self._name = name

@@ -29,6 +29,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedErr
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
+from holdfast.tools.cancellation import EndsWhenCancelled
 from holdfast.tools.checked_call import (
     CheckedCall,
     Invocation,
@@ -150,6 +151,7 @@ async def _call_tool(
     """Return the value of the tool. Raises _TimedOut, and the exceptions of the tool."""
     positional, keywords = arguments
     work = None
+    awaitable: Awaitable[object]
     if tool.kind == "coroutine":
         awaitable = cast("Awaitable[object]", tool.function(*positional, **keywords))
     elif tool.kind == "async_generator":
@@ -159,6 +161,8 @@ async def _call_tool(
     else:
         work = ThreadCall(tool.name, partial(_call_sync, tool.function, positional, keywords))
         awaitable = _call_in_thread(work, threads)
+    if not tool.ends_itself:
+        awaitable = EndsWhenCancelled(awaitable, tool.name)
     if seconds is None:
         return await awaitable
     scope = asyncio.timeout(seconds)

@@ -1,8 +1,8 @@
 """Threads for sync tools. They are daemon threads of our own, so that a stuck tool blocks no other.
 
 A caller that gives up (timeout, cancellation) returns at once. Python cannot stop the thread: it is
-*abandoned*, no longer counts towards the limit, is listed in `abandoned_tools`, and a warning is
-logged when it ends. Work that has not begun when its caller gives up never begins. Work that waits
+*abandoned*, no longer counts towards the limit, and is listed in `abandoned_tools`. A warning is
+logged then, and when it ends. Work that has not begun when its caller gives up never begins. Work that waits
 for some seconds, because tools without a timeout are stuck, gets a thread above the limit, or is
 rejected if there are too many threads, so nothing waits forever. Daemon threads do not delay the end
 of the process. This module never runs a call twice.
@@ -185,6 +185,7 @@ class ToolThreads:
                 work.state = "abandoned"
                 self._abandoned[work] = monotonic()
                 self._threads -= 1
+                _log.warning("function %r still runs in its thread after it was stopped", work.name)
                 if len(self._waiting) > self._idle and self._threads < self._limit:
                     self._start_thread()
 

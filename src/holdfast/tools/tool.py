@@ -70,6 +70,8 @@ class Tool(Generic[P, R]):
         effect: the effect of running it twice; None if undeclared.
         timeout: seconds for one attempt; None for the agent's `tool_timeout`.
         result_limit: the maximum number of characters of a result; None for the default.
+        ends_itself: whether the function ends by itself when it is cancelled, however long that
+            takes, as an agent does that has to save its end.
     """
 
     function: Callable[P, R]
@@ -79,6 +81,7 @@ class Tool(Generic[P, R]):
     result_limit: int | None
     kind: Kind
     binds: Binds
+    ends_itself: bool
     _description: str | None
     _compiled: _CompiledSignature
 
@@ -95,6 +98,7 @@ class Tool(Generic[P, R]):
             result_limit=settings.result_limit,
             kind=_function_kind(function),
             binds=binds,
+            ends_itself=getattr(function, "ends_itself", False),
             _description=settings.description,
             _compiled=_CompiledSignature(),
             __name__=getattr(function, "__name__", name),

@@ -1,0 +1,165 @@
+"""A tool that swallowed its cancellation kept its run alive: no limit, timeout or cancel ended it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+import pytest
+
+from holdfast import Agent, Limits, MemoryJournal, Result, tool
+from holdfast.core.errors import LimitError
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.transcript import Transcript
+from holdfast.testing import ScriptedModel
+from holdfast.tools import cancellation
+
+pytestmark = pytest.mark.anyio
+
+CALL = ToolCall("c", "stubborn", "{}")
+
+
+@pytest.fixture(autouse=True)
+def short_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancellation, "LONGEST_CLEANUP", 0.05)
+
+
+@tool(effect="write")
+async def stubborn() -> str:
+    """Never end."""
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except BaseException:  # noqa: BLE001  # REASON: this is what is tested
+            continue
+
+
+def results(history: Transcript) -> list[str]:
+    return [p.text for m in history for p in m.parts if isinstance(p, ToolResult)]
+
+
+def agent(*others: object, **options: object) -> Agent[str]:
+    tools = [stubborn, *others]
+    return Agent(ScriptedModel((CALL,), "Done."), tools=tools, journal=MemoryJournal(), **options)  # type: ignore[arg-type]
+
+
+async def test_the_limit_of_the_turn_ends_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), pytest.raises(LimitError) as caught:
+        await agent(limits=Limits(seconds=0.1)).run("Go.", session="s")
+    assert isinstance(caught.value.result, Result)
+    assert "Whether it took effect is unknown" in results(caught.value.result.history)[0]
+    assert "'stubborn' did not end" in caplog.text
+
+
+async def test_a_timeout_ends_the_call() -> None:
+    result = await agent(tool_timeout=0.05).run("Go.", session="s")
+    assert result.output == "Done."
+    assert "may have taken effect" in results(result.history)[0]
+
+
+async def test_cancel_ends_the_run() -> None:
+    talking = agent()
+    async with talking.stream("Go.", session="s") as run:
+        await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run.wait()
+    assert (await talking.run("Well?", session="s")).output == "Done."
+
+
+async def test_a_cancelled_task_ends_once() -> None:
+    task = asyncio.create_task(agent().run("Go.", session="s"))
+    while not task.done():
+        await asyncio.sleep(0.01)
+        task.cancel()
+    assert task.cancelled()
+
+
+async def test_a_sibling_ends_normally() -> None:
+    cleaned: list[str] = []
+
+    @tool(effect="read")
+    async def polite() -> str:
+        """Clean up."""
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append("clean")
+        return "never"
+
+    calls = (CALL, ToolCall("d", "polite", "{}"))
+    both = Agent(ScriptedModel(calls), tools=[stubborn, polite], limits=Limits(seconds=0.1))
+    with pytest.raises(LimitError):
+        await both.run("Go.")
+    assert cleaned == ["clean"]
+
+
+@pytest.mark.parametrize("answer", ["value", "error"])
+async def test_an_answer_to_the_cancellation_does_not_replace_it(answer: str) -> None:
+    @tool(effect="read", name="stubborn")
+    async def swallows() -> str:
+        """Answer the cancellation."""
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if answer == "error":
+                raise ValueError("no") from None
+        return "a partial result"
+
+    model = ScriptedModel((CALL,), "Done.")
+    with pytest.raises(LimitError):
+        await Agent(model, tools=[swallows], limits=Limits(seconds=0.1)).run("Go.")
+
+
+async def test_a_timeout_within_the_tool_is_its_own_matter() -> None:
+    @tool(effect="read", name="stubborn")
+    async def careful() -> str:
+        """Use a timeout."""
+        try:
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(3600)
+        except TimeoutError:
+            await asyncio.sleep(0.1)  # longer than a cancelled tool may take
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(asyncio.sleep(0, "found"))
+        return task.result()
+
+    result = await Agent(ScriptedModel((CALL,), "Done."), tools=[careful]).run("Go.")
+    assert results(result.history) == ["found"]
+
+
+async def test_an_awaitable_that_is_no_coroutine_works() -> None:
+    @tool(effect="read", name="stubborn")
+    def later() -> object:
+        """Return a future's coroutine."""
+
+        async def inner() -> str:
+            await asyncio.sleep(0)
+            return "found"
+
+        return inner()
+
+    result = await Agent(ScriptedModel((CALL,), "Done."), tools=[later]).run("Go.")
+    assert results(result.history) == ["found"]
+
+
+async def test_a_plain_function_that_the_turn_cuts_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    go_on = threading.Event()
+
+    @tool(effect="read", name="stubborn")
+    def block() -> str:
+        """Block a thread."""
+        go_on.wait(30)
+        return "late"
+
+    blocked = Agent(ScriptedModel((CALL,)), tools=[block], limits=Limits(seconds=0.1))
+    assert "limited by the turn only, in threads: stubborn" in blocked.describe()
+    assert "limited by the turn only" not in agent().describe()
+    with caplog.at_level(logging.WARNING), pytest.raises(LimitError):
+        await blocked.run("Go.")
+    assert "function 'stubborn' still runs in its thread" in caplog.text
+    go_on.set()
