@@ -515,10 +515,10 @@ async def test_a_fold_that_raises_fails_the_turn_and_is_named() -> None:
         await Agent(ScriptedModel(call("look"), "ok"), tools=[look], middleware=[Bad()]).run("go")
 
 
-async def test_a_refused_message_is_saved_nowhere() -> None:
+async def test_a_refused_message_is_can_be_saved_nowhere() -> None:
     class Refuse(Middleware):
         async def before_turn(self, context):
-            return Deny("No.")
+            return Deny("No.", save_message=False)
 
     journal = MemoryJournal()
     with pytest.raises(StoppedError, match=r"No\."):

@@ -175,8 +175,8 @@ class AgentBuilder(Generic[T]):
         return self.with_middleware(TotalErrorThreshold(max_total_errors))
 
     def with_function_retry(self, **settings: object) -> AgentBuilder[T]:
-        """Add `FunctionRetry`, which replaces settings of the agent's retries for tools."""
-        return self.with_middleware(FunctionRetry(**settings))
+        """Add `FunctionRetry`: tools are retried, also when it is not known whether they acted."""
+        return self.with_middleware(FunctionRetry(**{"repeat_in_doubt": True, **settings}))
 
     def with_function_timeout(self, seconds: float | None = None) -> AgentBuilder[T]:
         """Add `FunctionTimeout`: seconds for one attempt of a tool; by default the agent's or 30."""

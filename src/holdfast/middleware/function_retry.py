@@ -22,6 +22,7 @@ _FIELDS = frozenset(
         "max_provider_delay",
         "custom_retry",
         "provider_handler",
+        "repeat_in_doubt",
     }
 )
 

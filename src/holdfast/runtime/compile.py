@@ -113,7 +113,9 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         ask_model=ask_model,
         carry=ReplyCarry(resilience.continue_streams),
         use_tool=tool_pipeline(tools.retry).wrap_operation(
-            make_tool_operation(registry, tools.tool_timeout)
+            make_tool_operation(
+                registry, tools.tool_timeout, repeat_in_doubt=tools.retry.repeat_in_doubt
+            )
         ),
         chain=chain,
         observers=check_observers(keywords["observers"]),

@@ -100,6 +100,16 @@ class AgentPlan:
             lines.append(f"  output: {self.output.describe()}")
         lines.append(f"  limits: {self.limits}")
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
+        doubtful = [
+            tool.name
+            for tool in self.registry
+            if tool.effect == "write"
+            or (tool.effect is None and not self.tool_calls.retry.repeat_in_doubt)
+        ]
+        if doubtful:
+            lines.append(
+                f"  not repeated after a timeout or a lost connection: {', '.join(doubtful)}"
+            )
         unlimited = [
             tool.name
             for tool in self.registry

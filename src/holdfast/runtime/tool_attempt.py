@@ -9,8 +9,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from holdfast.calls.sdk_errors import classify
 from holdfast.core.effects import RunTool
-from holdfast.core.errors import ConflictError, HoldfastBug, Landed
+from holdfast.core.errors import ConflictError, ErrorCategory, ErrorInfo, HoldfastBug, Landed
 from holdfast.core.messages import ToolResult
 from holdfast.journal.journal_errors import JournalError
 from holdfast.resilience.pipeline import (
@@ -27,6 +28,7 @@ from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import EventSink, ToolContext
 from holdfast.tools.invoke import invoke
 from holdfast.tools.registry import Registry
+from holdfast.tools.tool import ToolEffect
 
 
 class ToolAttempt(Struct, frozen=True):
@@ -42,13 +44,15 @@ class ToolAttempt(Struct, frozen=True):
 
 
 def make_tool_operation(
-    registry: Registry, timeout: float | None
+    registry: Registry, timeout: float | None, *, repeat_in_doubt: bool
 ) -> Operation[ToolAttempt, ToolResult]:
     """Make the operation that runs a tool of `registry`.
 
     Args:
         registry: the tools of the agent.
         timeout: seconds for one attempt of a tool without a timeout; None sets no limit.
+        repeat_in_doubt: whether a tool without a declared effect may be repeated when it is not
+            known whether it acted.
     """
 
     async def attempt(call: CallContext[ToolAttempt]) -> Outcome[ToolResult]:
@@ -66,17 +70,39 @@ def make_tool_operation(
             return Done(done.result)
         if done.error is None or done.info is None:
             raise HoldfastBug(f"the call {effect.key} ended with neither a result nor an error")
-        return Failed(done.error, done.info, may_repeat=_may_repeat(registry, effect, done))
+        tool = registry.get(effect.call.name)
+        declared = tool.effect if tool is not None else "read"  # an unknown tool did nothing
+        may_repeat = _may_repeat(declared, done.error, done.info, repeat_in_doubt)
+        return Failed(done.error, done.info, may_repeat=may_repeat)
 
     return attempt
 
 
-def _may_repeat(registry: Registry, effect: RunTool, done: Invocation) -> bool:
-    if isinstance(done.error, ConflictError | JournalError):
+def _may_repeat(
+    declared: ToolEffect | None, error: Exception, info: ErrorInfo, repeat_in_doubt: bool
+) -> bool:
+    if isinstance(error, ConflictError | JournalError):
         return False  # its question was not saved, so this process can no longer drive the run
-    tool = registry.get(effect.call.name)
-    writes = tool is not None and tool.effect == "write"
-    return not writes or (done.info is not None and done.info.landed is Landed.NO)
+    if declared in ("read", "idempotent") or info.landed is Landed.NO:
+        return True
+    if declared == "write":
+        return False
+    return repeat_in_doubt or not _is_in_doubt(error, info)
+
+
+def _is_in_doubt(error: Exception, info: ErrorInfo) -> bool:
+    """Whether the failure leaves open if the tool acted: a timeout, or a connection that was lost.
+
+    Other exceptions of a tool say where its code stopped; these two come from the other side.
+    """
+    known = (info, classify(error))
+    if any(one.landed is Landed.NO for one in known):
+        return False
+    return any(
+        one.category is ErrorCategory.TIMEOUT
+        or (one.category is ErrorCategory.TRANSIENT and one.status is None)
+        for one in known
+    )
 
 
 def make_event_sink(env: ExecutionContext) -> EventSink | None:

@@ -72,6 +72,9 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         normalize_errors: treat failures by their category. Without it, every failure from outside
             is retried with the plain backoff, even a wrong key.
         include_provider_details: name the provider, status, code and request id in the final error.
+        repeat_in_doubt: repeat a tool without a declared effect also after a timeout or a lost
+            connection, which leave open whether it acted. A tool that is declared "write" is never
+            repeated then.
 
     >>> RetryOptions(retry_delay=float("nan"))
     Traceback (most recent call last):
@@ -93,6 +96,7 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
     refresh_credentials: RefreshCredentials | None = None
     normalize_errors: bool = True
     include_provider_details: bool = False
+    repeat_in_doubt: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, "retry.")
