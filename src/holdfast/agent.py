@@ -228,7 +228,7 @@ class Agent(Generic[T]):
     async def recover(
         self,
         *,
-        runs: Iterable[str] | None = None,
+        runs: Sequence[str] | None = None,
         deps: object = None,
         parallel: int = 8,
         seconds: float | None = 300.0,

@@ -242,7 +242,8 @@ async def test_over_http_nothing_is_doubled_and_nothing_is_lost(tmp_path: Path) 
         return "bought"
 
     async with Emulator(
-        [call("buy", {"what": "bread"}, id="c1"), HttpStatus(401), "You bought bread."]
+        [call("buy", {"what": "bread"}, id="c1"), "You bought bread."],
+        faults=[None, HttpStatus(401)],
     ) as provider:
         agent = Agent(
             "mistral:emulated-model",

@@ -94,8 +94,10 @@ async def test_it_is_repeated_if_somebody_asks_for_it(error: Exception) -> None:
 
 async def test_the_builder_of_the_seed_asks_for_it() -> None:
     bank = Bank(TimeoutError("late"))
-    builder = AgentBuilder().with_model(ScriptedModel(CALL, "Done.")).with_tools(tool(bank.transfer))
-    await builder.with_function_retry().with_clock(FakeClock()).build().run("Go.")
+    builder = (
+        AgentBuilder().with_model(ScriptedModel(CALL, "Done.")).with_tools(tool(bank.transfer))
+    )
+    await builder.with_function_retry().with_keywords(clock=FakeClock()).build().run("Go.")
     assert bank.attempts == 4
 
 

@@ -48,7 +48,7 @@ from holdfast.core.question_log import ASK, QuestionLog
 from holdfast.core.session_state import Phase, SessionSnapshot, SessionState
 from holdfast.core.transcript import Transcript
 from holdfast.core.transitions import TRANSITIONS
-from holdfast.core.turn_failures import refuses_message
+from holdfast.core.turn_history import UNANSWERED, TurnHistory, is_refused
 
 _QUESTIONS = (ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionUnanswered)
 
@@ -58,7 +58,6 @@ _NUMBERED = (ev.TurnOpened, *_CHANGES)
 _DEFAULT_LIMITS = Limits()
 _NO_USAGE = Usage()
 _RUNNING = ev.Status.RUNNING
-_UNANSWERED = (ev.Status.FAILED, ev.Status.LIMIT, ev.Status.CANCELLED)
 
 
 class SessionMachine:
@@ -70,7 +69,7 @@ class SessionMachine:
 
     __slots__ = (
         "_batch", "_downtime", "_extended_key", "_flags", "_opened_at", "_planned",
-        "_start_length", "_unanswered_length", "_versions", "error", "event_count", "iteration",
+        "_turn_history", "_versions", "error", "event_count", "iteration",
         "last_event", "limits", "model_calls", "output", "output_retries", "parsed_by",
         "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
         "tools_run", "transcript", "tried", "turn", "usage",
@@ -79,6 +78,7 @@ class SessionMachine:
     def __init__(self, history: Iterable[Message] = ()) -> None:
         self.transcript = history.fork() if isinstance(history, Transcript) else Transcript(history)
         self._versions = HistoryVersions(len(self.transcript))
+        self._turn_history = TurnHistory()
         self.phase = Phase.IDLE
         self.turn = 0
         self.event_count = 0
@@ -102,7 +102,6 @@ class SessionMachine:
         self.output: object = None
         self.parsed_by: OutputParsedBy = ""
         self._opened_at, self._downtime = at, 0.0
-        self._start_length = self._unanswered_length = len(self.transcript)
         self._batch = NO_BATCH
         self.output_retries = OutputRetries()
         self._extended_key = ""
@@ -197,11 +196,7 @@ class SessionMachine:
         scopes = (turn_key(self.turn), begun_key(self.turn, self.iteration))
         if scope not in self._planned and scope not in scopes:
             raise IllegalEventError(f"{event.key}: {scope!r} is not in progress, so it cannot ask")
-        if not self.questions.accepts_event(event):
-            raise IllegalEventError(
-                f"{type(event).__name__} {event.key}: the question is not "
-                + ("new" if isinstance(event, ev.QuestionAsked) else "open")
-            )
+        self.questions.check_event(event)
 
     def _key_without_effect(self, event: ev.Event) -> str:
         """Return the key of an event that ends no effect; "" for an event that must end one."""
@@ -272,16 +267,10 @@ class SessionMachine:
         if event.history and not self.turn and not self.transcript:
             self.transcript = Transcript(event.history)
             self._versions = HistoryVersions(len(self.transcript))
-        if event.message is None:
-            self.transcript.truncate(self._unanswered_length)
         self._reset_turn(event.at)
         self.turn += 1
         self.limits, self._flags = event.limits, event.flags
-        if event.message is not None:
-            self.transcript.append(event.message)
-        elif self.transcript[-1].role == "user":
-            self._start_length -= 1  # the message belongs to this turn now
-        self._unanswered_length = len(self.transcript)
+        self._turn_history.open_turn(self.transcript, event.message)
 
     def _on_model_replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
@@ -377,8 +366,7 @@ class SessionMachine:
             self._begin_iteration(event.at)
 
     def _append_results(self) -> None:
-        self.transcript.append(self._batch.build_message())
-        self._unanswered_length = len(self.transcript)
+        self._turn_history.add_results(self.transcript, self._batch.build_message())
         self._batch = NO_BATCH
 
     def _begin_iteration(self, at: float) -> None:
@@ -440,7 +428,8 @@ class SessionMachine:
         self.status = event.status
         self.error = event.error
         if event.status is not ev.Status.COMPLETED:
-            self._keep_unanswered()
+            keep = bool(self.tools_run) or not is_refused(self.stop_event, self.error)
+            self._turn_history.close_turn(self.transcript, event.status, self.partial, keep=keep)
         self._versions.add_version(len(self.transcript))
 
     def _on_session_rewound(self, event: ev.SessionRewound) -> None:
@@ -455,7 +444,7 @@ class SessionMachine:
 
     def _change_history(self, messages: list[Message]) -> None:
         self.turn += 1
-        self._unanswered_length = 0
+        self._turn_history.forget()
         self._versions.replace_history(self.transcript, messages)
 
     def history_at(self, number: int) -> list[Message]:
@@ -463,34 +452,14 @@ class SessionMachine:
         return self._versions.history_at(number, self.transcript)
 
     @property
-    def _is_refused(self) -> bool:
-        """Whether the last turn ended because its message was refused, by a hook or a provider."""
-        if self.stop_event is not None and self.stop_event.refused:
-            return True
-        return self.error is not None and refuses_message(self.error)
-
-    @property
     def can_try_again(self) -> bool:
         """Whether the last turn has no answer, for a reason that may pass."""
         return (
             self.phase is Phase.IDLE
-            and self.status in _UNANSWERED
-            and not self._is_refused
-            and self._unanswered_length > 0
+            and self.status in UNANSWERED
+            and self._turn_history.needs_answer
+            and not is_refused(self.stop_event, self.error)
         )
-
-    def _keep_unanswered(self) -> None:
-        """Keep what the user said, what tools did, and the text that was shown until an interruption.
-
-        A message that was refused is removed, unless tools ran for it.
-        """
-        if self._is_refused and not self.tools_run:
-            self.transcript.truncate(self._start_length)
-        elif self.status in _UNANSWERED:
-            self.transcript.truncate(self._unanswered_length)
-            shown = self.partial.text if self.partial is not None else ""
-            if self.status is not ev.Status.FAILED and shown.strip():
-                self.transcript.append(assistant(shown))
 
 
 # Tables instead of tests, since the attributes of an enum are slow to read.

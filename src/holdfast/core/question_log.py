@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.errors import UnansweredReason
+from holdfast.core.errors import IllegalEventError, UnansweredReason
 from holdfast.core.events import QuestionAnswered, QuestionAsked, QuestionUnanswered
 
 ASK = ".ask."
@@ -98,11 +98,16 @@ class QuestionLog:
             asker_key(asked.key) for asked in self.open_questions if asked.before_effect
         )
 
-    def accepts_event(self, event: QuestionAsked | QuestionAnswered | QuestionUnanswered) -> bool:
-        """Whether the event asks a new question, or ends an open one."""
+    def check_event(self, event: QuestionAsked | QuestionAnswered | QuestionUnanswered) -> None:
+        """Raise IllegalEventError unless the event asks a new question, or ends an open one."""
         if isinstance(event, QuestionAsked):
-            return event.key.endswith(ASKED) and event.key.removesuffix(ASKED) not in self.questions
-        return event.key in self._open_keys
+            key = event.key.removesuffix(ASKED)
+            fits, wanted = key != event.key and key not in self.questions, "new"
+        else:
+            fits, wanted = event.key in self._open_keys, "open"
+        if not fits:
+            kind = type(event).__name__
+            raise IllegalEventError(f"{kind} {event.key}: the question is not {wanted}")
 
     def add_question(self, event: QuestionAsked) -> None:
         """Add a question."""

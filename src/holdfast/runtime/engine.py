@@ -7,13 +7,14 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Generic
 
 from typing_extensions import TypeVar
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.effects import is_nested_run, nested_run_ids
 from holdfast.core.errors import (
     ConfigurationError,
@@ -50,7 +51,6 @@ from holdfast.runtime.recovery import (
     RecoveredRun,
     RecoveryProgress,
     RecoveryTime,
-    check_run_ids,
     is_interrupted,
     recover_each,
 )
@@ -181,18 +181,18 @@ class Engine(Generic[T]):
 
     async def recover(
         self,
-        chosen: Iterable[str] | None,
+        chosen: Sequence[str] | None,
         deps: object,
         parallel: int,
         seconds: float | None,
     ) -> list[RecoveredRun[T]]:
         """Resume every interrupted run of this agent; see `Agent.recover`."""
         journal, timing = self._require_journal("recover"), RecoveryTime(seconds)
-        wanted = None if chosen is None else check_run_ids(chosen)
+        check_value("runs", chosen, Sequence[str] | None)
         runs = [
             entry.run
             for entry in await self.open_runs(timing)
-            if wanted is None or entry.run in wanted
+            if chosen is None or entry.run in chosen
         ]
 
         async def resume(progress: RecoveryProgress[T]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic
@@ -18,7 +18,6 @@ from typing_extensions import TypeVar
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import (
-    ConfigurationError,
     ConflictError,
     ErrorCategory,
     ErrorInfo,
@@ -165,18 +164,6 @@ class RecoveryProgress(Generic[T]):
             return
         if machine.phase is Phase.IDLE and machine.status is Status.COMPLETED:
             self.result = self.run.build_result()  # type: ignore[assignment]  # the plan's output type is T
-
-
-def check_run_ids(runs: object) -> frozenset[str]:
-    """Return the ids of the runs to recover. Raises ConfigurationError unless all are texts."""
-    if isinstance(runs, str) or not isinstance(runs, Iterable):
-        problem = f"must be run ids, got {type(runs).__name__}"
-        raise ConfigurationError("runs", problem, fix='Pass a list, such as ["ada"]')
-    found = tuple(runs)
-    for run in found:
-        if not isinstance(run, str):
-            raise ConfigurationError("runs", f"must hold texts, got {type(run).__name__}")
-    return frozenset(found)
 
 
 def is_interrupted(machine: SessionMachine) -> bool:
