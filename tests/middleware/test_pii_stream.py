@@ -267,9 +267,15 @@ async def test_a_filter_that_raises_streams_nothing_and_fails_the_turn(broken: s
             return Broken()
 
     async with Agent(Pieces("hidden"), middleware=[Wrong()]).stream("go") as run:
-        shown = [item.text async for item in run if isinstance(item, TextDelta)]
+        shown: list[str] = []
+
+        async def read() -> None:
+            async for item in run:
+                if isinstance(item, TextDelta):
+                    shown.append(item.text)
+
         with pytest.raises(MiddlewareError, match=r"Wrong\.live raised KeyError$"):
-            _ = run.result
+            await read()
     assert shown == (["hid", "den"] if broken == "rest" else [])
 
 

@@ -606,9 +606,8 @@ async def test_after_the_answer_the_limit_of_the_turn_counts_again() -> None:
         ScriptedModel(call("hangs")), tools=[hangs], limits=Limits(seconds=0.1), clock=still()
     )
     async with given.stream("go") as run:
-        await watch(run, lambda request: run.answer(request, "now"))
         with pytest.raises(LimitError):
-            run.result  # noqa: B018
+            await watch(run, lambda request: run.answer(request, "now"))
 
 
 # Again: retries and restarts.

@@ -169,15 +169,15 @@ class _ChatLoop:
                         )
                     else:
                         self._show.print_item(item)
-            self._show.finish_line()
-            if run.result.status is Status.WAITING:
-                self._show.print_note(waiting_turns.LATER)
-                return False
-            if not printed:  # another process resumed and finished the turn
-                self._show.print_answer(run.result.text)
-            return True
         finally:
             self._run = None
+            self._show.finish_line()
+        if run.result.status is Status.WAITING:
+            self._show.print_note(waiting_turns.LATER)
+            return False
+        if not printed:  # another process resumed and finished the turn
+            self._show.print_answer(run.result.text)
+        return True
 
     def catch_interrupts(self) -> None:
         """Make Ctrl-C stop the turn; on platforms without signal handlers it ends the program."""

@@ -41,7 +41,6 @@ async def _ask_once(agent: Agent[str], question: str) -> None:
                 show.print_item(item)
     finally:
         show.finish_line()
-    run.result  # noqa: B018  # raises what the run raised
 
 
 def _read_question() -> str:

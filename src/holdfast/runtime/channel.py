@@ -26,11 +26,12 @@ class Channel:
     live = True
     """Whether the reader wants deltas as they arrive, so that replies must be streamed."""
 
-    __slots__ = ("_closed", "_items", "_read_waiters", "_reader", "_writers")
+    __slots__ = ("_closed", "_failure", "_items", "_read_waiters", "_reader", "_writers")
 
     def __init__(self) -> None:
         self._items: deque[Item] = deque()
         self._closed = False
+        self._failure: BaseException | None = None
         self._reader: asyncio.Future[None] | None = None
         self._writers: list[asyncio.Future[None]] = []
         self._read_waiters: list[asyncio.Future[None]] = []
@@ -61,9 +62,14 @@ class Channel:
         self._read_waiters.append(seer)
         await seer
 
-    def close(self) -> None:
-        """Accept no more items. The reader gets the remaining items and then the end."""
+    def close(self, failure: BaseException | None = None) -> None:
+        """Accept no more items. The reader gets the remaining items and then the end.
+
+        Args:
+            failure: what the run raised; the reader gets it instead of a plain end.
+        """
         self._closed = True
+        self._failure = self._failure or failure
         wake_all(self._writers)
         wake_all(self._read_waiters)
         if self._reader is not None and not self._reader.done():
@@ -80,6 +86,8 @@ class Channel:
     async def __anext__(self) -> Item:
         items = self._items
         while not items:
+            if self._failure is not None:
+                raise self._failure
             if self._closed:
                 raise StopAsyncIteration
             if self._reader is not None and not self._reader.done():

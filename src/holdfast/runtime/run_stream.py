@@ -1,7 +1,9 @@
 """The stream of a run: events and notices as they are emitted, and the result at the end.
 
-Leaving the `async with` block early cancels the run and waits until it has ended. A stream must
-never change what a run does; it only reads the run and delivers answers to its questions.
+An iterator that is read to its end raises what the run raised. So a failed run is never taken for a
+complete one. Leaving the `async with` block early cancels the run, waits until it has ended, and
+raises nothing. A stream must never change what a run does; it only reads the run and delivers
+answers to its questions.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class RunStream(Generic[T]):
         output: the schema of the output; None for text.
     """
 
-    __slots__ = ("_channel", "_output", "_questions", "_start", "_task")
+    __slots__ = ("_channel", "_is_cancelled", "_output", "_questions", "_start", "_task")
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class RunStream(Generic[T]):
         self._questions = questions
         self._channel = Channel()
         self._task: asyncio.Task[Result[T]] | None = None
+        self._is_cancelled = False  # by `cancel()`
 
     async def __aenter__(self) -> RunStream[T]:
         if self._task is not None:
@@ -59,8 +62,14 @@ class RunStream(Generic[T]):
     async def _run_turn(self) -> Result[T]:
         return await self._start(self._channel)
 
-    def _close_channel(self, _task: asyncio.Task[Result[T]]) -> None:
-        self._channel.close()
+    def _close_channel(self, task: asyncio.Task[Result[T]]) -> None:
+        if not task.cancelled():
+            self._channel.close(task.exception())
+        elif self._is_cancelled:
+            # The caller of `cancel` knows why the items end.
+            self._channel.close()
+        else:
+            self._channel.close(asyncio.CancelledError())
 
     async def __aexit__(
         self,
@@ -73,8 +82,6 @@ class RunStream(Generic[T]):
         if not task.done():
             task.cancel()
         await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not log it as never retrieved
 
     def _require_task(self) -> asyncio.Task[Result[T]]:
         if self._task is None:
@@ -82,11 +89,15 @@ class RunStream(Generic[T]):
         return self._task
 
     def __aiter__(self) -> Channel:
+        """Iterate over the events and notices; the end raises what the run raised.
+
+        After `cancel()` the items end without an exception.
+        """
         self._require_task()
         return self._channel
 
     async def text(self, *, live: bool = False) -> AsyncIterator[str]:
-        """Yield the text of the replies, reply by reply or live.
+        """Yield the text of the replies, reply by reply or live; the end raises what the run raised.
 
         Args:
             live: yield text as it arrives, including text of attempts that fail later.
@@ -107,6 +118,7 @@ class RunStream(Generic[T]):
 
         Raises:
             ConfigurationError: the agent has no output type.
+            HoldfastError: the run failed. It is raised after the last value.
         """
         if self._output is None:
             raise ConfigurationError(
@@ -161,7 +173,12 @@ class RunStream(Generic[T]):
         )
 
     def cancel(self) -> None:
-        """Cancel the run; its history records the operations that were attempted."""
+        """Cancel the run; its history records the operations that were attempted.
+
+        A reader of the stream gets the remaining items and a plain end. `result` and `wait()` raise
+        CancelledError.
+        """
+        self._is_cancelled = True
         self._require_task().cancel()
 
     @property
