@@ -272,7 +272,7 @@ async def test_a_filter_that_raises_streams_nothing_and_fails_the_turn(broken: s
         async def read() -> None:
             async for item in run:
                 if isinstance(item, TextDelta):
-                    shown.append(item.text)
+                    shown.append(item.text)  # noqa: PERF401
 
         with pytest.raises(MiddlewareError, match=r"Wrong\.live raised KeyError$"):
             await read()

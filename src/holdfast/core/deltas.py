@@ -7,6 +7,7 @@ a run. Do not add a delta that only one wire can produce, except through `PartRe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -135,3 +136,14 @@ Delta: TypeAlias = (
     | StreamEnded
     | EndMissing
 )
+
+_CONTENT = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta, PartReceived})
+
+
+def holds_content(deltas: Sequence[Delta]) -> bool:
+    """Whether one of the deltas is content of the reply, and not only information about it.
+
+    >>> holds_content([UsageReceived(Usage())]), holds_content([TextDelta("Hi")])
+    (False, True)
+    """
+    return not _CONTENT.isdisjoint(map(type, deltas))

@@ -147,6 +147,11 @@ class AnthropicChunkReader(ReplyReader):
         return self._last_index + 1 if new else self._last_index
 
     def _open_message(self, message: _Object, out: list[Delta]) -> None:
+        if self._last_index >= 0:
+            # The blocks of two messages must not be merged.
+            self._failed = self.ended = True
+            out.append(NotAReply("one message in the body", "a second message_start event"))
+            return
         out.append(
             ReplyStarted(string_or_empty(message.get("id")), string_or_empty(message.get("model")))
         )

@@ -38,6 +38,7 @@ from holdfast.core.deltas import (
     StreamEnded,
     TextDelta,
     UsageReceived,
+    holds_content,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.messages import FinishReason, Opaque, Text
@@ -73,6 +74,7 @@ class GeminiChunkReader(ReplyReader):
         "_content_seen",
         "_emitted_finish",
         "_has_total",
+        "_id",
         "_metadata",
         "_runs_code",
         "_saw_unfinished",
@@ -96,6 +98,7 @@ class GeminiChunkReader(ReplyReader):
         self._usage_emitted = True
         self._emitted_finish: ReplyFinished | None = None
         self._started = self._content_seen = False
+        self._id = ""
         self._saw_unfinished = self._runs_code = self._has_total = False
         self.finished = False
         self.late_usage: msgspec.Raw | None = None
@@ -122,8 +125,11 @@ class GeminiChunkReader(ReplyReader):
         if isinstance(usage, dict):
             self._note_usage(usage)
         candidates = chunk.get("candidates")
+        begin, was_finished = len(out), self.finished
         if isinstance(candidates, list):
             self._read_candidates(candidates, out)
+            if was_finished and holds_content(out[begin:]):
+                self._refuse_second_reply(chunk, out)
         elif candidates is not None:
             self._failed = True
             out.append(NotAReply("candidates list", json_kind(candidates)))
@@ -166,8 +172,15 @@ class GeminiChunkReader(ReplyReader):
             string_or_empty(chunk.get("modelVersion")),
         )
         self._started = bool(reply_id and model)
+        self._id = self._id or reply_id
         if reply_id or model:
             out.append(ReplyStarted(reply_id, model))
+
+    def _refuse_second_reply(self, chunk: _Object, out: list[Delta]) -> None:
+        """Report content after a finish reason if its id shows that it belongs to another reply."""
+        if self._id and chunk.get("responseId") not in (None, "", self._id):
+            self._failed = True
+            out.append(NotAReply("one reply in the body", "a second reply"))
 
     def _read_candidates(self, candidates: list[object], out: list[Delta]) -> None:
         numbered = any(isinstance(item, dict) and "index" in item for item in candidates)

@@ -35,6 +35,7 @@ from holdfast.core.deltas import (
     StreamEnded,
     TextDelta,
     UsageReceived,
+    holds_content,
 )
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.messages import FinishReason, Opaque
@@ -56,6 +57,8 @@ class OpenAIChatChunkReader(ReplyReader):
     __slots__ = (
         "_audio",
         "_choice_seen",
+        "_delta_seen",
+        "_id",
         "_message_seen",
         "_metadata",
         "_started",
@@ -73,7 +76,9 @@ class OpenAIChatChunkReader(ReplyReader):
         self._metadata: _Object = {}
         self._started = False
         self._choice_seen = False
+        self._delta_seen = False
         self._message_seen = False
+        self._id = ""
         self.finished = False
         self.other_choices = 0
 
@@ -107,8 +112,11 @@ class OpenAIChatChunkReader(ReplyReader):
             self._read_start(chunk, bool(choices), out)
             # The only choice of a whole reply counts as the first, whatever its index is.
             only = whole and choices is not None and len(choices) == 1
+            begin, was_finished = len(out), self.finished
             for choice in choices or ():
                 self._read_choice(choice, whole, only, out)
+            if was_finished and holds_content(out[begin:]):
+                self._refuse_second_reply(chunk, out)
         else:
             out.append(NotAReply("choices list", json_kind(choices)))
             self._failed = True
@@ -143,6 +151,7 @@ class OpenAIChatChunkReader(ReplyReader):
         if reply_id or model:
             out.append(ReplyStarted(reply_id, model))
         # A first chunk that only reports on the prompt may lack the id, the model or both.
+        self._id = self._id or reply_id
         self._started = has_choice and (bool(reply_id or model) or self._message_seen)
 
     def _read_usage(self, holder: _Object, out: list[Delta]) -> None:
@@ -163,8 +172,7 @@ class OpenAIChatChunkReader(ReplyReader):
             # Two choices have the first index.
             self.other_choices += 1
             return
-        whole = "message" in choice if whole else "delta" not in choice
-        message = choice.get("message" if whole else "delta")
+        message, whole = self._choose_message(choice, whole)
         self._choice_seen = True
         before = len(out)
         finish = choice.get("finish_reason")
@@ -183,6 +191,27 @@ class OpenAIChatChunkReader(ReplyReader):
         self._read_usage(choice, out)
         if isinstance(finish, str) and finish:
             self._finish(finish, choice.get("native_finish_reason"), out)
+
+    def _refuse_second_reply(self, chunk: _Object, out: list[Delta]) -> None:
+        """Report content after a finish reason if its id and role show that it begins another reply."""
+        choices = chunk.get("choices")
+        first = choices[0] if isinstance(choices, list) else None
+        message = first.get("delta") if isinstance(first, dict) else None
+        begins = isinstance(message, dict) and bool(message.get("role"))
+        if begins and self._id and chunk.get("id") not in (None, "", self._id):
+            self._failed = True
+            out.append(NotAReply("one reply in the body", "a second reply"))
+
+    def _choose_message(self, choice: _Object, whole: bool) -> tuple[object, bool]:
+        """Return the message or delta of a choice, and whether it is a whole message."""
+        if whole:
+            has_message = "message" in choice
+            return choice.get("message" if has_message else "delta"), has_message
+        if "delta" in choice:
+            self._delta_seen = True
+            return choice["delta"], False
+        # After deltas, a whole message repeats them.
+        return None if self._delta_seen else choice.get("message"), True
 
     def _finish(self, raw: str, native: object, out: list[Delta]) -> None:
         self._flush_reasoning(out)

@@ -18,9 +18,10 @@ from holdfast.codecs.openai_responses.items import (
     Item,
     ItemReader,
     Key,
-    Track,
     kind_of_item,
+    message_text,
 )
+from holdfast.codecs.openai_responses.tracks import Track
 from holdfast.codecs.openai_responses.vocabulary import COMPLETED, incomplete_reason, is_progress
 from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.core.deltas import (
@@ -122,12 +123,12 @@ class ResponsesChunkReader(ReplyReader):
         item = event.get("item")
         match kind:
             case "response.output_item.added" if isinstance(item, dict):
-                self._begin_item(self._item_key(event, item, new=True), item, out)
+                self._add_item(self._item_key(event, item, new=True), item, out)
             case "response.output_item.done" if isinstance(item, dict):
                 self._end_item(self._item_key(event, item), item, out)
             case "response.created" | "response.in_progress" | "response.queued":
                 if isinstance(response, dict):
-                    self._read_start(response, out)
+                    self._begin_response(response, kind, out)
             case "response.failed" | "response.error" | "error":
                 self._report_error(event, out)
             case (
@@ -152,6 +153,14 @@ class ResponsesChunkReader(ReplyReader):
                 return
         self._saw_known = True
 
+    def _begin_response(self, response: _Object, kind: str, out: list[Delta]) -> None:
+        if kind == "response.created" and self._items:
+            # The items of two responses must not be merged.
+            self._failed = self.ended = True
+            out.append(NotAReply("one response in the body", "a second response.created event"))
+        else:
+            self._read_start(response, out)
+
     def _read_start(self, response: _Object, out: list[Delta]) -> None:
         if not self._started:
             self._started = True
@@ -165,7 +174,8 @@ class ResponsesChunkReader(ReplyReader):
         self, event: _Object, kind: str, text_field: tuple[str, str, str], out: list[Delta]
     ) -> None:
         section, number, field = text_field
-        item = self._find_item(self._item_key(event, {}), section, out)
+        key, item_id = self._item_key(event, {}), string_or_empty(event.get("item_id"))
+        item = self._find_item(key, section, item_id, out)
         part = event.get(number)
         text = event.get(field)
         if item is None or not isinstance(text, str):
@@ -177,13 +187,24 @@ class ResponsesChunkReader(ReplyReader):
         else:
             self._reader.add_text(item, section, at, text, out)
 
-    def _find_item(self, key: Key, section: str, out: list[Delta]) -> Item | None:
+    def _find_item(self, key: Key, section: str, item_id: str, out: list[Delta]) -> Item | None:
         """Return the item of a piece; if it was not announced, the section tells its type."""
+        kind = _KIND_OF[section]
         item = self._items.get(key)
-        if item is None and section in _KIND_OF:
-            self._begin_item(key, {"type": _KIND_OF[section]}, out)
+        if item is None or item.kind != kind:
+            item = self._find_named(kind, item_id) or item
+        if item is None:
+            self._begin_item(key, {"type": kind}, out)
             item = self._items[key]
-        return item if item is not None and item.kind == _KIND_OF[section] else None
+        return item if item.kind == kind else None
+
+    def _find_named(self, kind: str, *names: str) -> Item | None:
+        """Return the open item of this type with one of these ids, whatever number it has."""
+        for name in names:
+            item = self._items.get(self._by_id.get(name, ""))
+            if item is not None and item.kind == kind and not item.ended:
+                return item
+        return None
 
     def _item_key(self, event: _Object, item: _Object, *, new: bool = False) -> Key:
         """Return the index of the item if there is one: some servers change an item's id in each event."""
@@ -196,14 +217,31 @@ class ResponsesChunkReader(ReplyReader):
             self._last_key = f"#{len(self._items)}"
         return self._last_key
 
+    def _add_item(self, key: Key, fields: _Object, out: list[Delta]) -> None:
+        """Begin an item, unless it was begun by an equal event or by one of its pieces."""
+        item = self._items.get(key)
+        if item is None or item.ended or item.kind != kind_of_item(fields):
+            self._begin_item(key, fields, out)
+        else:
+            item.fields = fields
+            self._note_names(key, fields)
+
     def _begin_item(self, key: Key, fields: _Object, out: list[Delta]) -> None:
-        item = self._items[key] = self._reader.begin_item(key, fields, out)
-        if item.id:
-            self._by_id[item.id] = key
+        self._items[key] = self._reader.begin_item(key, fields, out)
+        self._note_names(key, fields)
+
+    def _note_names(self, key: Key, fields: _Object) -> None:
+        for field in ("id", "call_id"):
+            if name := string_or_empty(fields.get(field)):
+                self._by_id[name] = key
 
     def _end_item(self, key: Key, fields: _Object, out: list[Delta]) -> None:
+        kind = kind_of_item(fields)
         item = self._items.get(key)
-        if item is None or item.kind != kind_of_item(fields):
+        if item is None or item.kind != kind:
+            names = string_or_empty(fields.get("id")), string_or_empty(fields.get("call_id"))
+            item = self._find_named(kind, *names)
+        if item is None:
             self._begin_item(key, fields, out)
             item = self._items[key]
         self._reader.end_item(item, fields, out)
@@ -251,6 +289,9 @@ class ResponsesChunkReader(ReplyReader):
         items = [fields for fields in output if isinstance(fields, dict)]
         if len(items) < len(output):
             out.append(NotAReply("output item object", "another kind"))
+        emitted = "".join([item.text for item in self._items.values()])
+        # Some servers split the final text into other items than the pieces.
+        self._reader.has_all_text = bool(emitted) and emitted == message_text(items)
         keys = _match_items(self._items, items) if self._items else [None] * len(items)
         for at, (known_key, fields) in enumerate(zip(keys, items, strict=True)):
             key = f"final {at}" if known_key is None else known_key

@@ -1,7 +1,7 @@
 """Turns output items into deltas.
 
 An item begins once, grows in pieces, and ends with its final form. Ending it again changes nothing.
-This module never raises on any JSON.
+`tracks` compares the final form with the pieces. This module never raises on any JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.codecs.call_arguments import arguments_text
 from holdfast.codecs.json_text import dump_json, string_or_empty
+from holdfast.codecs.openai_responses.tracks import Section, Track, match_texts
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.core.deltas import (
     Delta,
@@ -35,23 +36,23 @@ _MESSAGE_FIELDS = frozenset({"type", "role", "content"})
 _PART_FIELDS = frozenset({"type", "text"})
 
 
-class Track(Struct, gc=False):
-    """One open text: the index of its part, and the pieces so far."""
-
-    index: int
-    pieces: list[str]
-
-
 class Item(Struct, gc=False):
-    """One output item."""
+    """One output item, with the texts of its sections that came in pieces."""
 
     key: Key
     kind: str
     id: str
     index: int
     fields: _Object
+    sections: dict[str, Section]
     thought: int | None = None
     ended: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of a message that was emitted so far."""
+        section = self.sections.get("text")
+        return section.text if section is not None else ""
 
 
 class ItemReader:
@@ -59,18 +60,20 @@ class ItemReader:
 
     Attributes:
         open_tracks: the open texts, by item, section and part.
+        has_all_text: the texts of all messages were emitted, so that no final form adds text.
     """
 
-    __slots__ = ("_count", "open_tracks")
+    __slots__ = ("_count", "has_all_text", "open_tracks")
 
     def __init__(self) -> None:
         self._count = 0
+        self.has_all_text = False
         self.open_tracks: dict[tuple[Key, str, int], Track] = {}
 
     def begin_item(self, key: Key, fields: _Object, out: list[Delta]) -> Item:
         """Begin an item. Texts that it already holds are read at its end."""
         kind = kind_of_item(fields)
-        item = Item(key, kind, string_or_empty(fields.get("id")), self._next_index(), fields)
+        item = Item(key, kind, string_or_empty(fields.get("id")), self._next_index(), fields, {})
         if kind in ("function_call", CUSTOM):
             out.append(
                 ToolCallDelta(item.index, _call_id(fields), string_or_empty(fields.get("name")))
@@ -79,21 +82,25 @@ class ItemReader:
 
     def add_text(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
         """Add a piece to one of the item's texts."""
-        key = (item.key, section, part)
-        track = self.open_tracks.get(key)
+        track = self.open_tracks.get((item.key, section, part))
         if track is None:
-            track = self.open_tracks[key] = self._begin_track(item, section, out)
-        if text:
-            track.pieces.append(text)
-            out.append(_section_delta(section, track.index, text))
+            track = self._open_track(item, section, part, out)
+        _grow_track(track, section, text, out)
 
     def complete_text(
         self, item: Item, section: str, part: int, text: str, out: list[Delta]
     ) -> None:
-        """Complete one of the item's texts: emit the rest that was not emitted yet."""
-        track = self.open_tracks.get((item.key, section, part))
-        if rest := text if track is None else _remaining_text(text, track.pieces):
-            self.add_text(item, section, part, rest, out)
+        """Complete one of the item's texts: emit the rest that was not emitted yet.
+
+        Some servers number a part differently than its pieces. So a text of an unknown number
+        completes the oldest incomplete text of the section.
+        """
+        known = item.sections.get(section)
+        track = None if known is None else known.tracks.get(part) or known.next_incomplete()
+        if track is None:
+            track = self._open_track(item, section, part, out)
+        track.complete = True
+        _grow_track(track, section, track.remaining(text), out)
 
     def end_item(self, item: Item, fields: _Object, out: list[Delta]) -> None:
         """End an item with its final form."""
@@ -127,49 +134,65 @@ class ItemReader:
         self._count += 1
         return self._count - 1
 
-    def _begin_track(self, item: Item, section: str, out: list[Delta]) -> Track:
+    def _open_track(self, item: Item, section: str, part: int, out: list[Delta]) -> Track:
+        index = item.index
         if section == "input":
             out.append(ToolCallDelta(item.index, arguments=_OPENING))
         elif section == "text" or section in _THOUGHTS:
-            track = Track(self._next_index(), [])
+            index = self._next_index()
             if section != "text" and item.thought is None:
-                item.thought = track.index
-            return track
-        return Track(item.index, [])
+                item.thought = index
+        track = self.open_tracks[(item.key, section, part)] = Track(index, [])
+        known = item.sections.get(section)
+        if known is None:
+            known = item.sections[section] = Section()
+        known.add_track(part, track)
+        return track
+
+    def _complete_section(
+        self, item: Item, section: str, texts: dict[int, str], out: list[Delta]
+    ) -> dict[int, Track]:
+        """Emit what the final texts of a section add, and return the track of each part."""
+        tracks: dict[int, Track] = {}
+        known = item.sections.get(section) or Section()
+        for part, match in match_texts(known, texts).items():
+            if match.track is not None:
+                tracks[part] = match.track
+            if not match.rest or (section == "text" and self.has_all_text):
+                continue
+            if match.track is None:
+                # The number may belong to another text: a new number is given then.
+                number = part if part not in known.tracks else len(known.tracks) + len(texts) + part
+                tracks[part] = self._open_track(item, section, number, out)
+            _grow_track(tracks[part], section, match.rest, out)
+        return tracks
 
     def _end_message(self, item: Item, fields: _Object, out: list[Delta]) -> None:
         item_fields = {
             name: v for name, v in fields.items() if name not in _MESSAGE_FIELDS and v is not None
         }
-        unknown = []
-        content = fields.get("content")
-        if isinstance(content, str):
-            content = [{"type": "output_text", "text": content}]
-        for at, part in enumerate(_only_objects(content)):
-            kind = part.get("type")
-            if kind == "refusal":
-                self.complete_text(item, "refusal", at, string_or_empty(part.get("refusal")), out)
-            elif kind in ("output_text", "text", None):
-                self.complete_text(item, "text", at, string_or_empty(part.get("text")), out)
-                track = self.open_tracks.get((item.key, "text", at))
-                if track is not None and track.pieces:
-                    part_fields = {n: v for n, v in part.items() if n not in _PART_FIELDS and v}
-                    extra: _Object = {"wire": WIRE, "item": item_fields}
-                    if part_fields:
-                        extra["part"] = part_fields
-                    # The fields are added to the text with the same index.
-                    out.append(PartReceived(Text("", extra), track.index))
-            else:
-                unknown.append(part)
+        parts = _message_parts(fields)
+        refusals = _texts_of(parts, ("refusal",), "refusal")
+        texts = _texts_of(parts, _TEXT_KINDS, "text")
+        self._complete_section(item, "refusal", refusals, out)
+        for at, track in self._complete_section(item, "text", texts, out).items():
+            if track.pieces:
+                part_fields = {n: v for n, v in parts[at].items() if n not in _PART_FIELDS and v}
+                extra: _Object = {"wire": WIRE, "item": item_fields}
+                if part_fields:
+                    extra["part"] = part_fields
+                # The fields are added to the text with the same index.
+                out.append(PartReceived(Text("", extra), track.index))
+        unknown = [part for at, part in enumerate(parts) if at not in texts and at not in refusals]
         if unknown:
             opaque = {name: value for name, value in fields.items() if name != "id"}
             out.append(PartReceived(Opaque(WIRE, {**opaque, "content": unknown}), item.index))
 
     def _end_reasoning(self, item: Item, fields: _Object, out: list[Delta]) -> None:
-        for at, part in enumerate(_only_objects(fields.get("summary"))):
-            self.complete_text(item, "summary", at, string_or_empty(part.get("text")), out)
-        for at, part in enumerate(_only_objects(fields.get("content"))):
-            self.complete_text(item, "thought", at, string_or_empty(part.get("text")), out)
+        for section, field in (("summary", "summary"), ("thought", "content")):
+            parts = _only_objects(fields.get(field))
+            texts = {at: string_or_empty(part.get("text")) for at, part in enumerate(parts)}
+            self._complete_section(item, section, texts, out)
         # The first reasoning part of the item holds all its fields, which are sent back.
         at = item.index if item.thought is None else item.thought
         out.append(ReasoningDelta("", at, extra=fields))
@@ -189,6 +212,7 @@ class ItemReader:
 
 
 _THOUGHTS = ("summary", "thought")
+_TEXT_KINDS = ("output_text", "text", None)
 # A custom tool takes plain text. Here its call has one argument, so that it runs like any other.
 _OPENING, _CLOSING = '{"input":"', '"}'
 
@@ -203,14 +227,35 @@ def kind_of_item(fields: _Object) -> str:
     return "message" if not kind and "content" in fields else kind
 
 
-def _remaining_text(text: str, emitted: list[str]) -> str:
-    """Return the rest of `text` after the emitted pieces; "" if they are not its beginning."""
-    at = 0
-    for piece in emitted:
-        if not text.startswith(piece, at):
-            return ""
-        at += len(piece)
-    return text[at:]
+def message_text(items: list[_Object]) -> str:
+    """Return the text of the messages among these items, joined."""
+    texts: list[str] = []
+    for fields in items:
+        if kind_of_item(fields) == "message":
+            texts += _texts_of(_message_parts(fields), _TEXT_KINDS, "text").values()
+    return "".join(texts)
+
+
+def _message_parts(fields: _Object) -> list[_Object]:
+    content = fields.get("content")
+    if isinstance(content, str):
+        content = [{"type": "output_text", "text": content}]
+    return _only_objects(content)
+
+
+def _texts_of(parts: list[_Object], kinds: tuple[object, ...], field: str) -> dict[int, str]:
+    """Return the texts of the parts of these kinds, by the number of the part."""
+    return {
+        at: string_or_empty(part.get(field))
+        for at, part in enumerate(parts)
+        if part.get("type") in kinds
+    }
+
+
+def _grow_track(track: Track, section: str, text: str, out: list[Delta]) -> None:
+    if text:
+        track.pieces.append(text)
+        out.append(_section_delta(section, track.index, text))
 
 
 def _section_delta(section: str, index: int, text: str) -> Delta:
