@@ -123,6 +123,9 @@ TABLE: dict[str, Row] = {
     "cut arguments": both(CutToolArguments(), TOLD),
     # Errors inside a reply that began as a success.
     "overload as the first event": both(ErrorEvent(0, "overloaded"), RETRIED, "transient"),
+    "an error between the events": both(
+        ErrorEvent(4, "rate_limit", framed=False), RETRIED, "rate_limit_retryable"
+    ),
     "server error in the reply": both(ErrorEvent(4), RETRIED, "server_error"),
     "rate limit in the reply": both(ErrorEvent(4, "rate_limit"), RETRIED, "rate_limit_retryable"),
     "bad key in the reply": both(ErrorEvent(4, "bad_key"), refused("auth_error")),

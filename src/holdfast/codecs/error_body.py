@@ -151,6 +151,32 @@ def read_error_body(failure: Failure) -> ErrorBody:
     )
 
 
+_ERROR_FIELDS = ("message", "detail", "msg", "error_msg", "errors")
+
+
+def holds_message(value: Mapping[str, object]) -> bool:
+    """Whether an object that is not content has one of the fields in which servers describe an error.
+
+    >>> holds_message({"code": 503, "message": "overloaded"}), holds_message({"type": "ping"})
+    (True, False)
+    """
+    message = next((value[name] for name in _ERROR_FIELDS if value.get(name)), None)
+    return isinstance(message, str | list)
+
+
+def unwrap_error_array(value: object) -> object:
+    """Return the object of an array with one error, as Google sends it; any other value unchanged.
+
+    >>> unwrap_error_array([{"error": {"code": 503}}])
+    {'error': {'code': 503}}
+    """
+    if isinstance(value, list) and len(value) == 1:
+        only = value[0]
+        if isinstance(only, dict) and "error" in only:
+            return only
+    return value
+
+
 def to_single_line(text: str) -> str:
     r"""Return `text` without control characters, escape sequences and line breaks.
 

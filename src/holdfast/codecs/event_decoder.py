@@ -11,12 +11,15 @@ from typing import Generic, Protocol, TypeVar
 
 from holdfast.codecs.body_reader import BodyReader
 from holdfast.codecs.call_arguments import spoil_mended
+from holdfast.codecs.error_body import holds_message, unwrap_error_array
 from holdfast.codecs.json_text import UNREADABLE, json_kind
 from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
 from holdfast.core.deltas import Delta, EndMissing, NotAReply
 
 _NOTHING = (b"", b"[DONE]", b'"[DONE]"')
 _LONGEST_TEXT = 2000
+# Events and whole replies have one of these fields.
+_CONTENT_FIELDS = frozenset({"type", "object", "content", "output"})
 
 
 class EventReader(Protocol):
@@ -85,7 +88,7 @@ class EventDecoder(ABC, Generic[P]):
             if not self._reader.ended:
                 out.append(EndMissing())
         else:
-            value = self._body.read_value()
+            value = unwrap_error_array(self._body.read_value())
             if isinstance(value, dict):
                 self._reader.read_whole(value, out)
                 self._spoil(out, 0)
@@ -110,8 +113,9 @@ class EventDecoder(ABC, Generic[P]):
             out.append(self._body.problem)
 
     def _read_carefully(self, name: bytes, payload: bytes, out: list[Delta]) -> None:
-        value = self._body.json.read(payload)
+        value = unwrap_error_array(self._body.json.read(payload))
         if isinstance(value, dict):
+            value = _wrap_bare_error(value, is_error=name == b"error")
             start = len(out)
             self._reader.read_event(value, name.decode("ascii", "replace"), out)
             self._spoil(out, start)
@@ -131,6 +135,15 @@ class EventDecoder(ABC, Generic[P]):
         self._mended |= self._body.json.has_mended
         if self._mended:
             spoil_mended(out, start)
+
+
+def _wrap_bare_error(value: dict[str, object], *, is_error: bool) -> dict[str, object]:
+    """Wrap an error without its envelope into the documented object; any other event is unchanged."""
+    if value.get("error") or value.get("type") == "error":
+        return value
+    if is_error or (not _CONTENT_FIELDS & value.keys() and holds_message(value)):
+        return {"type": "error", "error": value}
+    return value
 
 
 def wrap_error_text(payload: bytes) -> dict[str, object]:

@@ -1,8 +1,9 @@
 """Parses server-sent events from bytes that arrive in any pieces.
 
 It works on bytes and never decodes text, so a character may be split between two pieces. Each byte
-is examined a bounded number of times, so a hostile server cannot cause quadratic work. This module
-never interprets an event.
+is examined a bounded number of times, so a hostile server cannot cause quadratic work. Some servers
+write a JSON text between the events without `data:`, for example an error; it is an event too. This
+module never interprets an event.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ LARGEST_EVENT = 64 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 # Numbers, because searching for a number is twice as fast as searching for a bytes object.
 _LF, _CR = 10, 13
+_FIELDS = frozenset({b"data", b"event", b"id", b"retry", b"error"})
+_JSON_OPENINGS = frozenset({b"{", b"["})
 
 
 class EventTooLargeError(ValueError):
@@ -163,17 +166,21 @@ class SseDecoder:
                 name, _, data = block.partition(b"\n")
                 if data[:6] == b"data: ":
                     events.append((name[7:], data[6:]))
-                elif (event := self._parse_block(block)) is not None:
-                    events.append(event)
-            elif block and (event := self._parse_block(block)) is not None:
-                events.append(event)
+                else:
+                    events += self._parse_block(block)
+            elif block:
+                events += self._parse_block(block)
         return events
 
-    def _parse_block(self, block: bytes) -> SseEvent | None:
+    def _parse_block(self, block: bytes) -> list[SseEvent]:
         name = b""
         data: list[bytes] = []
+        unframed: list[bytes] = []
         for line in block.split(b"\n"):
             field, colon, value = line.partition(b":")
+            if line[:1] in _JSON_OPENINGS or (unframed and field not in _FIELDS):
+                unframed.append(line)
+                continue
             if value[:1] == b" ":
                 value = value[1:]
             if field == b"data":
@@ -188,7 +195,10 @@ class SseDecoder:
                 self.comments += bool(colon)
             else:
                 self._note_field(field, value)
-        return (name, b"\n".join(data)) if data else None
+        events = [(name, b"\n".join(data))] if data else []
+        if unframed:
+            events.append((b"", b"\n".join(unframed)))
+        return events
 
     def _note_field(self, field: bytes, value: bytes) -> None:
         if field == b"id":

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from holdfast.codecs.body_reader import describe_text
 from holdfast.codecs.call_arguments import spoil_mended
+from holdfast.codecs.error_body import unwrap_error_array
 from holdfast.codecs.event_decoder import wrap_error_text
 from holdfast.codecs.gemini.chunk_reader import GeminiChunkReader
 from holdfast.codecs.gemini.json_documents import DocumentSplitter
@@ -139,8 +140,9 @@ class GeminiDecoder:
         if self._sse is None and self._splitter is None and not self._is_whole:
             out = self._feed_undecided(b"", last=True)
         if self._sse is not None:
-            for _, payload in self._sse.close():
-                self._read_event(payload, out, cut=True)
+            events = self._sse.close()
+            for at, (_, payload) in enumerate(events, 1):
+                self._read_event(payload, out, cut=at == len(events))
             self._close_stream(self._sse.unknown_lines > 0, out)
         elif self._splitter is not None:
             self._reader.close(out)
@@ -173,10 +175,17 @@ class GeminiDecoder:
                     if chunk.usageMetadata is not _NO_USAGE:
                         self._reader.late_usage = chunk.usageMetadata
                     continue
-            if name == b"error" and read_json(payload) is UNREADABLE:
-                self._read_object(wrap_error_text(payload), out)
+            if name == b"error":
+                self._read_error(payload, out)
             else:
                 self._read_event(payload, out)
+
+    def _read_error(self, payload: bytes, out: list[Delta]) -> None:
+        """Read an event that is named an error: an object, with or without its envelope, or text."""
+        value = unwrap_error_array(read_json(payload))
+        if not isinstance(value, dict):
+            value = wrap_error_text(payload)
+        self._read_object(value if value.get("error") else {"error": value}, out)
 
     def _read_event(self, payload: bytes, out: list[Delta], *, cut: bool = False) -> None:
         payload = payload.strip()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.codecs.error_body import holds_message
 from holdfast.codecs.json_text import dump_json, json_kind, string_or_empty
 from holdfast.codecs.openai_chat.calls import CallTracker
 from holdfast.codecs.openai_chat.media import AudioCollector, read_image
@@ -326,7 +327,6 @@ class OpenAIChatChunkReader(ReplyReader):
         out.append(NotAReply(expected, json_kind(value)))
 
 
-_ERROR_FIELDS = ("message", "detail", "msg", "error_msg", "errors")
 _FIRST = (None, 0, "0")
 _RARE = frozenset(("audio", "images", "annotations", EXECUTED))
 _KNOWN = _RARE | {"role", "content", "tool_calls", "function_call", "refusal", *REASONING}
@@ -338,7 +338,4 @@ def _is_error(chunk: _Object) -> bool:
         return True
     if isinstance(outcome := chunk.get("base_resp"), dict) and outcome.get("status_code"):
         return True
-    if "choices" in chunk:
-        return False
-    message = next((chunk[name] for name in _ERROR_FIELDS if chunk.get(name)), None)
-    return isinstance(message, str | list)
+    return "choices" not in chunk and holds_message(chunk)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from holdfast.codecs.body_reader import BodyReader
 from holdfast.codecs.call_arguments import spoil_mended
+from holdfast.codecs.error_body import unwrap_error_array
 from holdfast.codecs.event_decoder import wrap_error_text
 from holdfast.codecs.json_text import UNREADABLE, json_kind
 from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader
@@ -107,8 +108,9 @@ class ChatDecoder:
         out: list[Delta] = []
         if self._done:
             return out
-        for name, payload in self._body.close():
-            self._read_event(name, payload, out, cut=True)
+        events = self._body.close()
+        for at, (name, payload) in enumerate(events, 1):
+            self._read_event(name, payload, out, cut=at == len(events))
         if self._body.sse is None:
             self._read_whole_body(out)
         elif (
@@ -155,7 +157,7 @@ class ChatDecoder:
             self._reader.end_reply(out)
             self._done, self._can_read_quickly = True, False
             return
-        value = self._body.json.read(payload)
+        value = unwrap_error_array(self._body.json.read(payload))
         if isinstance(value, dict):
             self._take(value, out, failed=name == b"error")
             self._can_read_quickly = self._reader.allows_quick_read
@@ -200,11 +202,10 @@ class ChatDecoder:
             self._done = True
             return
         value = self._body.read_value(text)
-        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        if isinstance(value, list):
             # Only errors come wrapped in an array.
-            if "error" not in value[0]:
-                return
-            value, self._body.problem = value[0], None
+            value = unwrap_error_array(value)
+            self._body.problem = None if isinstance(value, dict) else self._body.problem
         if isinstance(value, dict):
             self._take(value, out, whole=True)
             self._reader.end_reply(out, whole=True)

@@ -118,12 +118,14 @@ class OddJson(Struct, frozen=True):
 class ErrorEvent(Struct, frozen=True):
     """An error inside a successful stream; a complete reply becomes status 200 with an error.
 
-    Without a body, the wire's own body for `kind` is sent.
+    Without a body, the wire's own body for `kind` is sent. Unless `framed`, a stream gets the bare JSON
+    text instead of an event.
     """
 
     after: int = 1
     kind: ErrorKind = "server_error"
     body: object = None
+    framed: bool = True
 
 
 class SplitEveryByte(Struct, frozen=True):

@@ -249,7 +249,9 @@ def _spoil_stream(wire: EmulatorWire, pieces: list[bytes], faults: Faults) -> li
     for garbage in _of_kind(faults, GarbageLine):
         pieces.insert(garbage.after, garbage.line + b"\n\n")
     for error in _of_kind(faults, ErrorEvent):
-        pieces = [*pieces[: error.after], wire.error_event(_error_json(wire, error))]
+        body = _error_json(wire, error)
+        last = wire.error_event(body) if error.framed else body + b"\n\n"
+        pieces = [*pieces[: error.after], last]
     for cut in _of_kind(faults, TruncatedJson):
         at = min(int(len(pieces) * cut.keep), len(pieces) - 1)
         pieces = [*pieces[:at], pieces[at][: len(pieces[at]) // 2]]
