@@ -46,6 +46,10 @@ _DELAYS = (
     "resets_in_seconds",
     "estimated_time",
 )
+ZERO_QUOTA = "quota_limit_0"
+"""The code of a body in which Google names a quota with the limit 0."""
+
+_QUOTAS = ("quotaValue", "quota_limit_value")
 _CODES = {
     "code": 0,
     "reason": 0,
@@ -57,6 +61,7 @@ _CODES = {
     "quotaId": 4,
 }
 """The keys of codes, with a rank: the code with the lowest rank is shown."""
+_LAST_RANK = 5
 _VAGUE_CODES = frozenset({"error", "failed", "response.failed", "response.error", "null", "none"})
 _VAGUE_MESSAGES = frozenset({"provider returned error", "$grpcmessage", "error"})
 _STATUSES = ("status", "status_code", "code", "error_code", "statusCode", "raw_status_code")
@@ -261,6 +266,8 @@ def _read_details(value: dict[str, object], findings: _BodyFindings) -> None:
         delay = value.get(key)
         if isinstance(delay, (str, int, float)) and not isinstance(delay, bool):
             findings.delays.append(str(delay))
+    if any(value.get(key) in ("0", 0) for key in _QUOTAS):
+        findings.codes.append((_LAST_RANK, ZERO_QUOTA))
     for key in ("request_id", "requestId"):
         if isinstance(name := value.get(key), str) and not findings.request_id:
             findings.request_id = name

@@ -28,6 +28,8 @@ reply, and a truncated call never runs.
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from holdfast.codecs.json_text import read_strict_json
@@ -253,15 +255,15 @@ def _empty_reply_error(reply: Reply, evidence: Evidence) -> EmptyResponseError:
         kind, reason, code = NoCandidatesError, evidence.no_choices.reason, "no_candidates"
     elif reply.finish is FinishReason.TOOL_CALLS:
         kind, reason, code = NoToolActivityError, "no tool call in response", "no_tool_activity"
-    elif reply.kind is ReplyKind.ONLY_REASONING:
-        reason, code = "only reasoning and no text in response", "only_reasoning"
-    elif items := _opaque_item_types(reply):
+    elif items := _unanswered_item_types(reply):
         # It is not retried: the model would produce the same items again, at the same price.
         category = ErrorCategory.CLIENT_ERROR
         reason, code = (
             f"no text in response, only {items}, which Holdfast does not run",
             "only_items",
         )
+    elif reply.kind is ReplyKind.ONLY_REASONING:
+        reason, code = "only reasoning and no text in response", "only_reasoning"
     else:
         reason, code = "no text in response", "no_text"
     message = str(kind(reason))
@@ -269,7 +271,20 @@ def _empty_reply_error(reply: Reply, evidence: Evidence) -> EmptyResponseError:
     return kind(reason, info=info, partial=reply)
 
 
-def _opaque_item_types(reply: Reply) -> str:
-    """Return the types of the items that Holdfast does not interpret; notes about a reply have none."""
-    items = (part.data.get("type") for part in reply.parts if isinstance(part, Opaque))
-    return ", ".join(dict.fromkeys(item[:40] for item in items if isinstance(item, str)))
+# The server itself runs these, so after reasoning another attempt may give the answer that is missing.
+_SERVER_ITEMS = re.compile(
+    r"(?:web_search|file_search|code_interpreter|image_generation|mcp)_call|mcp_list_tools|compaction|"
+    r"(?:server|mcp)_tool_use|\w{1,60}_(?:result|output)"
+)
+
+
+def _unanswered_item_types(reply: Reply) -> str:
+    """Return the types of the items that somebody has to run; notes about a reply have no type.
+
+    Without reasoning, an item that the server ran counts too: it is all that the model gave.
+    """
+    types = (part.data.get("type") for part in reply.parts if isinstance(part, Opaque))
+    items = list(dict.fromkeys(item[:40] for item in types if isinstance(item, str)))
+    if reply.kind is ReplyKind.ONLY_REASONING:
+        items = [item for item in items if not _SERVER_ITEMS.fullmatch(item)]
+    return ", ".join(items)

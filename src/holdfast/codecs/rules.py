@@ -8,6 +8,7 @@ documented message, and matches within one sentence. This module holds only data
 from __future__ import annotations
 
 from holdfast.codecs.classify import ErrorRule, error_rule
+from holdfast.codecs.error_body import ZERO_QUOTA
 from holdfast.core.errors import ErrorCategory as Category
 
 # After a server error, a text about the request proves nothing, so 5xx is left out.
@@ -40,6 +41,9 @@ CONTENT: tuple[ErrorRule, ...] = (
 )
 
 MONEY: tuple[ErrorRule, ...] = (
+    # A limit of 0 is a plan without this model: no wait helps, although Google names one.
+    error_rule(Category.RATE_LIMIT_TERMINAL, codes=ZERO_QUOTA),
+    error_rule(Category.RATE_LIMIT_TERMINAL, statuses=(0, 429), text=r"\blimit:? 0\b(?![.,]?\d)"),
     # google.rpc uses RESOURCE_EXHAUSTED for every limit; the name of the quota tells the period.
     error_rule(Category.RATE_LIMIT_TERMINAL, codes="resource_exhausted", text=r"per[ _]?day"),
     error_rule(
@@ -115,7 +119,21 @@ NAMED: tuple[ErrorRule, ...] = (
     ),
 )
 
+# The text of a rate limit names a period, and that of a prompt does not.
+_NO_PERIOD = r"(?!.{0,80}\bper[ _-]?(?:second|min|hour|day|month))"
+
 SIZE: tuple[ErrorRule, ...] = (
+    # These providers answer a prompt that is too long with a status only.
+    error_rule(
+        Category.CONTEXT_WINDOW, statuses=(413,), text=r"\A\Z", providers="cerebras mistral"
+    ),
+    error_rule(
+        Category.CONTEXT_WINDOW,
+        statuses=_SIZE,
+        text=rf"(?<!ly )tokens? limit (?:(?:was|is|has been) )?(?:reached|exceeded|hit)\b{_NO_PERIOD}|"
+        rf"(?:reach|exceed|hit|pass)(?:s|es|ed|ing)? (?:the |this |your )?(?:model )?(?:maximum |max )?"
+        rf"tokens? limit{_NO_PERIOD}",
+    ),
     error_rule(
         Category.CONTEXT_WINDOW,
         statuses=_SIZE,
@@ -138,7 +156,10 @@ ACCESS: tuple[ErrorRule, ...] = (
         r"(?:invalid|incorrect|missing|no|wrong) (?:x-)?api[ _-]?key|authentication (?:fails|failed|error)|"
         r"no auth credentials|user location is not supported|must be verified|"
         r"organization has been (?:disabled|restricted)|account .{0,60}(?:disabled|suspended|deactivated)|"
-        r"has not been used in project|(?:invalid|expired) (?:access |auth\w{0,12} )?token|reported as leaked|"
+        r"has not been used in project|reported as leaked|"
+        r"(?:invalid|expired) (?:access|auth\w{0,12}|bearer|api|id|jwt|security|session|oauth2?) token|"
+        # Without one of these words, a token may be a piece of the prompt.
+        r"(?:invalid|expired) token(?: (?:provided|supplied))?[.!]?(?:\n|\Z)|"
         r"api key has been (?:disabled|revoked|deactivated)|not authorized to (?:invoke|perform)|"
         r"(?:missing|invalid) authorization|login fail",
     ),

@@ -327,8 +327,9 @@ class TestContent:
         audio = {"id": "a1", "data": text, "transcript": "Hello", "expires_at": 9}
         reply = read(whole({"content": None, "audio": audio})).reply
         assert read(streamed).reply == reply
-        (part,) = reply.parts
+        spoken, part = reply.parts
         assert isinstance(part, Media)
+        assert (reply.text, spoken.text) == ("Hello", "Hello")
         assert (part.media_type, part.data) == ("audio/wav", sound)
         assert part.extra == {"id": "a1", "transcript": "Hello", "expires_at": 9}
 

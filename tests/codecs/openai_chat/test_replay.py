@@ -63,6 +63,8 @@ class Reading:
         told = "".join(one.get("text") or one.get("summary") or "" for one in details)
         self.thoughts += message.get("reasoning_content") or message.get("reasoning") or told
         self.refusal += message.get("refusal") or ""
+        if not content:
+            self.text += (message.get("audio") or {}).get("transcript") or ""
         for entry in message.get("tool_calls") or []:
             self._call(entry, field)
         legacy = message.get("function_call")

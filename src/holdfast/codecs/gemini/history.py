@@ -57,6 +57,9 @@ BESIDE = frozenset(
         "audioMetadata",
     ]
 )
+# Sound without a header: only the parameters of the type tell its rate.
+_RAW_AUDIO = frozenset({"audio/l16", "audio/l24", "audio/pcm", "audio/basic"})
+
 JOINED = "joined"
 """Marks an empty text that carries only the signature of the text before it."""
 
@@ -169,10 +172,16 @@ def _raw_json_object(text: str) -> msgspec.Raw | None:
 
 
 def _encode_media(media: Media, *, verify: bool = True) -> Json:
-    """Encode media as inline bytes or a URL. Media that the model sent are not checked."""
+    """Encode media as inline bytes or a URL.
+
+    Media that the model sent are not checked, and keep the parameters of their type.
+    """
     data = inline_bytes(media) if verify or media.data is None else media.data
     if data is not None:
-        return {"inlineData": {"mimeType": media_type_of(media), "data": data}}
+        kind = media_type_of(media)
+        if media.media_type and (not verify or kind in _RAW_AUDIO):
+            kind = media.media_type
+        return {"inlineData": {"mimeType": kind, "data": data}}
     file: Json = {"fileUri": media.url}
     if media.media_type:
         file["mimeType"] = media.media_type

@@ -18,6 +18,8 @@ from holdfast.codecs.openai_chat.vocabulary import (
     ABOUT,
     BLOCKS,
     EXECUTED,
+    TRANSCRIPT,
+    TRANSCRIPT_INDEX,
     WIRE,
     finish_reason,
     parse_usage,
@@ -39,7 +41,7 @@ from holdfast.core.deltas import (
     holds_content,
 )
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.messages import FinishReason, Opaque
+from holdfast.core.messages import FinishReason, Opaque, Text
 
 _Object = dict[str, object]
 
@@ -50,6 +52,7 @@ class OpenAIChatChunkReader(ReplyReader):
     Attributes:
         calls: separates the tool calls of this reply.
         finished: a finish reason came, and no content after it.
+        has_text: the reply has a text besides the transcript of its audio.
         other_choices: the number of dropped chunks of choices other than the first.
         unknown_counts: the number of messages with each unknown field.
         reasoning: collects the state of this reply's reasoning.
@@ -59,12 +62,14 @@ class OpenAIChatChunkReader(ReplyReader):
         "_audio",
         "_choice_seen",
         "_delta_seen",
+        "_has_transcript",
         "_id",
         "_message_seen",
         "_metadata",
         "_started",
         "calls",
         "finished",
+        "has_text",
         "other_choices",
         "reasoning",
     )  # fmt: skip
@@ -80,6 +85,8 @@ class OpenAIChatChunkReader(ReplyReader):
         self._delta_seen = False
         self._message_seen = False
         self._id = ""
+        self._has_transcript = False
+        self.has_text = False
         self.finished = False
         self.other_choices = 0
 
@@ -290,6 +297,7 @@ class OpenAIChatChunkReader(ReplyReader):
 
     def _emit_text(self, text: str, out: list[Delta]) -> None:
         if text:
+            self.has_text = True
             self._flush_reasoning(out)
             out.append(TextDelta(text))
 
@@ -300,7 +308,7 @@ class OpenAIChatChunkReader(ReplyReader):
 
     def _read_rare_fields(self, message: _Object, out: list[Delta]) -> None:
         if isinstance(audio := message.get("audio"), dict):
-            self._audio.add(audio)
+            self._read_audio(audio, out)
         images = message.get("images")
         for item in images if isinstance(images, list) else ():
             if isinstance(item, dict) and (image := read_image(item)) is not None:
@@ -312,6 +320,17 @@ class OpenAIChatChunkReader(ReplyReader):
         executed, before = message.get(EXECUTED), self._metadata.get(EXECUTED)
         if isinstance(executed, list) and executed:
             self._metadata[EXECUTED] = [*(before if isinstance(before, list) else ()), *executed]
+
+    def _read_audio(self, audio: _Object, out: list[Delta]) -> None:
+        transcript = self._audio.add(audio)
+        # Beside a text of the model, the transcript would repeat it.
+        if transcript and not self.has_text:
+            self._flush_reasoning(out)
+            out.append(TextDelta(transcript, TRANSCRIPT_INDEX))
+            if not self._has_transcript:
+                self._has_transcript = True
+                # The mark is added to the text with the same index.
+                out.append(PartReceived(Text("", extra={TRANSCRIPT: True}), TRANSCRIPT_INDEX))
 
     def _flush_reasoning(self, out: list[Delta]) -> None:
         """Emit the fields of the reasoning before any other part, so that they join its text."""

@@ -43,6 +43,7 @@ class ChatDecoder:
         "_can_read_quickly",
         "_classify",
         "_done",
+        "_has_text",
         "_provider",
         "_reader_or_none",
         "_sse",
@@ -64,6 +65,8 @@ class ChatDecoder:
         self._done = False
         # Whether the next chunk may be read on the fast path.
         self._can_read_quickly = False
+        # Whether a text was read on the fast path.
+        self._has_text = False
         self.bad_lines = 0
 
     @property
@@ -139,6 +142,7 @@ class ChatDecoder:
                 self._reader.reasoning.has_text = True
                 out.append(ReasoningDelta(reasoning))
             if text:
+                self._has_text = True
                 out.append(TextDelta(text))
             return True
         if text or reasoning:
@@ -186,6 +190,7 @@ class ChatDecoder:
         whole: bool = False,
     ) -> None:
         start = len(out)
+        self._reader.has_text |= self._has_text
         self._reader.read_object(value, out, failed=failed, whole=whole)
         if self._body.json.has_mended:
             spoil_mended(out, start)

@@ -10,7 +10,7 @@ translated or dropped (this list must be complete):
   not come from another wire. Vendor fields of reasoning and calls are sent back if
   `Quirks.state_fields` names them.
 - Images and files that a model made are not sent back, because the wire has no form for them. Audio
-  is sent back by its id.
+  is sent back by its id, without its transcript.
 - Opaque blocks of other wires, annotations, references, and the results of searches and of the
   server's own tools are dropped.
 - An id that is missing, repeated in its message, too long or not accepted by the provider is
@@ -25,7 +25,7 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from holdfast.codecs.media import encode_base64, inline_bytes, media_type_of
-from holdfast.codecs.openai_chat.vocabulary import ABOUT, BLOCKS, EXECUTED, WIRE
+from holdfast.codecs.openai_chat.vocabulary import ABOUT, BLOCKS, EXECUTED, TRANSCRIPT, WIRE
 from holdfast.codecs.request_body import to_json
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
@@ -131,10 +131,10 @@ class HistoryEncoder:
 
     def _add_content(self, message: Message, wire: _Object) -> None:
         """Add everything but the calls of a reply that holds more than text."""
-        text: object = message.text
+        sound = next((_audio_id(part) for part in message.parts if _audio_id(part)), None)
+        text: object = message.text if sound is None else _text_without_transcript(message)
         refusal = "".join(part.text for part in message.parts if isinstance(part, Refusal))
         thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
-        sound = next((_audio_id(part) for part in message.parts if _audio_id(part)), None)
         if self._quirks.reasoning_field == "content":
             text = _content_with_thoughts(message.parts)
         wire["content"] = text or (None if message.calls or refusal or sound else "")
@@ -306,6 +306,11 @@ def _media_url(media: Media, kind: str, data: bytes | None) -> str:
     if data is None:
         return media.url or ""
     return f"data:{kind};base64,{encode_base64(data)}"
+
+
+def _text_without_transcript(message: Message) -> str:
+    texts = (part for part in message.parts if isinstance(part, Text))
+    return "".join(part.text for part in texts if not (part.extra and TRANSCRIPT in part.extra))
 
 
 def _audio_id(part: Part) -> object:

@@ -1,7 +1,7 @@
 """Reads images and audio in the replies of this wire.
 
-Audio comes in fragments of base64, together with a transcript. This module never raises on invalid
-base64: such a part is dropped.
+Audio comes in fragments of base64, together with a transcript, which is the text of the reply. This
+module never raises on invalid base64: such a part is dropped.
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ class AudioCollector:
         self._transcript: list[str] = []
         self._fields: dict[str, object] = {}
 
-    def add(self, audio: dict[str, object]) -> None:
-        """Add one `audio` object of a message or delta."""
+    def add(self, audio: dict[str, object]) -> str:
+        """Add one `audio` object of a message or delta, and return its piece of the transcript."""
         for name, pieces in (("data", self._data), ("transcript", self._transcript)):
             if isinstance(value := audio.get(name), str):
                 pieces.append(value)
         for name in ("id", "expires_at"):
             if audio.get(name) is not None:
                 self._fields[name] = audio[name]
+        transcript = audio.get("transcript")
+        return transcript if isinstance(transcript, str) else ""
 
     def take_audio(self) -> Media | None:
         """Return the whole audio, or None if there is none."""

@@ -25,6 +25,12 @@ ABOUT = ("citations", "search_results", "related_questions")
 EXECUTED = "executed_tools"
 """The server's own tools that ran; stored in the same part."""
 
+TRANSCRIPT = "transcript"
+"""Marks a text that is the transcript of the reply's audio; never sent back beside the audio."""
+
+TRANSCRIPT_INDEX = 1
+"""The index of that text. Any other text of this wire has the index 0."""
+
 _FINISH = {
     "stop": FinishReason.STOP,
     "eos": FinishReason.STOP,

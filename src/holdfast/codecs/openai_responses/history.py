@@ -145,11 +145,11 @@ def _content_part(part: Text | Refusal, extra: _Object) -> _Object:
     if isinstance(part, Refusal):
         return {"type": "refusal", "refusal": part.text}
     fields = extra.get("part")
-    return {
-        "type": "output_text",
-        "text": part.text,
-        **(fields if isinstance(fields, dict) else {}),
-    }
+    fields = fields if isinstance(fields, dict) else {}
+    if "type" in fields:
+        # A spoken text: its part is sent back as it came.
+        return dict(fields)
+    return {"type": "output_text", "text": part.text, **fields}
 
 
 def _encode_part(part: Part, *, stored: bool) -> _Object | None:

@@ -174,10 +174,13 @@ class ItemReader:
         parts = _message_parts(fields)
         refusals = _texts_of(parts, ("refusal",), "refusal")
         texts = _texts_of(parts, _TEXT_KINDS, "text")
+        if not texts:
+            # The transcript of a reply that is only spoken is its text.
+            texts = _texts_of(parts, ("output_audio",), "transcript")
         self._complete_section(item, "refusal", refusals, out)
         for at, track in self._complete_section(item, "text", texts, out).items():
             if track.pieces:
-                part_fields = {n: v for n, v in parts[at].items() if n not in _PART_FIELDS and v}
+                part_fields = _part_fields(parts[at])
                 extra: _Object = {"wire": WIRE, "item": item_fields}
                 if part_fields:
                     extra["part"] = part_fields
@@ -241,6 +244,13 @@ def _message_parts(fields: _Object) -> list[_Object]:
     if isinstance(content, str):
         content = [{"type": "output_text", "text": content}]
     return _only_objects(content)
+
+
+def _part_fields(part: _Object) -> _Object:
+    """Return the fields of a text to send back; of a spoken text all, with its type."""
+    if part.get("type") == "output_audio":
+        return part
+    return {name: value for name, value in part.items() if name not in _PART_FIELDS and value}
 
 
 def _texts_of(parts: list[_Object], kinds: tuple[object, ...], field: str) -> dict[int, str]:
